@@ -1,0 +1,168 @@
+//! The vocabulary of conditions, events and metrics: one enum of reasons for all three, and the rule by which a
+//! condition changes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Types of the conditions that Giveway writes on its own kinds and on pods.
+pub mod types {
+    /// False while the group waits; True, for ever, once `minCount` of its pods were bound.
+    pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+    /// True from the moment a plan is stored until it completes or is dropped.
+    pub const PREEMPTION_PLANNED: &str = "PreemptionPlanned";
+    /// True on a victim; the same type that Kubernetes uses on pods.
+    pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+    /// True while a member's own priority differs from its group's.
+    pub const PODS_NOT_MATCHING_PRIORITY: &str = "PodsNotMatchingPriority";
+}
+
+/// Why a condition has its status, an event was emitted, or a counter went up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The gang has fewer live pods than `minCount`.
+    WaitingForPods,
+    /// No room now, and none by preemption.
+    Unschedulable,
+    /// A plan exists; victims have to go first.
+    WaitingForPreemption,
+    /// The scheduler could not bind what was released.
+    SchedulerError,
+    /// `minCount` pods were bound.
+    Scheduled,
+    /// Released to the scheduler and not bound yet.
+    WaitingForScheduler,
+    /// A plan was stored.
+    Planned,
+    /// Evictions are under way.
+    Evicting,
+    /// All victims are terminating.
+    WaitingForVictims,
+    /// The members are released.
+    Releasing,
+    /// Every placed member is bound.
+    Completed,
+    /// The plan was dropped because it is not needed or no longer fits.
+    Cancelled,
+    /// The plan could not be carried out.
+    Failed,
+    /// A victim: the reason that kube-scheduler uses as well.
+    PreemptionByScheduler,
+    /// A pod was evicted for a preemptor (event on the victim).
+    Preempted,
+    /// A pod names a group that does not exist.
+    PodGroupNotFound,
+    /// Members and group have different priorities.
+    PriorityMismatch,
+    /// Members and group have one priority.
+    PriorityMatches,
+    /// The object cannot be read or reconciled as it is stored.
+    InvalidObject,
+    /// An API call failed; it is tried again.
+    ApiError,
+}
+
+impl Reason {
+    /// The reason as it is written in conditions, events and metric labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WaitingForPods => "WaitingForPods",
+            Self::Unschedulable => "Unschedulable",
+            Self::WaitingForPreemption => "WaitingForPreemption",
+            Self::SchedulerError => "SchedulerError",
+            Self::Scheduled => "Scheduled",
+            Self::WaitingForScheduler => "WaitingForScheduler",
+            Self::Planned => "Planned",
+            Self::Evicting => "Evicting",
+            Self::WaitingForVictims => "WaitingForVictims",
+            Self::Releasing => "Releasing",
+            Self::Completed => "Completed",
+            Self::Cancelled => "Cancelled",
+            Self::Failed => "Failed",
+            Self::PreemptionByScheduler => "PreemptionByScheduler",
+            Self::Preempted => "Preempted",
+            Self::PodGroupNotFound => "PodGroupNotFound",
+            Self::PriorityMismatch => "PriorityMismatch",
+            Self::PriorityMatches => "PriorityMatches",
+            Self::InvalidObject => "InvalidObject",
+            Self::ApiError => "ApiError",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Puts a condition into `conditions`, by type. `lastTransitionTime` moves only when the status changes.
+/// Returns whether anything changed.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    status: bool,
+    reason: Reason,
+    message: &str,
+    generation: Option<i64>,
+    now: Time,
+) -> bool {
+    let status = if status { "True" } else { "False" };
+    let wanted = |since: Time| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: since,
+    };
+    match conditions.iter_mut().find(|c| c.type_ == type_) {
+        Some(existing) => {
+            let since = if existing.status == status { existing.last_transition_time.clone() } else { now };
+            let new = wanted(since);
+            let changed = *existing != new;
+            *existing = new;
+            changed
+        }
+        None => {
+            conditions.push(wanted(now));
+            true
+        }
+    }
+}
+
+/// The condition of this type, if there is one.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+/// Whether the condition of this type is True.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|c| c.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).unwrap())
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut list = vec![];
+        assert!(set(&mut list, "T", false, Reason::Unschedulable, "no room", Some(1), at(1)));
+        assert!(set(&mut list, "T", false, Reason::WaitingForPreemption, "soon", Some(1), at(2)));
+        assert_eq!(list[0].last_transition_time, at(1));
+        assert!(set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(3)));
+        assert_eq!(list[0].last_transition_time, at(3));
+    }
+
+    #[test]
+    fn the_same_condition_again_is_no_change() {
+        let mut list = vec![];
+        set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(1));
+        assert!(!set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(9)));
+        assert_eq!(list.len(), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! Labels, annotations, gates and finalizers: everything that Giveway writes on objects of others.
+//!
+//! All of them start with [`PREFIX`], so that a cluster administrator can find and remove them with one search.
+
+/// API group of the custom resources, and the prefix of every key without the slash.
+pub const GROUP: &str = "scheduling.giveway.dev";
+/// Prefix of every label, annotation, gate and finalizer of Giveway.
+pub const PREFIX: &str = "scheduling.giveway.dev/";
+
+/// Label of a pod: the name of its PodGroup, in the pod's own namespace.
+pub const LABEL_POD_GROUP: &str = "scheduling.giveway.dev/pod-group";
+/// Label of a pod: the name of the Workload whose template describes its group.
+pub const LABEL_WORKLOAD: &str = "scheduling.giveway.dev/workload";
+/// Label of a pod: the name of the template inside the Workload.
+pub const LABEL_TEMPLATE: &str = "scheduling.giveway.dev/pod-group-template";
+/// Label of a pod: which replica of the template it belongs to, for one group per replica.
+pub const LABEL_REPLICA: &str = "scheduling.giveway.dev/pod-group-replica";
+/// The labels that say which group a pod belongs to; immutable after creation.
+pub const GROUP_LABELS: [&str; 4] = [LABEL_POD_GROUP, LABEL_WORKLOAD, LABEL_TEMPLATE, LABEL_REPLICA];
+
+/// Scheduling gate that holds a member of a gang until the whole gang has a place.
+pub const GATE: &str = "scheduling.giveway.dev/pod-group";
+
+/// Annotation of a PriorityClass: `"true"` puts preemption for this class into Giveway's hands.
+pub const ANNOTATION_MANAGED: &str = "scheduling.giveway.dev/managed";
+/// Annotation of a managed PriorityClass and of its pods: the preemption policy the class asked for.
+pub const ANNOTATION_PREEMPTION_POLICY: &str = "scheduling.giveway.dev/preemption-policy";
+/// Annotation of a PriorityClass and of its pods: the priority from which on their budgets may be violated (KEP-3280).
+pub const ANNOTATION_THRESHOLD: &str = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal";
+/// Annotation of a single pod that preempts: its stored plan, as JSON (see [`crate::plan::StoredPlan`]).
+pub const ANNOTATION_PLAN: &str = "scheduling.giveway.dev/preemption-plan";
+
+/// Finalizer that keeps a PodGroup for as long as it has live members.
+pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";
+
+/// Longest name of a PodGroup, in bytes: it must fit a label value.
+pub const MAX_GROUP_NAME: usize = 63;

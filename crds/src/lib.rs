@@ -1,0 +1,24 @@
+//! API types of Giveway and the rules that belong to them.
+//!
+//! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`] and
+//! [`Workload`], the [`keys`] under which Giveway marks objects of others, how a priority class is
+//! [resolved](priority), and the vocabulary of [conditions and reasons](condition). What admission accepts, the
+//! controllers can therefore reconcile.
+
+pub mod condition;
+pub mod keys;
+pub mod membership;
+pub mod plan;
+pub mod pod_group;
+pub mod policy;
+pub mod priority;
+pub mod workload;
+
+pub use pod_group::{PodGroup, PodGroupSpec, PodGroupStatus};
+pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
+
+/// Every CustomResourceDefinition of Giveway, in the order in which `kubectl apply -f crds/` meets them.
+pub fn all_crds() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+    use kube::CustomResourceExt;
+    vec![PodGroup::crd(), Workload::crd()]
+}

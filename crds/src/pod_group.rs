@@ -1,0 +1,146 @@
+//! `PodGroup`: the unit that is scheduled and preempted (KEP-5710).
+
+use crate::plan::StoredPlan;
+use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A group of pods that has one priority, is placed as a whole, and gives way as a whole or pod by pod.
+///
+/// Pods join a group with the label `scheduling.giveway.dev/pod-group: NAME` in the group's namespace, set when
+/// they are created. `kubectl describe` tells what the group waits for, and what was evicted for it.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "scheduling.giveway.dev",
+    version = "v1alpha1",
+    kind = "PodGroup",
+    plural = "podgroups",
+    shortname = "gpg",
+    category = "giveway",
+    namespaced,
+    status = "PodGroupStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "PodGroup is a group of pods that has one priority, is placed as a whole, and gives way as a whole or pod by pod. Pods join it with the label `scheduling.giveway.dev/pod-group: NAME` when they are created. `kubectl describe` tells what the group waits for and what was evicted for it.",
+    validation = Rule::new("self.metadata.name.size() <= 63").message(Message::Expression("'metadata.name: must be no more than 63 characters, because pods name their group in a label; it has ' + string(self.metadata.name.size())".into())).field_path(".metadata.name"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.disruptionMode", description = "what is evicted together: Pod or PodGroup"),
+    printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a place before any of them starts; empty for a basic group"),
+    printcolumn(name = "Scheduled", type_ = "string", json_path = ".status.scheduled", description = "pods that have a node, of all live pods of the group"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of every pod of the group"),
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "how far the preemption for this group is", priority = "1"),
+    printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.cost.victimPods", description = "pods that the preemption for this group evicts", priority = "1"),
+    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy", description = "who took this group's place", priority = "1")
+)]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
+#[x_kube(validation = Rule::new("has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)").message("podGroupTemplateRef: field is immutable").field_path(".podGroupTemplateRef"))]
+#[x_kube(validation = Rule::new("has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)").message("disruptionMode: field is immutable").field_path(".disruptionMode"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.priorityClassName) || (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName)").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)").message("preemptionPolicy: field is immutable").field_path(".preemptionPolicy"))]
+pub struct PodGroupSpec {
+    /// The template of a Workload that this group was made from. Giveway sets it; you need it only if you create
+    /// the group yourself and want it to be counted in the Workload's status. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_group_template_ref: Option<PodGroupTemplateRef>,
+
+    /// How the pods are scheduled: exactly one of `basic: {}` (one by one) and `gang: {minCount: N}` (no pod starts
+    /// before N of them have a place). The choice is immutable, `minCount` is not.
+    pub scheduling_policy: SchedulingPolicy,
+
+    /// What is evicted together when a workload of higher priority needs the room: `Pod` (default), each pod on its
+    /// own; or `PodGroup`, the whole group or nothing, for jobs that lose everything with one pod. `PodGroup` needs
+    /// `gang`. Immutable.
+    #[serde(default)]
+    #[schemars(default)]
+    pub disruption_mode: DisruptionMode,
+
+    /// The PriorityClass of the group. It counts instead of the pods' own classes. Without it: the class marked
+    /// `globalDefault`, or priority 0. Use a class annotated `scheduling.giveway.dev/managed: "true"`, so that
+    /// kube-scheduler does not preempt for single members. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: Option<String>,
+
+    /// The priority, filled from the class by admission; higher is more important. Leave it out. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+
+    /// Whether pods may be evicted for this group, filled from the class by admission. Leave it out. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_policy: Option<PreemptionPolicy>,
+
+    /// Seconds to wait between a plan and its first eviction, for example to let an autoscaler add nodes. If room
+    /// appears in that time, nobody is evicted. Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 86400))]
+    pub preemption_delay_seconds: Option<i32>,
+}
+
+/// Which template of which Workload a group was made from.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupTemplateRef {
+    /// The Workload in the group's namespace.
+    pub workload: WorkloadTemplateRef,
+}
+
+/// A template inside a Workload.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadTemplateRef {
+    /// Name of the Workload.
+    #[schemars(length(min = 1, max = 253))]
+    pub workload_name: String,
+    /// Name of the template in the Workload's `podGroupTemplates`.
+    #[schemars(length(min = 1, max = 63))]
+    pub pod_group_template_name: String,
+}
+
+/// What Giveway observed and decided. Written by the operator only.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupStatus {
+    /// The state of the group in sentences. Types: `PodGroupInitiallyScheduled`, `PreemptionPlanned`,
+    /// `DisruptionTarget`, `PodsNotMatchingPriority`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The `metadata.generation` that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How many pods the group has, by state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodCounts>,
+    /// Scheduled pods of all live pods, as `3/8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<String>,
+    /// The preemption in progress for this group, or the last one: stored before the first eviction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<StoredPlan>,
+    /// Who this group, or pods of it, last gave way to, as `podgroup/NAMESPACE/NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempted_by: Option<String>,
+}
+
+/// Pods of a group by state; `scheduled` includes `running`, and `total` all of them.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCounts {
+    /// All pods of the group that exist.
+    pub total: i32,
+    /// Pods held by Giveway's scheduling gate.
+    pub held: i32,
+    /// Live pods that have a node, running ones included.
+    pub scheduled: i32,
+    /// Pods in phase Running.
+    pub running: i32,
+    /// Pods in phase Succeeded.
+    pub succeeded: i32,
+    /// Pods in phase Failed.
+    pub failed: i32,
+}

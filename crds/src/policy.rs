@@ -1,0 +1,98 @@
+//! How a group is scheduled, disrupted and may preempt: the enums and unions shared by [`crate::PodGroup`] and
+//! the templates of [`crate::Workload`].
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the pods of a group are scheduled. Exactly one of `basic` and `gang` must be set.
+#[derive(KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.basic) || has(self.gang)", "must specify one of: `basic`, `gang`"))]
+#[x_kube(validation = ("!(has(self.basic) && has(self.gang))", "exactly one of `basic`, `gang` is required, but multiple fields are set: remove one of them"))]
+#[x_kube(validation = ("has(self.basic) == has(oldSelf.basic) && has(self.gang) == has(oldSelf.gang)", "the choice between `basic` and `gang` is immutable: create another group instead"))]
+pub struct SchedulingPolicy {
+    /// Pods are scheduled one by one, as if they were in no group. Giveway does not hold them; the group gives them
+    /// one priority, and one place where their state can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic: Option<BasicPolicy>,
+    /// All-or-nothing: no pod starts before `minCount` of them have a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang: Option<GangPolicy>,
+}
+
+/// The basic policy has no options.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+pub struct BasicPolicy {}
+
+/// Options of the gang policy.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GangPolicy {
+    /// How many pods must have a place before any of them starts; at least 1. It may be changed later: the
+    /// barrier then uses the new number.
+    #[schemars(extend("format" = "int32"))]
+    #[x_kube(validation = kube::core::Rule::new("self >= 1").message(kube::core::cel::Message::Expression("'must be greater than or equal to 1, got ' + string(self)".into())))]
+    pub min_count: i32,
+}
+
+impl SchedulingPolicy {
+    /// A gang of at least `min_count` pods.
+    pub fn gang(min_count: i32) -> Self {
+        Self { basic: None, gang: Some(GangPolicy { min_count }) }
+    }
+
+    /// Pods that are scheduled one by one.
+    pub fn basic() -> Self {
+        Self { basic: Some(BasicPolicy {}), gang: None }
+    }
+
+    /// The number of pods that must be placed together: `minCount` of a gang, `None` for a basic group.
+    pub fn min_count(&self) -> Option<usize> {
+        self.gang.as_ref().map(|g| usize::try_from(g.min_count).unwrap_or(1).max(1))
+    }
+}
+
+/// What is disrupted together when a group is a victim (KEP-5710, "Preemption unit").
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum DisruptionMode {
+    /// Every pod of the group can be evicted on its own.
+    #[default]
+    Pod,
+    /// The group is evicted whole or not at all.
+    PodGroup,
+}
+
+/// Whether a group or pod may evict others to get a place.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum PreemptionPolicy {
+    /// It may evict whatever has a lower priority.
+    PreemptLowerPriority,
+    /// It waits for room and evicts nobody.
+    Never,
+}
+
+impl PreemptionPolicy {
+    /// The name as Kubernetes writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreemptLowerPriority => "PreemptLowerPriority",
+            Self::Never => "Never",
+        }
+    }
+
+    /// Reads the name as Kubernetes writes it; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "PreemptLowerPriority" => Some(Self::PreemptLowerPriority),
+            "Never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for PreemptionPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,136 @@
+//! `Workload`: templates of pod groups (KEP-5710).
+
+use crate::policy::{DisruptionMode, SchedulingPolicy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Templates for the pod groups of one workload.
+///
+/// A pod names a template with the labels `scheduling.giveway.dev/workload` and
+/// `scheduling.giveway.dev/pod-group-template`; the operator creates the PodGroup when the first such pod appears.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "scheduling.giveway.dev",
+    version = "v1alpha1",
+    kind = "Workload",
+    plural = "workloads",
+    shortname = "gwl",
+    category = "giveway",
+    namespaced,
+    status = "WorkloadStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Workload holds the templates of the pod groups of one workload. A pod names a template with the labels `scheduling.giveway.dev/workload` and `scheduling.giveway.dev/pod-group-template` (and `scheduling.giveway.dev/pod-group-replica` for one group per replica); the PodGroup is created when the first such pod appears.",
+    printcolumn(
+        name = "Groups",
+        type_ = "integer",
+        json_path = ".status.groups.total",
+        description = "pod groups made from this workload's templates"
+    ),
+    printcolumn(
+        name = "Scheduled",
+        type_ = "integer",
+        json_path = ".status.groups.scheduled",
+        description = "groups that are scheduled"
+    ),
+    printcolumn(
+        name = "Pending",
+        type_ = "integer",
+        json_path = ".status.groups.pending",
+        description = "groups that wait"
+    ),
+    printcolumn(
+        name = "Preempting",
+        type_ = "integer",
+        json_path = ".status.groups.preempting",
+        description = "groups for which others are evicted now"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[x_kube(validation = Rule::new("has(self.controllerRef) == has(oldSelf.controllerRef) && (!has(self.controllerRef) || self.controllerRef == oldSelf.controllerRef)").message("controllerRef: field is immutable").field_path(".controllerRef"))]
+pub struct WorkloadSpec {
+    /// The object that owns this workload, such as a Job or a LeaderWorkerSet. For people and tools; Giveway does
+    /// not read it. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_ref: Option<ControllerRef>,
+    /// The templates, at most 8, each with a name of its own.
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pod_group_templates: Vec<PodGroupTemplate>,
+}
+
+/// Which object owns a workload.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerRef {
+    /// API group of the owner; empty for the core group.
+    #[serde(default)]
+    #[schemars(length(max = 253))]
+    pub api_group: String,
+    /// Kind of the owner.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// Name of the owner, in the workload's namespace.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// What a pod group made from this template looks like.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
+#[x_kube(validation = Rule::new("has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)").message("disruptionMode: field is immutable").field_path(".disruptionMode"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.priorityClassName) || (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName)").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
+pub struct PodGroupTemplate {
+    /// Name of the template: a DNS label, unique in the workload. Pods name it in the label
+    /// `scheduling.giveway.dev/pod-group-template`.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// How the pods are scheduled: exactly one of `basic: {}` and `gang: {minCount: N}`. The choice is immutable,
+    /// `minCount` is not; groups that exist keep theirs.
+    pub scheduling_policy: SchedulingPolicy,
+    /// What is evicted together: `Pod` (default) or `PodGroup` (the whole group or nothing; needs `gang`). Immutable.
+    #[serde(default)]
+    #[schemars(default)]
+    pub disruption_mode: DisruptionMode,
+    /// The PriorityClass of the groups; without it the `globalDefault` class, or priority 0. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: Option<String>,
+    /// The priority, filled from the class by admission. Leave it out. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+}
+
+/// Summary of the groups made from a workload. Written by the operator only.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadStatus {
+    /// The state of the workload in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The `metadata.generation` that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How many groups there are, by state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupCounts>,
+}
+
+/// Groups of a workload by state.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupCounts {
+    /// All groups.
+    pub total: i32,
+    /// Groups that have been scheduled.
+    pub scheduled: i32,
+    /// Groups that wait for pods or for room.
+    pub pending: i32,
+    /// Groups for which a preemption is in progress.
+    pub preempting: i32,
+}

@@ -1,0 +1,95 @@
+//! Eviction of one pod: the condition that names the preemptor, then the eviction API or DELETE, always with the UID
+//! as a precondition (design, section 5, "Evict").
+
+use super::{CallError, FIELD_MANAGER};
+use crate::command::{EvictCall, EvictOutcome};
+use giveway_crds::condition::{Reason, types};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+/// Evicts a pod. An `Err` that is not [`CallError::Gone`] may be tried again.
+pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutcome, CallError> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
+    if call.again {
+        // The answer of an earlier call may have been lost: what is terminating must not be evicted twice.
+        let pod = pods.get(&call.pod.name).await?;
+        if pod.uid().as_deref() != Some(call.uid.as_str()) {
+            return Ok(EvictOutcome::Gone);
+        }
+        if pod.metadata.deletion_timestamp.is_some() {
+            return Ok(EvictOutcome::Accepted);
+        }
+    }
+    mark(&pods, call).await?;
+    if !call.budgeted {
+        return delete(&pods, call).await;
+    }
+    match request(&pods, call).await {
+        Ok(()) => Ok(EvictOutcome::Accepted),
+        // 429: a budget does not allow it. 500: more than one budget selects the pod, which the API cannot handle.
+        Err(kube::Error::Api(status)) if status.code == 429 || status.code == 500 => {
+            if call.may_force {
+                delete(&pods, call).await
+            } else {
+                Ok(EvictOutcome::Refused(status.message.clone()))
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds the condition that tells the pod's owner who took its place.
+async fn mark(pods: &Api<Pod>, call: &EvictCall) -> Result<(), CallError> {
+    let patch = json!({
+        "metadata": { "uid": call.uid },
+        "status": { "conditions": [{
+            "type": types::DISRUPTION_TARGET,
+            "status": "True",
+            "reason": Reason::PreemptionByScheduler.as_str(),
+            "message": call.message,
+            "lastTransitionTime": Timestamp::now().to_string(),
+        }]}
+    });
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
+        Ok(_) => Ok(()),
+        // The UID in the patch is a precondition: another pod has this name now.
+        Err(kube::Error::Api(status)) if status.code == 409 || status.code == 422 => Err(CallError::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Posts to the eviction API. kube's own `evict` loses the precondition, so the object is posted as it is.
+async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
+    let eviction = Eviction {
+        metadata: ObjectMeta {
+            name: Some(call.pod.name.clone()),
+            namespace: Some(call.pod.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        delete_options: Some(DeleteOptions {
+            preconditions: Some(Preconditions { uid: Some(call.uid.clone()), resource_version: None }),
+            ..DeleteOptions::default()
+        }),
+    };
+    pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &PostParams::default(), &eviction)
+        .await
+        .map(|_| ())
+}
+
+async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallError> {
+    let params = DeleteParams {
+        preconditions: Some(KubePreconditions { uid: Some(call.uid.clone()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match pods.delete(&call.pod.name, &params).await {
+        Ok(_) => Ok(EvictOutcome::Accepted),
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(EvictOutcome::Gone),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,242 @@
+//! Acting: carries [`Command`]s out as API calls and reports what came of them.
+//!
+//! Every command is a task of its own, bounded in number and in time, so that a decision never waits for a call
+//! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
+//! eviction is a 429, which the client library would repeat for minutes.
+
+mod evict;
+mod limiter;
+mod object;
+mod pod;
+
+use crate::command::{Command, EvictOutcome};
+use crate::lease::Leadership;
+use crate::metrics::Metrics;
+use crate::watch::Input;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+use kube::Client;
+use kube::runtime::events::Recorder;
+use limiter::Limiter;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+
+/// Longest time for one command.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Name under which Giveway writes, in `managedFields` and as the controller of events.
+pub const FIELD_MANAGER: &str = "giveway-operator";
+
+/// Why a call had no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The object, by UID, does not exist any more.
+    #[error("the object is gone")]
+    Gone,
+    /// This process does not lead (any more).
+    #[error("this process is not the leader")]
+    NotLeader,
+    /// Anything else; it may work later.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => Self::Gone,
+            kube::Error::Api(status) if status.code == 409 && status.message.contains("Precondition failed") => {
+                Self::Gone
+            }
+            kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub enum Report {
+    /// Of [`Command::Nominate`] with a node, and of [`Command::Release`].
+    Member {
+        /// For whom.
+        preemptor: Preemptor,
+        /// UID of the member.
+        uid: String,
+        /// Whether it was a release.
+        release: bool,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::Evict`].
+    Evicted {
+        /// For whom.
+        preemptor: Preemptor,
+        /// Identity of the plan.
+        plan: String,
+        /// The victim.
+        pod: ObjectKey,
+        /// UID of the victim.
+        uid: String,
+        /// What happened.
+        outcome: EvictOutcome,
+    },
+    /// Of [`Command::WriteGroupStatus`].
+    GroupStatus {
+        /// The group.
+        group: ObjectKey,
+        /// What was written.
+        status: Box<giveway_crds::PodGroupStatus>,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::StorePodPlan`] with a plan.
+    PodPlan {
+        /// The preemptor.
+        pod: ObjectKey,
+        /// Identity of the plan.
+        plan: String,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::WriteWorkloadStatus`], [`Command::CreateGroup`] and [`Command::Protect`]: what was to be written.
+    Object {
+        /// What it was, for the log and to allow the next attempt.
+        what: String,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
+}
+
+/// Carries commands out. Cheap to clone.
+#[derive(Clone)]
+pub struct Actuator {
+    client: Client,
+    leadership: Leadership,
+    permits: Arc<Semaphore>,
+    limiter: Arc<Limiter>,
+    recorder: Recorder,
+    metrics: Metrics,
+    reports: mpsc::Sender<Input>,
+}
+
+impl Actuator {
+    /// An actuator that reports to `reports`. `client` must not retry by itself.
+    pub fn new(
+        client: Client,
+        leadership: Leadership,
+        metrics: Metrics,
+        concurrent_calls: u32,
+        evictions_per_second: u32,
+        reports: mpsc::Sender<Input>,
+    ) -> Self {
+        let reporter = kube::runtime::events::Reporter {
+            controller: FIELD_MANAGER.to_owned(),
+            instance: Some(leadership.term().to_owned()),
+        };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            leadership,
+            permits: Arc::new(Semaphore::new(concurrent_calls as usize)),
+            limiter: Arc::new(Limiter::new(evictions_per_second)),
+            metrics,
+            reports,
+        }
+    }
+
+    /// Starts carrying a command out.
+    pub fn dispatch(&self, command: Command) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            if matches!(command, Command::Evict(_)) {
+                this.limiter.acquire().await;
+            }
+            let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
+            if let Some(report) = this.carry_out(command).await {
+                drop(this.reports.send(Input::Report(report)).await);
+            }
+        });
+    }
+
+    /// Runs one write as the leader, in bounded time.
+    async fn write<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = Result<T, CallError>> + Send,
+    ) -> Result<T, CallError> {
+        if !self.leadership.holds() {
+            return Err(CallError::NotLeader);
+        }
+        let result = match tokio::time::timeout(CALL_TIMEOUT, call).await {
+            Ok(result) => result,
+            Err(_) => Err(CallError::Failed(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))),
+        };
+        self.metrics.call(what, result.is_ok());
+        result
+    }
+
+    async fn carry_out(&self, command: Command) -> Option<Report> {
+        let client = &self.client;
+        Some(match command {
+            Command::Nominate { preemptor, pod, uid, node } => {
+                let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
+                if node.is_none() {
+                    if let Err(error) = result {
+                        tracing::debug!(%pod, %error, "nomination not withdrawn");
+                    }
+                    return None;
+                }
+                Report::Member { preemptor, uid, release: false, result }
+            }
+            Command::Release { preemptor, pod, uid } => {
+                let result = self.write("release", pod::release(client, &pod, &uid)).await;
+                Report::Member { preemptor, uid, release: true, result }
+            }
+            Command::Evict(call) => {
+                let outcome = match self.write("evict", evict::evict(client, &call)).await {
+                    Ok(outcome) => outcome,
+                    Err(CallError::Gone) => EvictOutcome::Gone,
+                    Err(error) => EvictOutcome::Error(error.to_string()),
+                };
+                tracing::info!(pod = %call.pod, plan = %call.plan, ?outcome, "eviction");
+                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
+            }
+            Command::WriteGroupStatus { group, uid, from, to } => {
+                let result =
+                    self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
+                Report::GroupStatus { group, status: to, result }
+            }
+            Command::WriteWorkloadStatus { workload, status } => {
+                let result =
+                    self.write("workload-status", object::write_workload_status(client, &workload, &status)).await;
+                Report::Object { what: format!("status of workload {workload}"), result }
+            }
+            Command::StorePodPlan { pod, uid, plan } => {
+                let result = self.write("store-plan", pod::store_plan(client, &pod, &uid, plan.as_deref())).await;
+                Report::PodPlan { pod, plan: plan?.id, result }
+            }
+            Command::CreateGroup(group) => {
+                let what = format!(
+                    "pod group {}/{}",
+                    group.metadata.namespace.as_deref().unwrap_or_default(),
+                    group.metadata.name.as_deref().unwrap_or_default()
+                );
+                let result = self.write("create-group", object::create_group(client, &group)).await;
+                Report::Object { what, result }
+            }
+            Command::Protect { group, uid, protect } => {
+                let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
+                Report::Object { what: format!("finalizer of pod group {group}"), result }
+            }
+            Command::Publish(notice) => {
+                let result = self.write("event", object::publish(&self.recorder, &notice)).await;
+                if let Err(error) = result {
+                    tracing::debug!(object = %notice.key, %error, "event not emitted");
+                }
+                return None;
+            }
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Writes on Giveway's own kinds, and events.
+
+use super::{CallError, FIELD_MANAGER};
+use crate::command::Notice;
+use crate::merge::merge_patch;
+use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+fn failed(error: impl std::fmt::Display) -> CallError {
+    CallError::Failed(error.to_string())
+}
+
+/// Writes what differs between two statuses of a group.
+pub(super) async fn write_group_status(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    from: &PodGroupStatus,
+    to: &PodGroupStatus,
+) -> Result<(), CallError> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let from = serde_json::to_value(from).map_err(failed)?;
+    let to = serde_json::to_value(to).map_err(failed)?;
+    let patch = json!({ "metadata": { "uid": uid }, "status": merge_patch(&from, &to) });
+    groups.patch_status(&group.name, &params(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Writes the status of a workload.
+pub(super) async fn write_workload_status(
+    client: &Client,
+    workload: &ObjectKey,
+    status: &WorkloadStatus,
+) -> Result<(), CallError> {
+    let workloads: Api<Workload> = Api::namespaced(client.clone(), &workload.namespace);
+    workloads.patch_status(&workload.name, &params(), &Patch::Merge(json!({ "status": status }))).await?;
+    Ok(())
+}
+
+/// Creates a group; one that exists already is as good.
+pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<(), CallError> {
+    let groups: Api<PodGroup> =
+        Api::namespaced(client.clone(), group.metadata.namespace.as_deref().unwrap_or_default());
+    match groups.create(&PostParams::default(), group).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds or removes our finalizer, and keeps those of others.
+pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, protect: bool) -> Result<(), CallError> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let current = groups.get(&group.name).await?;
+    if current.uid().as_deref() != Some(uid) {
+        return Err(CallError::Gone);
+    }
+    let mut finalizers: Vec<String> =
+        current.finalizers().iter().filter(|f| *f != keys::FINALIZER_PROTECTION).cloned().collect();
+    if protect {
+        finalizers.push(keys::FINALIZER_PROTECTION.to_owned());
+    }
+    let patch = json!({
+        "metadata": { "uid": uid, "resourceVersion": current.resource_version(), "finalizers": finalizers }
+    });
+    groups.patch(&group.name, &params(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Emits an event.
+pub(super) async fn publish(recorder: &Recorder, notice: &Notice) -> Result<(), CallError> {
+    let event = Event {
+        type_: if notice.warning { EventType::Warning } else { EventType::Normal },
+        reason: notice.reason.as_str().to_owned(),
+        note: Some(shorten(&notice.note)),
+        action: notice.action.clone(),
+        secondary: None,
+    };
+    let api_version = match notice.kind {
+        "Pod" => "v1".to_owned(),
+        _ => format!("{}/v1alpha1", keys::GROUP),
+    };
+    let reference = ObjectReference {
+        api_version: Some(api_version),
+        kind: Some(notice.kind.to_owned()),
+        name: Some(notice.key.name.clone()),
+        namespace: Some(notice.key.namespace.clone()),
+        uid: Some(notice.uid.clone()),
+        ..ObjectReference::default()
+    };
+    recorder.publish(&event, &reference).await?;
+    Ok(())
+}
+
+/// The API server takes notes of at most 1024 bytes.
+fn shorten(note: &str) -> String {
+    const MOST: usize = 1024;
+    if note.len() <= MOST {
+        return note.to_owned();
+    }
+    let mut end = MOST - '…'.len_utf8();
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &note[..end])
+}

@@ -1,0 +1,127 @@
+//! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
+
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+
+/// One API call, or a few that belong together.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Set (`Some`) or withdraw (`None`) `status.nominatedNodeName` of a pod.
+    Nominate {
+        /// For whom the place is held.
+        preemptor: Preemptor,
+        /// The member.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// The node, or nothing.
+        node: Option<String>,
+    },
+    /// Remove our gate from a pod.
+    Release {
+        /// The group (or pod) that starts.
+        preemptor: Preemptor,
+        /// The member.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+    },
+    /// Mark a pod as a victim and evict it.
+    Evict(Box<EvictCall>),
+    /// Write the status of a group. The arbiter has at most one such write under way for a group.
+    WriteGroupStatus {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// The status it was, by our knowledge.
+        from: Box<PodGroupStatus>,
+        /// The status it gets.
+        to: Box<PodGroupStatus>,
+    },
+    /// Write the status of a workload.
+    WriteWorkloadStatus {
+        /// The workload.
+        workload: ObjectKey,
+        /// Its new status.
+        status: Box<WorkloadStatus>,
+    },
+    /// Store (`Some`) or remove (`None`) the plan of a single pod.
+    StorePodPlan {
+        /// The preemptor.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// The plan.
+        plan: Option<Box<StoredPlan>>,
+    },
+    /// Create a group from a workload's template.
+    CreateGroup(Box<PodGroup>),
+    /// Add or remove the finalizer that protects a group with live members.
+    Protect {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// Whether the finalizer is to be there.
+        protect: bool,
+    },
+    /// Emit an event.
+    Publish(Notice),
+}
+
+/// One eviction.
+#[derive(Clone, Debug)]
+pub struct EvictCall {
+    /// For whom.
+    pub preemptor: Preemptor,
+    /// Identity of the plan.
+    pub plan: String,
+    /// The victim.
+    pub pod: ObjectKey,
+    /// Its UID: a precondition of the eviction.
+    pub uid: String,
+    /// Whether a budget matches it: then the eviction API is asked, otherwise the pod is deleted.
+    pub budgeted: bool,
+    /// Whether the pod may be deleted when a budget refuses its eviction (KEP-3280).
+    pub may_force: bool,
+    /// Whether an earlier call for this victim failed: then its state is read first.
+    pub again: bool,
+    /// Sentence for the pod's condition and event.
+    pub message: String,
+}
+
+/// How an eviction ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictOutcome {
+    /// The API server accepted it: the pod terminates.
+    Accepted,
+    /// The pod, by UID, does not exist any more.
+    Gone,
+    /// A guaranteed budget does not allow it; the reason.
+    Refused(String),
+    /// The call failed; it may be tried again.
+    Error(String),
+}
+
+/// An event on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Kind of the object: `Pod`, `PodGroup`, `Workload`.
+    pub kind: &'static str,
+    /// The object.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// Reason of the event.
+    pub reason: Reason,
+    /// What is being done: tells events of one reason apart, so that none hides in another's series.
+    pub action: String,
+    /// The sentence.
+    pub note: String,
+}

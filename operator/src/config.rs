@@ -1,0 +1,81 @@
+//! Command line of the operator.
+
+use clap::{Parser, ValueEnum};
+use std::net::SocketAddr;
+
+/// The operator of Giveway: decides for whole pod groups what is evicted, and carries it out.
+///
+/// It finds the API server as kubectl does: KUBECONFIG, or the service account inside a cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "giveway-operator", version, about, long_about)]
+pub struct Config {
+    /// Namespace of the operator itself: its lease lives there.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "giveway-system")]
+    pub namespace: String,
+
+    /// Name of the Lease by which replicas elect a leader.
+    #[arg(long, default_value = "giveway-operator")]
+    pub lease_name: String,
+
+    /// Identity in the election; unique among replicas. Default: host name and a random suffix.
+    #[arg(long, env = "GIVEWAY_IDENTITY")]
+    pub identity: Option<String>,
+
+    /// Seconds that a lease is valid without renewal: the longest time without a leader after a crash.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub lease_duration_seconds: u64,
+
+    /// Address of /metrics, /healthz and /readyz (plain HTTP).
+    #[arg(long, default_value = "0.0.0.0:9091")]
+    pub metrics_address: SocketAddr,
+
+    /// Schedulers for whose pods Giveway preempts, separated by commas. Pods of others only occupy room.
+    #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
+    pub scheduler_names: Vec<String>,
+
+    /// Most evictions a second.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub evictions_per_second: u32,
+
+    /// Most API calls at the same time.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub concurrent_calls: u32,
+
+    /// Seconds that released pods may take to be bound before the placement is looked at again.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub release_timeout_seconds: u64,
+
+    /// Format of the log.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or a filter such as `info,giveway_operator=debug`.
+    #[arg(long, default_value = "info")]
+    pub log_level: String,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// The identity to use in the election.
+    pub fn identity(&self) -> String {
+        self.identity.clone().unwrap_or_else(|| {
+            let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
+            format!("{host}-{:08x}", unique())
+        })
+    }
+}
+
+/// A number that differs between two starts: `RandomState` is seeded by the operating system.
+fn unique() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    u32::try_from(hash >> 32).unwrap_or(0)
+}

@@ -1,0 +1,31 @@
+//! `/metrics`, `/healthz` and `/readyz`, over plain HTTP.
+
+use crate::metrics::Metrics;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use warp::Filter;
+use warp::http::StatusCode;
+
+/// Serves for as long as the process lives. Ready means: every kind was listed once.
+pub async fn serve(address: SocketAddr, metrics: Metrics, ready: watch::Receiver<bool>) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    let metrics = warp::path!("metrics").map(move || {
+        warp::reply::with_header(
+            metrics.encode(),
+            "content-type",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )
+    });
+    let healthz = warp::path!("healthz").map(|| "ok".to_owned());
+    let readyz = warp::path!("readyz").map(move || {
+        if *ready.borrow() {
+            warp::reply::with_status("ok".to_owned(), StatusCode::OK)
+        } else {
+            warp::reply::with_status("the watches are not synced yet".to_owned(), StatusCode::SERVICE_UNAVAILABLE)
+        }
+    });
+    let routes = warp::get().and(metrics.or(healthz).or(readyz));
+    warp::serve(routes).incoming(listener).run().await;
+    Ok(())
+}

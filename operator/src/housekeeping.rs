@@ -1,0 +1,143 @@
+//! What has to be done besides deciding: groups made from templates, the finalizer that protects them, the summary of
+//! workloads, and the word to pods whose group does not exist.
+
+use crate::command::{Command, Notice};
+use crate::ledger::Call;
+use crate::model::Model;
+use crate::status;
+use giveway_crds::condition::Reason;
+use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// What was done already, so that nothing is done twice.
+#[derive(Debug, Default)]
+pub struct Housekeeping {
+    /// Pods that were told that their group does not exist, by UID.
+    orphans: BTreeSet<String>,
+    /// Calls under way, by what they write.
+    calls: BTreeMap<String, Call>,
+}
+
+impl Housekeeping {
+    /// Notes the answer to a call. A success is forgotten: the watch shows it.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        self.calls.entry(what.to_owned()).or_default().answered(ok, now);
+    }
+
+    fn start(&mut self, what: String, now: Instant) -> bool {
+        let call = self.calls.entry(what).or_default();
+        let due = call.due(now);
+        if due {
+            *call = Call::Pending;
+        }
+        due
+    }
+
+    /// What is to be done for the groups that something happened to.
+    pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let mut workloads = BTreeSet::new();
+        for key in touched {
+            match model.groups.get(key) {
+                Some(record) => {
+                    if let Some((workload, _)) = &record.template {
+                        workloads.insert(ObjectKey::new(&key.namespace, workload));
+                    }
+                    let live = model.cluster.members(key).any(|p| !p.ended());
+                    if live != record.protected
+                        && !(live && record.deleting)
+                        && self.start(format!("finalizer of pod group {key}"), now)
+                    {
+                        commands.push(Command::Protect { group: key.clone(), uid: record.uid.clone(), protect: live });
+                    }
+                }
+                None => self.missing(model, key, now, &mut commands),
+            }
+        }
+        for workload in workloads {
+            let Some(record) = model.workloads.get(&workload) else { continue };
+            let wanted = status::workload_status(model, &workload);
+            if record.object.status.as_ref() != Some(&wanted)
+                && self.start(format!("status of workload {workload}"), now)
+            {
+                commands.push(Command::WriteWorkloadStatus { workload, status: Box::new(wanted) });
+            }
+        }
+        commands
+    }
+
+    /// Pods name a group that does not exist: make it from its template, or say that it is missing.
+    fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
+        let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
+        if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
+            if self.start(format!("pod group {key}"), now) {
+                commands.push(Command::CreateGroup(Box::new(group)));
+            }
+            return;
+        }
+        for pod in members {
+            if !self.orphans.insert(pod.uid.clone()) {
+                continue;
+            }
+            let note = match &pod.template {
+                Some((workload, template)) => format!(
+                    "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
+                    key.name, key.namespace
+                ),
+                None => format!(
+                    "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
+                    key.name, key.namespace
+                ),
+            };
+            commands.push(Command::Publish(Notice {
+                kind: "Pod",
+                key: pod.key.clone(),
+                uid: pod.uid.clone(),
+                warning: true,
+                reason: Reason::PodGroupNotFound,
+                action: "Holding".to_owned(),
+                note,
+            }));
+        }
+        if self.orphans.len() > 100_000 {
+            self.orphans.clear();
+        }
+    }
+}
+
+/// The group that a pod's template describes; owned by the pod's controller, so that it goes when that goes.
+fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
+    let (workload, name) = pod.template.as_ref()?;
+    let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
+    let template = record.object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
+    let owner = pod.owner.as_ref().map(|o| OwnerReference {
+        api_version: o.api_version.clone(),
+        kind: o.kind.clone(),
+        name: o.name.clone(),
+        uid: o.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    });
+    let spec = PodGroupSpec {
+        pod_group_template_ref: Some(PodGroupTemplateRef {
+            workload: WorkloadTemplateRef { workload_name: workload.clone(), pod_group_template_name: name.clone() },
+        }),
+        scheduling_policy: template.scheduling_policy.clone(),
+        disruption_mode: template.disruption_mode,
+        priority_class_name: template.priority_class_name.clone(),
+        ..PodGroupSpec::default()
+    };
+    Some(PodGroup {
+        metadata: ObjectMeta {
+            name: Some(key.name.clone()),
+            namespace: Some(key.namespace.clone()),
+            owner_references: owner.map(|o| vec![o]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    })
+}

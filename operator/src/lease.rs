@@ -1,0 +1,199 @@
+//! Leader election by a `Lease`, with a client of its own.
+//!
+//! The published lease crates tell who holds the lease, but not until when this process may rely on it: if the API
+//! server cannot be reached, they go on saying "leader". Giveway evicts pods, so every write asks [`Leadership`],
+//! which answers from a monotonic deadline: the start of the last renewal that succeeded, plus the lease duration.
+//!
+//! Guarantee: a holder that cannot renew stops writing before anybody else can take the lease, as long as clocks run
+//! at the same rate; wall clocks are compared nowhere.
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// What the election needs to know.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// Name of the Lease.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Who we are; unique among replicas.
+    pub identity: String,
+    /// How long a lease is valid without renewal.
+    pub duration: Duration,
+}
+
+/// Whether this process leads now. Cheap to clone and to ask.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    deadline: Arc<Mutex<Option<Instant>>>,
+    changed: watch::Receiver<bool>,
+    identity: Arc<str>,
+}
+
+impl Leadership {
+    /// Whether writes are allowed at this moment.
+    pub fn holds(&self) -> bool {
+        let deadline = self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        deadline.is_some_and(|d| Instant::now() < d)
+    }
+
+    /// The identity under which plans are stored: the term of this leader.
+    pub fn term(&self) -> &str {
+        &self.identity
+    }
+
+    /// Resolves once this process leads; pends for ever when the election has ended.
+    pub async fn acquired(&mut self) {
+        if self.changed.wait_for(|leads| *leads).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// How the election ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// Somebody else holds the lease that was ours, or it could not be renewed in time.
+    #[error("the lease {0} was lost: {1}")]
+    Lost(String, String),
+}
+
+/// Runs the election until `stop` is cancelled (then the lease is released) or the lease is lost.
+pub struct Election {
+    api: Api<Lease>,
+    options: LeaseOptions,
+    deadline: Arc<Mutex<Option<Instant>>>,
+    leads: watch::Sender<bool>,
+}
+
+impl Election {
+    /// Prepares the election; [`Election::run`] does the work.
+    pub fn new(client: kube::Client, options: LeaseOptions) -> (Self, Leadership) {
+        let deadline = Arc::new(Mutex::new(None));
+        let (leads, changed) = watch::channel(false);
+        let leadership =
+            Leadership { deadline: deadline.clone(), changed, identity: Arc::from(options.identity.as_str()) };
+        (Self { api: Api::namespaced(client, &options.namespace), options, deadline, leads }, leadership)
+    }
+
+    fn set_deadline(&self, deadline: Option<Instant>) {
+        *self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = deadline;
+        self.leads.send_replace(deadline.is_some());
+    }
+
+    /// Acquires, renews, and releases at the end. Returns `Err` when a lease that was held is lost: the process must
+    /// then end.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), LeaseError> {
+        let interval = self.options.duration / 5;
+        let mut observed: Option<(Option<String>, Option<String>, Instant)> = None;
+        let mut held_until: Option<Instant> = None;
+        loop {
+            let started = Instant::now();
+            let attempt = tokio::time::timeout(self.options.duration / 3, self.attempt(&mut observed)).await;
+            match attempt {
+                Ok(Ok(true)) => {
+                    let until = started + self.options.duration;
+                    held_until = Some(until);
+                    self.set_deadline(Some(until));
+                }
+                Ok(Ok(false)) if held_until.is_some() => {
+                    self.set_deadline(None);
+                    return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
+                }
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
+                Err(_) => tracing::warn!("the lease could not be read or written in time"),
+            }
+            if held_until.is_some_and(|until| Instant::now() >= until) {
+                self.set_deadline(None);
+                return Err(LeaseError::Lost(self.options.name.clone(), "it could not be renewed in time".into()));
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(interval) => {}
+            }
+        }
+        if held_until.is_some() {
+            self.set_deadline(None);
+            if let Ok(Err(error)) = tokio::time::timeout(Duration::from_millis(700), self.release()).await {
+                tracing::warn!(%error, "the lease could not be released; it expires by itself");
+            }
+        }
+        Ok(())
+    }
+
+    /// One round: take a free lease, renew our own, or watch another's. Returns whether we hold it.
+    async fn attempt(
+        &self,
+        observed: &mut Option<(Option<String>, Option<String>, Instant)>,
+    ) -> Result<bool, kube::Error> {
+        let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
+            let lease = Lease {
+                metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
+                spec: Some(self.spec(None)),
+            };
+            return held(self.api.create(&PostParams::default(), &lease).await);
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.clone().filter(|h| !h.is_empty());
+        let ours = holder.as_deref() == Some(self.options.identity.as_str());
+        if !ours && holder.is_some() {
+            let renewed = spec.renew_time.as_ref().map(|t| t.0.to_string());
+            let since = match observed {
+                Some((h, r, since)) if *h == holder && *r == renewed => *since,
+                _ => {
+                    let now = Instant::now();
+                    *observed = Some((holder.clone(), renewed, now));
+                    now
+                }
+            };
+            let valid = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
+            if since.elapsed() < valid {
+                return Ok(false);
+            }
+        }
+        lease.spec = Some(self.spec(Some(&spec)));
+        held(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
+    }
+
+    fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = old.is_some_and(|o| o.holder_identity.as_deref() == Some(self.options.identity.as_str()));
+        let transitions = old.and_then(|o| o.lease_transitions).unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.options.duration.as_secs().max(1)).unwrap_or(15)),
+            acquire_time: if ours { old.and_then(|o| o.acquire_time.clone()) } else { Some(now.clone()) },
+            renew_time: Some(now),
+            lease_transitions: Some(if ours || old.is_none() { transitions } else { transitions + 1 }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn release(&self) -> Result<(), kube::Error> {
+        let mut lease = self.api.get(&self.options.name).await?;
+        let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+        if spec.holder_identity.as_deref() != Some(self.options.identity.as_str()) {
+            return Ok(());
+        }
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
+        self.api.replace(&self.options.name, &PostParams::default(), &lease).await.map(|_| ())
+    }
+}
+
+/// A conflict or "already exists" means that somebody else was faster; other errors are errors.
+fn held(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,76 @@
+//! The operator of Giveway. Data flows one way:
+//!
+//! ```text
+//! watch → model → queue → planner → ledger → actuate → status, event
+//! ```
+//!
+//! One task, the [`arbiter`], owns the model and decides; [`actuate`] makes the calls. See the design, section 5.
+
+pub mod actuate;
+pub mod arbiter;
+pub mod command;
+pub mod config;
+pub mod health;
+pub mod housekeeping;
+pub mod lease;
+pub mod ledger;
+pub mod merge;
+pub mod metrics;
+pub mod model;
+pub mod queue;
+pub mod status;
+pub mod watch;
+
+use actuate::Actuator;
+use anyhow::Context;
+use arbiter::Arbiter;
+use config::Config;
+use kube::Client;
+use lease::{Election, LeaseOptions};
+use metrics::Metrics;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Runs the operator until `stop` is cancelled, or until it loses its lease, which is an error.
+pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut kubernetes =
+        kube::Config::infer().await.context("no API server: set KUBECONFIG, or run inside a cluster")?;
+    let watching = Client::try_from(kubernetes.clone()).context("the API server's configuration cannot be used")?;
+    // A blocked eviction is a 429, which the client library would repeat for minutes: retries are ours.
+    kubernetes.default_retry = false;
+    let writing = Client::try_from(kubernetes.clone())?;
+    let election_client = Client::try_from(kubernetes)?;
+
+    let metrics = Metrics::default();
+    let (ready, is_ready) = tokio::sync::watch::channel(false);
+    let options = LeaseOptions {
+        name: config.lease_name.clone(),
+        namespace: config.namespace.clone(),
+        identity: config.identity(),
+        duration: Duration::from_secs(config.lease_duration_seconds),
+    };
+    tracing::info!(identity = %options.identity, "starting");
+    let (election, leadership) = Election::new(election_client, options);
+    let (inputs, receiver) = mpsc::channel(8192);
+    let actuator = Actuator::new(
+        writing,
+        leadership.clone(),
+        metrics.clone(),
+        config.concurrent_calls,
+        config.evictions_per_second,
+        inputs.clone(),
+    );
+    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), is_ready));
+    let election = tokio::spawn(election.run(stop));
+    watch::start(&watching, &inputs);
+    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, ready).run(receiver));
+    drop(inputs);
+
+    tokio::select! {
+        ended = election => ended.context("the election ended")?.context("leadership")?,
+        ended = arbiter => ended.context("the arbiter ended")?,
+        ended = health => ended.context("the health server ended")?.context("metrics address")?,
+    }
+    Ok(())
+}

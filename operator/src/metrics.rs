@@ -1,0 +1,113 @@
+//! Metrics of the operator, with labels whose values are bounded.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// Every metric; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    calls: Family<CallLabels, Counter>,
+    outcomes: Family<ReasonLabels, Counter>,
+    victims: Counter,
+    decisions: Histogram,
+    in_flight: Gauge,
+    unreadable: Family<KindLabels, Counter>,
+    leads: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let calls = Family::default();
+        let outcomes = Family::default();
+        let victims = Counter::default();
+        let decisions = Histogram::new(exponential_buckets(0.000_1, 4.0, 10));
+        let in_flight = Gauge::default();
+        let unreadable = Family::default();
+        let leads = Gauge::default();
+        let mut registry = Registry::with_prefix("giveway_operator");
+        registry.register(
+            "api_calls",
+            "Writes to the API server, by what they do and whether they worked",
+            calls.clone(),
+        );
+        registry.register("outcomes", "Decisions and ends of plans, by reason", outcomes.clone());
+        registry.register("evicted_pods", "Pods whose eviction was accepted", victims.clone());
+        registry.register("decision_seconds", "Time to decide for one preemptor", decisions.clone());
+        registry.register("decisions_in_flight", "Decisions that are being carried out", in_flight.clone());
+        registry.register(
+            "unreadable_objects",
+            "Objects that could not be read, each time one appeared",
+            unreadable.clone(),
+        );
+        registry.register("leader", "1 while this process leads", leads.clone());
+        Self { registry: Arc::new(registry), calls, outcomes, victims, decisions, in_flight, unreadable, leads }
+    }
+}
+
+impl Metrics {
+    /// The metrics in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+
+    /// Counts a write.
+    pub fn call(&self, call: &'static str, ok: bool) {
+        self.calls.get_or_create(&CallLabels { call, result: if ok { "ok" } else { "error" } }).inc();
+    }
+
+    /// Counts a decision or the end of a plan.
+    pub fn outcome(&self, reason: giveway_crds::condition::Reason) {
+        self.outcomes.get_or_create(&ReasonLabels { reason: reason.as_str() }).inc();
+    }
+
+    /// Counts an accepted eviction.
+    pub fn evicted(&self) {
+        self.victims.inc();
+    }
+
+    /// Records how long a decision took.
+    pub fn decided(&self, took: Duration) {
+        self.decisions.observe(took.as_secs_f64());
+    }
+
+    /// Sets how many decisions are in flight.
+    pub fn in_flight(&self, count: usize) {
+        self.in_flight.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts an object that could not be read.
+    pub fn unreadable(&self, kind: &'static str) {
+        self.unreadable.get_or_create(&KindLabels { kind }).inc();
+    }
+
+    /// Sets whether this process leads.
+    pub fn leads(&self, leads: bool) {
+        self.leads.set(i64::from(leads));
+    }
+}

@@ -1,0 +1,262 @@
+//! What the operator knows: the planner's cluster, and beside it what only the controllers need (stored plans,
+//! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
+
+use crate::watch::{Input, Update, key_of};
+use giveway_crds::keys;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::{PodGroup, PodGroupStatus, Workload};
+use giveway_planner::model::{Cluster, ObjectKey};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of a PodGroup beside its scheduling properties.
+#[derive(Clone, Debug, Default)]
+pub struct GroupRecord {
+    /// UID of the object.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// The status as last seen, or as last written by us if that is newer.
+    pub status: PodGroupStatus,
+    /// Whether it has our finalizer.
+    pub protected: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Template it was made from: workload and template name.
+    pub template: Option<(String, String)>,
+}
+
+/// What is known of a Workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadRecord {
+    /// The object as last seen.
+    pub object: Workload,
+}
+
+/// What is known of a pod beside its scheduling properties.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodRecord {
+    /// UID of the pod.
+    pub uid: String,
+    /// The plan stored on a single pod that preempts.
+    pub plan: Option<StoredPlan>,
+    /// What kube-scheduler last said of the pod, while it is pending.
+    pub scheduler_message: Option<String>,
+}
+
+/// An object that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Its name.
+    pub key: ObjectKey,
+}
+
+/// The six kinds that are watched.
+const KINDS: usize = 6;
+
+/// The operator's knowledge of the cluster.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// The planner's model.
+    pub cluster: Cluster,
+    /// Pod groups.
+    pub groups: BTreeMap<ObjectKey, GroupRecord>,
+    /// Workloads.
+    pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
+    /// Pods of which more is known than the planner needs.
+    pub pods: BTreeMap<ObjectKey, PodRecord>,
+    /// Objects that cannot be used, with the reason.
+    pub problems: BTreeMap<Problem, String>,
+    /// Problems not reported yet.
+    pub new_problems: Vec<(Problem, String)>,
+    /// Groups that something happened to since the arbiter last looked.
+    pub touched: BTreeSet<ObjectKey>,
+    /// Grows whenever something changed that may change a decision.
+    pub version: u64,
+    synced: BTreeSet<&'static str>,
+}
+
+impl Model {
+    /// Whether every kind was listed once. Nothing is decided before.
+    pub fn synced(&self) -> bool {
+        self.synced.len() == KINDS
+    }
+
+    /// Takes in one input. Reports are not for the model and are ignored.
+    pub fn apply(&mut self, input: Input) {
+        match input {
+            Input::Node(update) => self.each(
+                "Node",
+                update,
+                |m| m.cluster.nodes().map(|n| ObjectKey::new("", &n.name)).collect(),
+                Self::node,
+            ),
+            Input::Pod(update) => {
+                self.each("Pod", update, |m| m.cluster.pods().map(|p| p.key.clone()).collect(), Self::pod)
+            }
+            Input::Group(update) => self.each("PodGroup", update, |m| m.groups.keys().cloned().collect(), Self::group),
+            Input::Workload(update) => {
+                self.each("Workload", update, |m| m.workloads.keys().cloned().collect(), Self::workload)
+            }
+            Input::Class(update) => self.each(
+                "PriorityClass",
+                update,
+                |m| m.cluster.classes().iter().map(|c| ObjectKey::new("", &c.name)).collect(),
+                |m, key, class| {
+                    let changed = match class {
+                        Some(class) => m.cluster.upsert_class(&class),
+                        None => m.cluster.remove_class(&key.name),
+                    };
+                    if changed {
+                        m.touched.extend(m.groups.keys().cloned());
+                    }
+                    Ok(changed)
+                },
+            ),
+            Input::Budget(update) => self.each(
+                "PodDisruptionBudget",
+                update,
+                |m| m.cluster.budgets().map(|b| b.key.clone()).collect(),
+                |m, key, budget| match budget {
+                    Some(budget) => m.cluster.upsert_budget(&budget).map_err(|e| e.to_string()),
+                    None => Ok(m.cluster.remove_budget(key)),
+                },
+            ),
+            Input::Report(_) => {}
+        }
+    }
+
+    /// Applies an update object by object. `known` lists the keys of the kind that exist in the model, `change`
+    /// adds (`Some`) or removes (`None`) one object and says whether that may change a decision.
+    fn each<K: ResourceExt>(
+        &mut self,
+        kind: &'static str,
+        update: Update<K>,
+        known: fn(&Self) -> Vec<ObjectKey>,
+        change: impl Fn(&mut Self, &ObjectKey, Option<Box<K>>) -> Result<bool, String>,
+    ) {
+        let one = |model: &mut Self, key: ObjectKey, object: Option<Box<K>>, unreadable: Option<String>| {
+            let problem = Problem { kind, key: key.clone() };
+            let outcome = change(model, &key, object);
+            let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
+            if outcome.unwrap_or(true) {
+                model.version += 1;
+            }
+            match error {
+                Some(error) => {
+                    if model.problems.insert(problem.clone(), error.clone()).as_ref() != Some(&error) {
+                        model.new_problems.push((problem, error));
+                    }
+                }
+                None => drop(model.problems.remove(&problem)),
+            }
+        };
+        match update {
+            Update::Replaced(list) => {
+                let mut gone: BTreeSet<ObjectKey> = known(self).into_iter().collect();
+                for item in list {
+                    match item {
+                        Update::Applied(object) => {
+                            let key = key_of(&*object);
+                            gone.remove(&key);
+                            one(self, key, Some(object), None);
+                        }
+                        Update::Invalid(key, error) => one(self, key, None, Some(error)),
+                        Update::Replaced(_) | Update::Deleted(_) => {}
+                    }
+                }
+                for key in gone {
+                    one(self, key, None, None);
+                }
+                self.synced.insert(kind);
+            }
+            Update::Applied(object) => one(self, key_of(&*object), Some(object), None),
+            Update::Deleted(key) => one(self, key, None, None),
+            Update::Invalid(key, error) => one(self, key, None, Some(error)),
+        }
+    }
+
+    fn node(&mut self, key: &ObjectKey, node: Option<Box<k8s_openapi::api::core::v1::Node>>) -> Result<bool, String> {
+        match node {
+            Some(node) => self.cluster.upsert_node(&node).map_err(|e| e.to_string()),
+            None => Ok(self.cluster.remove_node(&key.name)),
+        }
+    }
+
+    fn touch_group_of(&mut self, key: &ObjectKey) {
+        if let Some(group) = self.cluster.pod(key).and_then(|p| p.group.as_ref()) {
+            self.touched.insert(ObjectKey::new(&key.namespace, group));
+        }
+    }
+
+    fn pod(&mut self, key: &ObjectKey, pod: Option<Box<Pod>>) -> Result<bool, String> {
+        self.touch_group_of(key);
+        let Some(pod) = pod else {
+            self.pods.remove(key);
+            return Ok(self.cluster.remove_pod(key));
+        };
+        let record = PodRecord {
+            uid: pod.uid().unwrap_or_default(),
+            plan: pod.annotations().get(keys::ANNOTATION_PLAN).and_then(|text| serde_json::from_str(text).ok()),
+            scheduler_message: scheduler_message(&pod),
+        };
+        if record.plan.is_some() || record.scheduler_message.is_some() {
+            self.pods.insert(key.clone(), record);
+        } else {
+            self.pods.remove(key);
+        }
+        let changed = self.cluster.upsert_pod(&pod).map_err(|e| e.to_string());
+        self.touch_group_of(key);
+        changed
+    }
+
+    fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
+        self.touched.insert(key.clone());
+        let Some(group) = group else {
+            self.groups.remove(key);
+            return Ok(self.cluster.remove_group(key));
+        };
+        let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
+        let record = GroupRecord {
+            uid: group.uid().unwrap_or_default(),
+            generation: group.metadata.generation,
+            protected: group.finalizers().iter().any(|f| f == keys::FINALIZER_PROTECTION),
+            deleting: group.metadata.deletion_timestamp.is_some(),
+            template: group
+                .spec
+                .pod_group_template_ref
+                .as_ref()
+                .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
+            status: group.status.unwrap_or_default(),
+        };
+        self.groups.insert(key.clone(), record);
+        changed
+    }
+
+    fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
+        Ok(match workload {
+            Some(object) => {
+                self.workloads.insert(key.clone(), WorkloadRecord { object: *object });
+                true
+            }
+            None => self.workloads.remove(key).is_some(),
+        })
+    }
+
+    /// What kube-scheduler last said of this pod.
+    pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
+        self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
+    }
+}
+
+fn scheduler_message(pod: &Pod) -> Option<String> {
+    if pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()) {
+        return None;
+    }
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    (scheduled.reason.as_deref() != Some("SchedulingGated")).then(|| scheduled.message.clone().unwrap_or_default())
+}

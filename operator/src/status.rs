@@ -1,0 +1,294 @@
+//! The status of a group, as a pure function of what is known. Written only when it differs from what is there.
+
+use crate::ledger::{Flight, describe};
+use crate::model::{GroupRecord, Model};
+use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::pod_group::PodCounts;
+use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
+use giveway_planner::model::{Group, ObjectKey, Phase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// What was last decided for a preemptor, while no decision is in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWord {
+    /// Why it waits.
+    pub reason: Reason,
+    /// The sentence.
+    pub message: String,
+}
+
+/// Who takes a group's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victimhood {
+    /// The preemptor, as `podgroup/NAMESPACE/NAME`.
+    pub preemptor: String,
+    /// The sentence.
+    pub message: String,
+    /// Whether the whole group goes, and not only single pods of it.
+    pub whole: bool,
+}
+
+/// Everything that a group's status tells.
+pub struct Facts<'a> {
+    /// All that is known of the cluster.
+    pub model: &'a Model,
+    /// The group.
+    pub group: &'a Group,
+    /// What is known of it beside.
+    pub record: &'a GroupRecord,
+    /// The decision in flight for it.
+    pub flight: Option<&'a Flight>,
+    /// The last plan that ended, if it is newer than the status.
+    pub last_plan: Option<&'a StoredPlan>,
+    /// What was decided last.
+    pub last_word: Option<&'a LastWord>,
+    /// Set while it gives way.
+    pub victim_of: Option<&'a Victimhood>,
+    /// A problem that keeps it from being reconciled.
+    pub problem: Option<&'a str>,
+    /// Now.
+    pub now: Time,
+}
+
+/// The status a group should have.
+pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
+    let old = &facts.record.status;
+    let counts = count(facts);
+    let live = counts.total - counts.succeeded - counts.failed;
+    let mut status = PodGroupStatus {
+        conditions: old.conditions.clone(),
+        observed_generation: facts.record.generation,
+        pods: Some(counts),
+        scheduled: Some(format!("{}/{live}", counts.scheduled)),
+        preemption: stored_plan(facts).or_else(|| old.preemption.clone()),
+        preempted_by: facts.victim_of.map(|v| v.preemptor.clone()).or_else(|| old.preempted_by.clone()),
+    };
+    let generation = facts.record.generation;
+    let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
+        condition::set(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
+    };
+    let (scheduled, reason, message) = scheduled(facts, counts);
+    set(types::INITIALLY_SCHEDULED, scheduled, reason, &message);
+    if let Some((planned, reason, message)) = planned(facts) {
+        set(types::PREEMPTION_PLANNED, planned, reason, &message);
+    }
+    if let Some((target, reason, message)) = disrupted(facts, counts) {
+        set(types::DISRUPTION_TARGET, target, reason, &message);
+    }
+    if let Some((differs, reason, message)) = mismatch(facts) {
+        set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
+    }
+    status
+}
+
+fn count(facts: &Facts<'_>) -> PodCounts {
+    let mut counts = PodCounts::default();
+    for pod in facts.model.cluster.members(&facts.group.key) {
+        counts.total += 1;
+        counts.held += i32::from(pod.held && pod.live());
+        counts.scheduled += i32::from(pod.live() && pod.node.is_some());
+        match pod.phase {
+            Phase::Running => counts.running += 1,
+            Phase::Succeeded => counts.succeeded += 1,
+            Phase::Failed => counts.failed += 1,
+            Phase::Pending | Phase::Unknown => {}
+        }
+    }
+    counts
+}
+
+fn needed(facts: &Facts<'_>) -> i32 {
+    i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
+}
+
+/// `PodGroupInitiallyScheduled`: True is terminal; its message goes on telling the present state.
+fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
+    let done = condition::find(&facts.record.status.conditions, types::INITIALLY_SCHEDULED)
+        .is_some_and(|c| c.status == "True");
+    let ever = counts.scheduled + counts.succeeded;
+    let needed = needed(facts);
+    if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
+        return (true, Reason::Scheduled, format!("{} have a node, {needed} needed.", pods(counts.scheduled)));
+    }
+    let (reason, message) = waiting(facts, counts);
+    if done {
+        (true, Reason::Scheduled, format!("Was scheduled; now waits again. {message}"))
+    } else {
+        (false, reason, message)
+    }
+}
+
+fn waiting(facts: &Facts<'_>, counts: PodCounts) -> (Reason, String) {
+    if let Some(problem) = facts.problem {
+        return (Reason::SchedulerError, format!("The group cannot be scheduled: {problem}"));
+    }
+    if let Some(flight) = facts.flight {
+        return in_flight(facts, flight);
+    }
+    if let Some(word) = facts.last_word {
+        return (word.reason, word.message.clone());
+    }
+    let live = counts.total - counts.succeeded - counts.failed;
+    (Reason::WaitingForPods, format!("{} needed, {live} exist.", pods(needed(facts))))
+}
+
+fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
+    let cluster = &facts.model.cluster;
+    let placed = flight.members.len();
+    if flight.plan.state == PlanState::Releasing {
+        let bound = flight.bound(cluster);
+        let said = flight
+            .members
+            .iter()
+            .filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()))
+            .find_map(|m| facts.model.scheduler_message(&m.pod));
+        return match said {
+            Some(said) if flight.released.is_some() => (
+                Reason::SchedulerError,
+                format!("{placed} pods were released, {bound} are bound. kube-scheduler says: {said}"),
+            ),
+            _ => (Reason::Releasing, format!("{placed} pods were released, kube-scheduler has bound {bound} of them.")),
+        };
+    }
+    if flight.evicts() {
+        let gone = flight.gone(cluster);
+        let message = format!(
+            "{placed} pods wait for room: {gone} of {} victims are gone. They start together when all are.",
+            pods(flight.victims.len())
+        );
+        (Reason::WaitingForPreemption, message)
+    } else {
+        (
+            Reason::WaitingForPreemption,
+            format!(
+                "{placed} pods have a place and are about to start; places are being reserved, or pods that are terminating still have to go."
+            ),
+        )
+    }
+}
+
+/// The plan as it is to be stored: that of the flight, if it evicts anybody, or the one that just ended.
+fn stored_plan(facts: &Facts<'_>) -> Option<StoredPlan> {
+    match facts.flight {
+        Some(flight) if flight.evicts() => Some(flight.plan.clone()),
+        _ => facts.last_plan.cloned(),
+    }
+}
+
+fn planned(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+    let plan = stored_plan(facts)?;
+    let reason = state_reason(plan.state);
+    Some((plan.state.in_flight(), reason, plan.message))
+}
+
+/// The reason that goes with a state of a plan.
+pub fn state_reason(state: PlanState) -> Reason {
+    match state {
+        PlanState::Planned => Reason::Planned,
+        PlanState::Evicting => Reason::Evicting,
+        PlanState::WaitingForVictims => Reason::WaitingForVictims,
+        PlanState::Releasing => Reason::Releasing,
+        PlanState::Completed => Reason::Completed,
+        PlanState::Cancelled => Reason::Cancelled,
+        PlanState::Failed => Reason::Failed,
+    }
+}
+
+fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, String)> {
+    if let Some(victim) = facts.victim_of {
+        return victim.whole.then(|| (true, Reason::PreemptionByScheduler, victim.message.clone()));
+    }
+    let target = condition::is_true(&facts.record.status.conditions, types::DISRUPTION_TARGET);
+    let terminating = facts.model.cluster.members(&facts.group.key).any(|p| p.terminating);
+    (target && !terminating && counts.scheduled >= needed(facts))
+        .then(|| (false, Reason::Scheduled, format!("{} have a node again.", pods(counts.scheduled))))
+}
+
+fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+    let differing: Vec<i32> = facts
+        .model
+        .cluster
+        .members(&facts.group.key)
+        .filter(|p| p.live() && p.priority != facts.group.priority)
+        .map(|p| p.priority)
+        .collect();
+    let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
+    match (differing.iter().min(), differing.iter().max()) {
+        (Some(low), Some(high)) => {
+            let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+            let message = format!(
+                "{} have priority {range}; the group's priority {} counts instead.",
+                pods(differing.len()),
+                facts.group.priority
+            );
+            Some((true, Reason::PriorityMismatch, message))
+        }
+        _ => was.then(|| (false, Reason::PriorityMatches, "All pods have the group's priority.".to_owned())),
+    }
+}
+
+/// `1 pod`, `2 pods`.
+pub fn pods<N: TryInto<i64>>(count: N) -> String {
+    match count.try_into().unwrap_or(i64::MAX) {
+        1 => "1 pod".to_owned(),
+        n => format!("{n} pods"),
+    }
+}
+
+/// The sentence that sums a plan up.
+pub fn plan_message(flight: &Flight) -> String {
+    let groups = flight.plan.victims.iter().filter(|v| v.kind == "PodGroup").count();
+    let of = match groups {
+        0 => String::new(),
+        1 => ", among them 1 whole pod group,".to_owned(),
+        n => format!(", among them {n} whole pod groups,"),
+    };
+    let violations = match flight.plan.cost.budget_violations {
+        0 => String::new(),
+        1 => " 1 eviction violates a budget.".to_owned(),
+        n => format!(" {n} evictions violate budgets."),
+    };
+    let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
+    format!(
+        "{}{of} of priority {highest} or less give way to {} of {} with priority {}.{violations}",
+        pods(flight.victims.len()),
+        pods(flight.members.len()),
+        describe(&flight.preemptor),
+        flight.priority
+    )
+}
+
+/// The sentence for a victim of a flight.
+pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> String {
+    format!(
+        "Preempted by {} of priority {} to make room for it; the priority of this {kind} is {priority}.",
+        describe(&flight.preemptor),
+        flight.priority
+    )
+}
+
+/// The status a workload should have.
+pub fn workload_status(model: &Model, workload: &ObjectKey) -> WorkloadStatus {
+    let mut counts = GroupCounts::default();
+    for (key, record) in &model.groups {
+        let made_from = record.template.as_ref().is_some_and(|(name, _)| *name == workload.name);
+        if key.namespace != workload.namespace || !made_from {
+            continue;
+        }
+        counts.total += 1;
+        let conditions = &record.status.conditions;
+        if condition::is_true(conditions, types::INITIALLY_SCHEDULED) {
+            counts.scheduled += 1;
+        } else {
+            counts.pending += 1;
+        }
+        counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTION_PLANNED));
+    }
+    let record = model.workloads.get(workload);
+    WorkloadStatus {
+        conditions: record.and_then(|r| r.object.status.clone()).map(|s| s.conditions).unwrap_or_default(),
+        observed_generation: record.and_then(|r| r.object.metadata.generation),
+        groups: Some(counts),
+    }
+}

@@ -1,0 +1,109 @@
+//! Watches of the API server, turned into one stream of [`Input`]s for the arbiter.
+//!
+//! A re-list arrives as one [`Update::Replaced`], so that the model never shows half a cluster; an object that cannot
+//! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
+
+use crate::actuate::Report;
+use futures::StreamExt;
+use giveway_crds::{PodGroup, Workload};
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tokio::sync::mpsc;
+
+/// What happened to the objects of one kind.
+#[derive(Debug)]
+pub enum Update<K> {
+    /// The complete list: whatever is not in it does not exist.
+    Replaced(Vec<Update<K>>),
+    /// An object was added or modified.
+    Applied(Box<K>),
+    /// An object is gone.
+    Deleted(ObjectKey),
+    /// An object exists, but cannot be decoded.
+    Invalid(ObjectKey, String),
+}
+
+/// Everything the arbiter hears.
+#[derive(Debug)]
+pub enum Input {
+    /// Nodes.
+    Node(Update<Node>),
+    /// Pods.
+    Pod(Update<Pod>),
+    /// Pod groups.
+    Group(Update<PodGroup>),
+    /// Workloads.
+    Workload(Update<Workload>),
+    /// Priority classes.
+    Class(Update<PriorityClass>),
+    /// Budgets.
+    Budget(Update<PodDisruptionBudget>),
+    /// The result of an API call of our own.
+    Report(Report),
+}
+
+/// Namespace and name of an object; cluster-scoped objects have an empty namespace.
+pub fn key_of<K: ResourceExt>(object: &K) -> ObjectKey {
+    ObjectKey::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
+    match guard.0 {
+        Ok(object) => Update::Applied(Box::new(object)),
+        Err(invalid) => {
+            let key = ObjectKey::new(
+                invalid.metadata.namespace.clone().unwrap_or_default(),
+                invalid.metadata.name.clone().unwrap_or_default(),
+            );
+            Update::Invalid(key, invalid.error)
+        }
+    }
+}
+
+async fn follow<K>(client: Client, inputs: mpsc::Sender<Input>, wrap: fn(Update<K>) -> Input)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut listed = Vec::new();
+    while let Some(event) = events.next().await {
+        let update = match event {
+            Ok(watcher::Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.push(decode(object));
+                continue;
+            }
+            Ok(watcher::Event::InitDone) => Update::Replaced(std::mem::take(&mut listed)),
+            Ok(watcher::Event::Apply(object)) => decode(object),
+            Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
+            Err(error) => {
+                tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted; it starts again");
+                continue;
+            }
+        };
+        if inputs.send(wrap(update)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Starts one watch a kind. The watches end when the receiver of `inputs` is dropped.
+pub fn start(client: &Client, inputs: &mpsc::Sender<Input>) {
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Class));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Node));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Group));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Workload));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Budget));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Pod));
+}

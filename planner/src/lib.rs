@@ -1,0 +1,27 @@
+//! The decision engine of Giveway: who gives way, and for whom.
+//!
+//! It is pure: no client, no clock, no environment, no randomness, no async. [`model::Cluster`] holds what is known of
+//! the cluster; [`plan`] decides for one preemptor; [`still_fits`] checks a decision again later. The same
+//! cluster gives the same decision, in whatever order its objects arrived.
+
+pub mod cost;
+pub mod domain;
+pub mod error;
+pub mod explain;
+pub mod feasibility;
+pub mod importance;
+pub mod kep5710;
+pub mod model;
+pub mod plan;
+pub mod quantity;
+pub mod reprieve;
+mod still_fits;
+
+pub use cost::Cost;
+pub use error::ModelError;
+pub use explain::Shortfall;
+pub use model::{Cluster, ObjectKey};
+pub use plan::{
+    Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
+};
+pub use still_fits::still_fits;

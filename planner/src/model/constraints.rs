@@ -1,0 +1,148 @@
+//! What a pod demands of its node besides resources.
+
+use super::affinity::{self, AffinityTerm, SpreadConstraint};
+use k8s_openapi::api::core::v1::{Container, NodeSelectorRequirement, PodSpec};
+
+/// The constraints of a pod, as far as the planner knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Constraints {
+    /// `spec.nodeSelector`.
+    pub(crate) node_selector: Vec<(String, String)>,
+    /// Required node affinity: any of these terms; `None` without one.
+    pub(crate) node_affinity: Option<Vec<NodeTerm>>,
+    /// Tolerations.
+    pub(crate) tolerations: Vec<Toleration>,
+    /// Ports of the node that the pod takes.
+    pub(crate) ports: Vec<HostPort>,
+    /// Required pod affinity.
+    pub(crate) affinity: Vec<AffinityTerm>,
+    /// Required pod anti-affinity.
+    pub(crate) anti_affinity: Vec<AffinityTerm>,
+    /// Topology spread that must hold (`DoNotSchedule`).
+    pub(crate) spread: Vec<SpreadConstraint>,
+    /// What the pod asks for and the planner does not know about.
+    pub(crate) not_modeled: Vec<&'static str>,
+}
+
+/// A node selector term: all of these requirements.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeTerm {
+    /// Requirements on labels.
+    pub(crate) labels: Vec<Requirement>,
+    /// Requirements on fields; `metadata.name` is the only one there is.
+    pub(crate) fields: Vec<Requirement>,
+}
+
+/// `key operator values`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Requirement {
+    /// Label key, or field path.
+    pub(crate) key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    pub(crate) operator: String,
+    /// Values, as the operator needs them.
+    pub(crate) values: Vec<String>,
+}
+
+/// A toleration. Empty key, value or effect as in the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Toleration {
+    /// Key; empty means every key.
+    pub(crate) key: String,
+    /// Whether the operator is `Exists`.
+    pub(crate) exists: bool,
+    /// Value to equal.
+    pub(crate) value: String,
+    /// Effect; empty means every effect.
+    pub(crate) effect: String,
+}
+
+/// A port of the node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostPort {
+    /// Address; empty and `0.0.0.0` mean every address.
+    pub(crate) ip: String,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub(crate) protocol: String,
+    /// Port number.
+    pub(crate) port: i32,
+}
+
+impl Constraints {
+    /// Reads the constraints of a pod in `namespace`.
+    pub(super) fn from_spec(spec: &PodSpec, namespace: &str) -> Self {
+        let affinity = spec.affinity.as_ref();
+        let required = affinity
+            .and_then(|a| a.node_affinity.as_ref())
+            .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+        let tolerations = spec.tolerations.iter().flatten();
+        let mut not_modeled = affinity::not_modeled(spec);
+        let volumes = spec.volumes.as_deref().unwrap_or_default();
+        if volumes.iter().any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()) {
+            not_modeled.push("where its persistent volumes can be attached");
+        }
+        if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+            not_modeled.push("its resource claims (dynamic resource allocation)");
+        }
+        Self {
+            node_selector: spec.node_selector.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            node_affinity: required.map(|r| {
+                let terms = r.node_selector_terms.iter();
+                terms
+                    .map(|t| NodeTerm {
+                        labels: t.match_expressions.iter().flatten().map(requirement).collect(),
+                        fields: t.match_fields.iter().flatten().map(requirement).collect(),
+                    })
+                    .collect()
+            }),
+            tolerations: tolerations
+                .map(|t| Toleration {
+                    key: t.key.clone().unwrap_or_default(),
+                    exists: t.operator.as_deref() == Some("Exists"),
+                    value: t.value.clone().unwrap_or_default(),
+                    effect: t.effect.clone().unwrap_or_default(),
+                })
+                .collect(),
+            ports: host_ports(spec),
+            affinity: affinity::required_affinity(spec, namespace),
+            anti_affinity: affinity::required_anti_affinity(spec, namespace),
+            spread: affinity::spread(spec),
+            not_modeled,
+        }
+    }
+
+    /// Whether other pods decide where this pod fits, and not only the pods on the same node.
+    pub(crate) fn looks_at_other_nodes(&self) -> bool {
+        !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.spread.is_empty()
+    }
+}
+
+fn requirement(from: &NodeSelectorRequirement) -> Requirement {
+    Requirement {
+        key: from.key.clone(),
+        operator: from.operator.clone(),
+        values: from.values.clone().unwrap_or_default(),
+    }
+}
+
+/// Ports of containers and sidecars, as the scheduler's NodePorts filter counts them.
+fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
+    let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
+    let mut ports: Vec<HostPort> = spec
+        .containers
+        .iter()
+        .chain(sidecars)
+        .flat_map(|container| container.ports.iter().flatten())
+        .filter_map(|port| {
+            Some(HostPort {
+                ip: port.host_ip.clone().unwrap_or_default(),
+                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                port: port.host_port.filter(|p| *p > 0)?,
+            })
+        })
+        .collect();
+    ports.sort();
+    ports.dedup();
+    ports
+}

@@ -1,0 +1,101 @@
+//! A PodGroup: one priority, one policy, one unit.
+
+use super::key::ObjectKey;
+use super::pod::nanoseconds;
+use crate::error::ModelError;
+use giveway_crds::PodGroup;
+use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use giveway_crds::priority::Classes;
+
+/// A PodGroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Its `metadata.generation`.
+    pub generation: Option<i64>,
+    /// Pods that must be placed together; `None` for a basic group.
+    pub min_count: Option<usize>,
+    /// What is evicted together.
+    pub mode: DisruptionMode,
+    /// Its priority. Meaningless while [`Group::class_problem`] is set: the pods' own priorities count then.
+    pub priority: i32,
+    /// Whether it may preempt.
+    pub policy: PreemptionPolicy,
+    /// The class that it names.
+    pub class_name: Option<String>,
+    /// Set when `spec.priority` is absent and the class is unknown.
+    pub class_problem: Option<String>,
+    /// When it was created, in ns since the epoch.
+    pub created: Option<i64>,
+    /// Seconds between a plan and its first eviction.
+    pub delay_seconds: i32,
+    /// Whether its deletion has begun.
+    pub deleting: bool,
+    /// The workload and template it was made from.
+    pub workload: Option<(String, String)>,
+    stated_priority: Option<i32>,
+    stated_policy: Option<PreemptionPolicy>,
+}
+
+impl Group {
+    /// Reads a group, and fills in what admission did not.
+    pub(super) fn from_object(group: &PodGroup, classes: &Classes) -> Result<Self, ModelError> {
+        let metadata = &group.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let Some(name) = metadata.name.clone() else {
+            return Err(ModelError::nameless("PodGroup", namespace, "metadata.name"));
+        };
+        let key = ObjectKey::new(namespace, name);
+        let (spec, policy) = (&group.spec, &group.spec.scheduling_policy);
+        if policy.basic.is_some() == policy.gang.is_some() {
+            let problem = "exactly one of `basic`, `gang` is required".to_owned();
+            let (field, value) = ("spec.schedulingPolicy".to_owned(), if policy.basic.is_some() { "both" } else { "" });
+            return Err(ModelError { kind: "PodGroup", object: key.to_string(), field, value: value.to_owned(), problem });
+        }
+        if let Some(gang) = policy.gang.as_ref().filter(|gang| gang.min_count < 1) {
+            let problem = "must be greater than or equal to 1".to_owned();
+            let (field, value) = ("spec.schedulingPolicy.gang.minCount".to_owned(), gang.min_count.to_string());
+            return Err(ModelError { kind: "PodGroup", object: key.to_string(), field, value, problem });
+        }
+        let mut read = Self {
+            key,
+            uid: metadata.uid.clone().unwrap_or_default(),
+            generation: metadata.generation,
+            min_count: policy.min_count(),
+            mode: spec.disruption_mode,
+            priority: 0,
+            policy: PreemptionPolicy::Never,
+            class_name: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
+            class_problem: None,
+            created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
+            delay_seconds: spec.preemption_delay_seconds.unwrap_or(0).max(0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            workload: spec
+                .pod_group_template_ref
+                .as_ref()
+                .map(|r| (r.workload.workload_name.clone(), r.workload.pod_group_template_name.clone())),
+            stated_priority: spec.priority,
+            stated_policy: spec.preemption_policy,
+        };
+        read.resolve(classes);
+        Ok(read)
+    }
+
+    /// Fills in from the classes what the group does not state itself. Returns whether anything changed.
+    pub(super) fn resolve(&mut self, classes: &Classes) -> bool {
+        let (priority, policy, problem) = match (self.stated_priority, classes.resolve(self.class_name.as_deref())) {
+            (Some(priority), Ok(class)) => (priority, self.stated_policy.unwrap_or(class.policy), None),
+            (Some(priority), Err(_)) => {
+                (priority, self.stated_policy.unwrap_or(PreemptionPolicy::PreemptLowerPriority), None)
+            }
+            (None, Ok(class)) => (class.priority, self.stated_policy.unwrap_or(class.policy), None),
+            (None, Err(error)) => (0, PreemptionPolicy::Never, Some(error.to_string())),
+        };
+        let changed = (self.priority, self.policy) != (priority, policy) || self.class_problem != problem;
+        (self.priority, self.policy, self.class_problem) = (priority, policy, problem);
+        changed
+    }
+}

@@ -1,0 +1,39 @@
+//! What the planner knows of the cluster: nodes, pods, groups, budgets and priority classes, as plain values.
+//!
+//! Objects are read once, when they arrive; everything after that works on numbers and indexes. What cannot be read is
+//! refused with a [`crate::ModelError`] that names object, field and value.
+
+mod affinity;
+mod budget;
+mod cluster;
+mod constraints;
+mod group;
+mod key;
+mod node;
+mod pod;
+mod requests;
+mod resources;
+mod selector;
+mod slab;
+mod unit;
+
+pub use budget::Budget;
+pub use cluster::Cluster;
+pub use group::Group;
+pub use key::ObjectKey;
+pub use node::{Node, Taint};
+pub use pod::{Phase, Pod};
+pub use resources::{ResourceId, Resources};
+
+pub(crate) use affinity::{AffinityTerm, SpreadConstraint};
+pub(crate) use constraints::{Constraints, HostPort, NodeTerm, Requirement, Toleration};
+pub(crate) use resources::{CPU, Names, PODS};
+pub(crate) use selector::Selector;
+pub(crate) use unit::Unit;
+
+/// Index of a pod inside the model; stable while the pod is in it.
+pub(crate) type PodIndex = u32;
+/// Index of a node inside the model; stable while the node, or a pod bound to it, is in it.
+pub(crate) type NodeIndex = u32;
+/// Index of a group inside the model; stable while the group, or a member of it, is in it.
+pub(crate) type GroupIndex = u32;

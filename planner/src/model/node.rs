@@ -1,0 +1,71 @@
+//! A node: what it offers, and what keeps pods away from it.
+
+use super::requests;
+use super::resources::{Names, ResourceId};
+use crate::error::ModelError;
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use std::collections::BTreeMap;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Taints that keep pods away (`NoSchedule` and `NoExecute`).
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// What it offers, by resource number; what is missing is 0.
+    pub(crate) allocatable: Vec<i128>,
+}
+
+/// A taint that keeps pods away which do not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key of the taint.
+    pub key: String,
+    /// Its value; may be empty.
+    pub value: String,
+    /// `NoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+impl Node {
+    /// Reads a node.
+    pub(super) fn from_object(node: &NodeObject, names: &mut Names) -> Result<Self, ModelError> {
+        let name = match node.metadata.name.as_deref() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => return Err(ModelError::nameless("Node", String::new(), "metadata.name")),
+        };
+        let offered = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
+        let amounts = requests::amounts(offered, "Node", &name, "status.allocatable", names)?;
+        let mut allocatable = vec![0; names.len()];
+        for (id, amount) in amounts {
+            allocatable[usize::from(id)] = amount;
+        }
+        let spec = node.spec.as_ref();
+        let taints = spec.and_then(|s| s.taints.as_deref()).unwrap_or_default();
+        Ok(Self {
+            name,
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            taints: taints
+                .iter()
+                .filter(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute")
+                .map(|taint| Taint {
+                    key: taint.key.clone(),
+                    value: taint.value.clone().unwrap_or_default(),
+                    effect: taint.effect.clone(),
+                })
+                .collect(),
+            unschedulable: spec.and_then(|s| s.unschedulable).unwrap_or(false),
+            allocatable,
+        })
+    }
+
+    /// What it offers of a resource, in the scheduler's unit.
+    pub fn allocatable(&self, id: ResourceId) -> i128 {
+        self.allocatable.get(usize::from(id)).copied().unwrap_or(0)
+    }
+}

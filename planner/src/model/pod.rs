@@ -1,0 +1,168 @@
+//! A pod, as far as it matters for decisions.
+
+use super::constraints::Constraints;
+use super::key::ObjectKey;
+use super::requests;
+use super::resources::{Names, Resources};
+use crate::error::ModelError;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::{keys, membership, priority};
+use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use std::collections::BTreeMap;
+
+/// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
+const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pod {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Name of its group, in its own namespace; the group need not exist.
+    pub group: Option<String>,
+    /// Its own priority.
+    pub priority: i32,
+    /// The class that it names.
+    pub priority_class_name: Option<String>,
+    /// The policy that a managed class gave it.
+    pub annotation_policy: Option<PreemptionPolicy>,
+    /// The policy that kube-scheduler reads.
+    pub spec_policy: PreemptionPolicy,
+    /// From which priority on its budgets may be violated. One that cannot be read protects as much as any can.
+    pub threshold: Option<i32>,
+    /// What it asks of a node.
+    pub requests: Resources,
+    /// The node it is bound to.
+    pub node: Option<String>,
+    /// The node that is nominated for it.
+    pub nominated_node: Option<String>,
+    /// Its phase.
+    pub phase: Phase,
+    /// Whether its deletion has begun.
+    pub terminating: bool,
+    /// Whether it has Giveway's scheduling gate.
+    pub held: bool,
+    /// Whether it has a scheduling gate of somebody else.
+    pub gated_by_others: bool,
+    /// Whether the scheduler reported it `Unschedulable`.
+    pub unschedulable: bool,
+    /// When it started, in ns since the epoch.
+    pub start_time: Option<i64>,
+    /// When it was created, in ns since the epoch.
+    pub created: Option<i64>,
+    /// Whether it is a mirror pod.
+    pub mirror: bool,
+    /// Name of its scheduler.
+    pub scheduler_name: String,
+    /// Its controller.
+    pub owner: Option<OwnerReference>,
+    /// Workload and template that its labels name.
+    pub template: Option<(String, String)>,
+    /// What it demands besides resources.
+    pub(crate) constraints: Constraints,
+}
+
+/// Phase of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not started.
+    Pending,
+    /// Started.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Not known, because its node cannot be reached.
+    Unknown,
+}
+
+impl Pod {
+    /// Not ended, and not on its way out.
+    pub fn live(&self) -> bool {
+        !self.ended() && !self.terminating
+    }
+
+    /// Has a node.
+    pub fn bound(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Succeeded or Failed: it takes no room any more.
+    pub fn ended(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Key of its group.
+    pub fn group_key(&self) -> Option<ObjectKey> {
+        self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
+    }
+
+    /// Reads a pod.
+    pub(super) fn from_object(pod: &PodObject, names: &mut Names) -> Result<Self, ModelError> {
+        let metadata = &pod.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let Some(name) = metadata.name.clone() else {
+            return Err(ModelError::nameless("Pod", namespace, "metadata.name"));
+        };
+        let key = ObjectKey::new(namespace, name);
+        let requests = requests::of(pod, &key.to_string(), names)?;
+        let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
+        let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
+        let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key)).map(String::as_str);
+        let membership = membership::of(metadata.labels.as_ref()).ok().flatten();
+        let (group, template) = membership.map(|m| (m.group, m.template)).unzip();
+        let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        let owners = metadata.owner_references.iter().flatten();
+        Ok(Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            group,
+            priority: spec.priority.unwrap_or(0),
+            priority_class_name: spec.priority_class_name.clone(),
+            annotation_policy: annotation(keys::ANNOTATION_PREEMPTION_POLICY)
+                .map(|text| PreemptionPolicy::parse(text).unwrap_or(PreemptionPolicy::Never)),
+            spec_policy: spec
+                .preemption_policy
+                .as_deref()
+                .and_then(PreemptionPolicy::parse)
+                .unwrap_or(PreemptionPolicy::PreemptLowerPriority),
+            threshold: annotation(keys::ANNOTATION_THRESHOLD).map(|t| t.parse().unwrap_or(priority::MAX_THRESHOLD)),
+            requests,
+            node: spec.node_name.clone().filter(|node| !node.is_empty()),
+            nominated_node: status.nominated_node_name.clone().filter(|node| !node.is_empty()),
+            phase: match status.phase.as_deref() {
+                Some("Running") => Phase::Running,
+                Some("Succeeded") => Phase::Succeeded,
+                Some("Failed") => Phase::Failed,
+                Some("Unknown") => Phase::Unknown,
+                _ => Phase::Pending,
+            },
+            terminating: metadata.deletion_timestamp.is_some(),
+            held: gates.iter().any(|gate| gate.name == keys::GATE),
+            gated_by_others: gates.iter().any(|gate| gate.name != keys::GATE),
+            unschedulable: conditions.iter().any(|c| {
+                c.type_ == "PodScheduled" && c.status == "False" && c.reason.as_deref() == Some("Unschedulable")
+            }),
+            start_time: status.start_time.as_ref().and_then(nanoseconds),
+            created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
+            mirror: annotation(ANNOTATION_MIRROR).is_some(),
+            scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
+            owner: owners.clone().find(|owner| owner.controller == Some(true)).cloned(),
+            template: template.flatten(),
+            constraints: Constraints::from_spec(spec, &key.namespace),
+            key,
+        })
+    }
+}
+
+/// A time in ns since the epoch; `None` when it does not fit, three centuries from now.
+pub(super) fn nanoseconds(time: &Time) -> Option<i64> {
+    i64::try_from(time.0.as_nanosecond()).ok()
+}

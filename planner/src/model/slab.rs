@@ -1,0 +1,61 @@
+//! Numbered places for values, so that the rest of the model can refer to them by a small index.
+
+/// Values by index. A removed value's index is used again.
+#[derive(Clone, Debug)]
+pub(super) struct Slab<T> {
+    items: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Puts a value in and returns its index.
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.items[index as usize] = Some(value);
+            return index;
+        }
+        self.items.push(Some(value));
+        // More than four billion objects do not fit the memory of any machine.
+        u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Takes a value out.
+    pub(super) fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.items.get_mut(index as usize)?.take();
+        if value.is_some() {
+            self.free.push(index);
+        }
+        value
+    }
+
+    /// The value at an index.
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        self.items.get(index as usize)?.as_ref()
+    }
+
+    /// The value at an index, to change it.
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.items.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Every value with its index, by index.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0u32..).zip(&self.items).filter_map(|(index, item)| item.as_ref().map(|value| (index, value)))
+    }
+
+    /// Every value, to change it.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items.iter_mut().flatten()
+    }
+
+    /// One more than the largest index in use.
+    pub(super) fn bound(&self) -> usize {
+        self.items.len()
+    }
+}

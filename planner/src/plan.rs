@@ -1,0 +1,188 @@
+//! What the planner is asked, and what it answers.
+
+use crate::cost::Cost;
+use crate::explain::Shortfall;
+use crate::model::{Cluster, ObjectKey};
+use std::collections::BTreeSet;
+
+/// Who needs room.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preemptor {
+    /// The members of a group that are not bound yet.
+    Group(ObjectKey),
+    /// A single pod.
+    Pod(ObjectKey),
+}
+
+impl Preemptor {
+    /// Key of the group or pod.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Group(key) | Self::Pod(key) => key,
+        }
+    }
+}
+
+impl std::fmt::Display for Preemptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Group(key) => write!(f, "podgroup/{key}"),
+            Self::Pod(key) => write!(f, "pod/{key}"),
+        }
+    }
+}
+
+/// A placement of a decision in flight. It holds its node against preemptors of equal or lower priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// UID of the pod.
+    pub uid: String,
+    /// The pod, which is in the model and not bound yet.
+    pub pod: ObjectKey,
+    /// The node that is held for it.
+    pub node: String,
+    /// Priority of the preemptor of that decision.
+    pub priority: i32,
+}
+
+/// How a plan is searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// KEP-5710 step by step, with one placement.
+    #[default]
+    Kep5710,
+}
+
+impl Strategy {
+    /// The name as it is written on the command line and in a stored plan.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kep5710 => "kep5710",
+        }
+    }
+
+    /// Reads the name; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text == Self::Kep5710.as_str()).then_some(Self::Kep5710)
+    }
+}
+
+/// What a decision has to respect besides the cluster itself.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Placements of the decisions in flight.
+    pub reservations: Vec<Reservation>,
+    /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
+    pub departing: BTreeSet<String>,
+    /// UIDs of pods that must not be victims, nor any unit they belong to.
+    pub spared: BTreeSet<String>,
+    /// How to search.
+    pub strategy: Strategy,
+}
+
+/// What the planner decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Enough members fit now, and nobody has to go.
+    Fits {
+        /// Who goes where.
+        placements: Vec<Placement>,
+        /// Members without a place; they are the next preemptor.
+        left: usize,
+    },
+    /// Enough members fit when others go first.
+    Preempt(Box<Plan>),
+    /// No room, and none to be made.
+    Unschedulable(Shortfall),
+    /// The gang has fewer pods than it needs.
+    WaitingForPods {
+        /// Members that are bound, or could be placed.
+        live: usize,
+        /// `minCount` of the gang.
+        min_count: usize,
+    },
+    /// There is nothing to place: no such group or pod, or no member that waits.
+    Nothing,
+}
+
+/// A member and its node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Placement {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Name of the node.
+    pub node: String,
+}
+
+/// Who is placed where, who goes for it, and what that costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Name of the strategy that found it.
+    pub strategy: &'static str,
+    /// Who goes where, by pod.
+    pub placements: Vec<Placement>,
+    /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.
+    pub victims: Vec<Victim>,
+    /// Pods that are leaving anyway (terminating, or evicted by a decision in flight) and have to be gone first.
+    pub awaited: Vec<ObjectKey>,
+    /// What it costs.
+    pub cost: Cost,
+    /// How it was found, a sentence per step.
+    pub trace: Vec<String>,
+    /// What the members ask for and the planner does not know about; the scheduler has the last word.
+    pub not_modeled: Vec<String>,
+}
+
+/// What kind of unit a victim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnitKind {
+    /// A pod on its own, also one of a group in mode `Pod`.
+    Pod,
+    /// A whole group in mode `PodGroup`.
+    PodGroup,
+}
+
+impl UnitKind {
+    /// The kind as Kubernetes writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "Pod",
+            Self::PodGroup => "PodGroup",
+        }
+    }
+}
+
+/// A unit that is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// A single pod or a whole group.
+    pub kind: UnitKind,
+    /// Key of the pod or group.
+    pub key: ObjectKey,
+    /// Its effective priority.
+    pub priority: i32,
+    /// Every pod of it that is evicted, by name.
+    pub pods: Vec<VictimPod>,
+    /// Whether evicting it violates a PodDisruptionBudget.
+    pub violates_budget: bool,
+    /// One sentence that says why it was chosen.
+    pub why: String,
+}
+
+/// A pod that is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VictimPod {
+    /// The pod.
+    pub key: ObjectKey,
+    /// Its UID: only this pod is evicted.
+    pub uid: String,
+    /// The node it runs on.
+    pub node: String,
+}
+
+/// Decides for one preemptor. See the [crate] documentation for what it promises.
+pub fn plan(_cluster: &Cluster, _preemptor: &Preemptor, _context: &Context) -> Decision {
+    Decision::Nothing
+}

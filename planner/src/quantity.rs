@@ -1,0 +1,226 @@
+//! Kubernetes quantities, read exactly (`100m`, `0.5Gi`, `1e3`, `12n`, `8Ei`) and rounded as the scheduler rounds them.
+//!
+//! A quantity is held in nano units in an `i128`, so that everything the API server accepts for a resource is exact;
+//! only what does not fit is an error, and the error names the text.
+
+/// One unit, in nano units.
+pub const UNIT: i128 = 1_000_000_000;
+/// A thousandth of a unit, in nano units.
+const MILLI: i128 = 1_000_000;
+/// Digits after which a number cannot be of any use; bounds the work for hostile input.
+const MAX_DIGITS: usize = 64;
+
+/// A text that is no quantity, or one too large to count with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("quantity \"{text}\": {problem}")]
+pub struct QuantityError {
+    /// The text as it was given.
+    pub text: String,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+/// Reads a quantity into nano units. What is finer than a nano unit is rounded up (away from zero), as the API server does.
+///
+/// # Errors
+/// The text is no quantity, or its value does not fit.
+pub fn parse(text: &str) -> Result<i128, QuantityError> {
+    let fail = |problem| QuantityError { text: text.to_owned(), problem };
+    let (negative, rest) = match text.as_bytes().first() {
+        None => return Err(fail("must not be empty")),
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        Some(_) => (false, text),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(fail("must start with a number, as in 100m or 2Gi"));
+    }
+    if fraction.contains('.') {
+        return Err(fail("must not have more than one decimal point"));
+    }
+    if number.len() > MAX_DIGITS {
+        return Err(fail("has too many digits"));
+    }
+    let scale = Scale::of(suffix).ok_or_else(|| {
+        fail("has an unknown suffix: use one of n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or an exponent as in 1e3")
+    })?;
+    let value = scale.apply(whole, fraction).ok_or_else(|| fail("is too large"))?;
+    Ok(if negative { -value } else { value })
+}
+
+/// What a suffix multiplies with: `binary * 10^decimal`.
+struct Scale {
+    binary: i128,
+    decimal: i32,
+}
+
+impl Scale {
+    fn of(suffix: &str) -> Option<Self> {
+        let decimal = |decimal| Some(Self { binary: 1, decimal });
+        let binary = |power: u32| Some(Self { binary: 1i128 << (10 * power), decimal: 0 });
+        match suffix {
+            "" => decimal(0),
+            "n" => decimal(-9),
+            "u" => decimal(-6),
+            "m" => decimal(-3),
+            "k" => decimal(3),
+            "M" => decimal(6),
+            "G" => decimal(9),
+            "T" => decimal(12),
+            "P" => decimal(15),
+            "E" => decimal(18),
+            "Ki" => binary(1),
+            "Mi" => binary(2),
+            "Gi" => binary(3),
+            "Ti" => binary(4),
+            "Pi" => binary(5),
+            "Ei" => binary(6),
+            _ => decimal(exponent(suffix)?),
+        }
+    }
+
+    /// `whole.fraction` times this scale in nano units, rounded up; `None` when it does not fit.
+    fn apply(&self, whole: &str, fraction: &str) -> Option<i128> {
+        let fraction = fraction.trim_end_matches('0');
+        let mut mantissa: i128 = 0;
+        for digit in whole.bytes().chain(fraction.bytes()) {
+            mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+        }
+        if mantissa == 0 {
+            return Some(0);
+        }
+        let power = self.decimal + 9 - i32::try_from(fraction.len()).ok()?;
+        let scaled = mantissa.checked_mul(self.binary)?;
+        if power >= 0 {
+            return scaled.checked_mul(10i128.checked_pow(power.unsigned_abs())?);
+        }
+        match 10i128.checked_pow(power.unsigned_abs()) {
+            Some(divisor) => Some(ceil_div(scaled, divisor)),
+            None => Some(1),
+        }
+    }
+}
+
+/// The exponent of `e3`, `E-2`, `e+6`.
+fn exponent(suffix: &str) -> Option<i32> {
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
+    if unsigned.is_empty() || unsigned.len() > 3 || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.strip_prefix('+').unwrap_or(digits).parse().ok()
+}
+
+/// Nano units in thousandths, rounded up: how the scheduler counts `cpu`.
+pub fn ceil_milli(nano: i128) -> i128 {
+    ceil_div(nano, MILLI)
+}
+
+/// Nano units in whole units, rounded up: how the scheduler counts everything but `cpu`.
+pub fn ceil_unit(nano: i128) -> i128 {
+    ceil_div(nano, UNIT)
+}
+
+fn ceil_div(value: i128, divisor: i128) -> i128 {
+    let quotient = value / divisor;
+    if value > 0 && value % divisor != 0 { quotient + 1 } else { quotient }
+}
+
+/// An amount in the scheduler's unit of this resource (`cpu`: thousandths) as people write it: `24`, `1500m`, `12Gi`.
+pub fn format(resource: &str, amount: i128) -> String {
+    if resource == "cpu" {
+        return if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") };
+    }
+    let bytes = resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
+    if bytes && amount != 0 {
+        for (power, suffix) in [(6u32, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")] {
+            let unit = 1i128 << (10 * power);
+            if amount % unit == 0 {
+                return format!("{}{suffix}", amount / unit);
+            }
+        }
+    }
+    amount.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly() {
+        let unit = UNIT;
+        for (text, nano) in [
+            ("0", 0),
+            ("100m", unit / 10),
+            ("1", unit),
+            ("+1", unit),
+            ("-1", -unit),
+            (".5", unit / 2),
+            ("1.", unit),
+            ("0.5Gi", unit << 29),
+            ("1e3", 1000 * unit),
+            ("1E3", 1000 * unit),
+            ("1e+3", 1000 * unit),
+            ("25e-1", 5 * unit / 2),
+            ("1E", 1_000_000_000_000_000_000 * unit),
+            ("8Ei", unit << 63),
+            ("12n", 12),
+            ("3u", 3000),
+            ("1k", 1000 * unit),
+            ("2Ti", unit << 41),
+            ("1.5M", 1_500_000 * unit),
+            ("0.1Ki", 1024 * unit / 10),
+            ("0.000000000000000000000000000000000000E", 0),
+        ] {
+            assert_eq!(parse(text), Ok(nano), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_finer_than_a_nano_unit_is_rounded_up() {
+        assert_eq!(parse("0.1n"), Ok(1));
+        assert_eq!(parse("1.0000000001"), Ok(UNIT + 1));
+        assert_eq!(parse("1e-99"), Ok(1));
+    }
+
+    #[test]
+    fn errors_name_the_text_and_the_problem() {
+        for (text, message) in [
+            ("", "quantity \"\": must not be empty"),
+            ("abc", "quantity \"abc\": must start with a number, as in 100m or 2Gi"),
+            (".", "quantity \".\": must start with a number, as in 100m or 2Gi"),
+            ("1.2.3", "quantity \"1.2.3\": must not have more than one decimal point"),
+            ("1e99", "quantity \"1e99\": is too large"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().to_string(), message);
+        }
+        for text in ["1 Gi", "1gi", "1mi", "1e", "1e1000", "1K", "1é"] {
+            assert!(parse(text).unwrap_err().to_string().contains("has an unknown suffix"), "{text}");
+        }
+        let long = "9".repeat(60);
+        assert_eq!(parse(&long).unwrap_err().problem, "is too large");
+        assert_eq!(parse(&"9".repeat(65)).unwrap_err().problem, "has too many digits");
+    }
+
+    #[test]
+    fn the_scheduler_rounds_up() {
+        assert_eq!(ceil_milli(parse("100m").unwrap()), 100);
+        assert_eq!(ceil_milli(parse("1n").unwrap()), 1);
+        assert_eq!(ceil_unit(parse("1500m").unwrap()), 2);
+        assert_eq!(ceil_unit(parse("1Gi").unwrap()), 1 << 30);
+    }
+
+    #[test]
+    fn amounts_are_written_as_people_write_them() {
+        assert_eq!(format("nvidia.com/gpu", 24), "24");
+        assert_eq!(format("cpu", 1500), "1500m");
+        assert_eq!(format("cpu", 24_000), "24");
+        assert_eq!(format("memory", 12 << 30), "12Gi");
+        assert_eq!(format("memory", 1000), "1000");
+        assert_eq!(format("memory", 0), "0");
+    }
+}

@@ -1,0 +1,63 @@
+//! What every builder and handle needs: a client, and a namespace.
+
+use futures::{StreamExt as _, stream};
+use kube::api::PostParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Requests in flight at the same time while many objects are created.
+const CONCURRENCY: usize = 16;
+
+/// A client and the namespace in which things are created. Cheap to clone.
+#[derive(Clone)]
+pub struct Kit {
+    /// A client with every right.
+    pub client: Client,
+    /// The namespace of everything that has one.
+    pub namespace: String,
+}
+
+impl Kit {
+    /// A kit for the namespace `default`.
+    pub fn new(client: Client) -> Self {
+        Self { client, namespace: "default".to_owned() }
+    }
+
+    /// The objects of one kind in the kit's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates many objects, a bounded number at a time, and returns them in the order given.
+    ///
+    /// # Panics
+    /// One of them is refused.
+    pub(super) async fn create_all<K>(api: &Api<K>, objects: Vec<K>) -> Vec<K>
+    where
+        K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        stream::iter(objects)
+            .map(|object| async move {
+                let created = api.create(&PostParams::default(), &object).await;
+                created.unwrap_or_else(|error| panic!("creating {}: {error}", describe(&object)))
+            })
+            .buffered(CONCURRENCY)
+            .collect()
+            .await
+    }
+}
+
+fn describe<K: Resource>(object: &K) -> String
+where
+    K::DynamicType: Default,
+{
+    format!("{} {}", K::kind(&K::DynamicType::default()), object.meta().name.as_deref().unwrap_or("without a name"))
+}

@@ -1,0 +1,24 @@
+//! Builders for what is in a cluster: nodes, priority classes, groups, pods and budgets, and handles to wait on them.
+//!
+//! Everything is created through the API as a user would, with bounded concurrency, and is recorded nowhere but in the
+//! cluster: the oracle reads the audit log.
+
+mod budgets;
+mod classes;
+mod events;
+mod fill;
+mod groups;
+mod kit;
+mod nodes;
+mod pods;
+mod shape;
+
+pub use budgets::BudgetBuilder;
+pub use classes::ClassBuilder;
+pub use events::Happened;
+pub use fill::FillBuilder;
+pub use groups::{Group, GroupBuilder};
+pub use kit::Kit;
+pub use nodes::NodesBuilder;
+pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
+pub use shape::{Shape, Shaped};

@@ -1,0 +1,138 @@
+//! What a pod asks for: shared by the builders of single pods, groups and full clusters.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::ObjectMeta;
+use std::collections::BTreeMap;
+
+/// The annotation by which a fake pod takes this many seconds to go after it was deleted.
+pub const GRACE_SECONDS: &str = "kwok.giveway.dev/grace-seconds";
+
+/// Everything about a pod except its name.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// Its priority class; none when absent.
+    pub priority_class: Option<String>,
+    /// Requests and limits by resource.
+    pub resources: BTreeMap<String, Quantity>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The node it is bound to when it is created; the scheduler places it when absent.
+    pub node: Option<String>,
+    /// Labels that its node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that it tolerates.
+    pub tolerations: Vec<Toleration>,
+    /// Seconds that it takes to go after it was deleted.
+    pub grace_seconds: Option<u32>,
+}
+
+impl Shape {
+    /// The pod of this name.
+    pub fn pod(&self, name: &str) -> Pod {
+        let mut annotations = self.annotations.clone();
+        if let Some(seconds) = self.grace_seconds {
+            annotations.insert(GRACE_SECONDS.to_owned(), seconds.to_string());
+        }
+        let resources = ResourceRequirements {
+            requests: Some(self.resources.clone()),
+            limits: Some(self.resources.clone()),
+            ..ResourceRequirements::default()
+        };
+        Pod {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
+                annotations: (!annotations.is_empty()).then_some(annotations),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec {
+                containers: vec![Container {
+                    name: "main".to_owned(),
+                    image: Some("registry.example/fake:1".to_owned()),
+                    resources: Some(resources),
+                    ..Container::default()
+                }],
+                automount_service_account_token: Some(false),
+                priority_class_name: self.priority_class.clone(),
+                node_name: self.node.clone(),
+                node_selector: (!self.node_selector.is_empty()).then(|| self.node_selector.clone()),
+                tolerations: (!self.tolerations.is_empty()).then(|| self.tolerations.clone()),
+                termination_grace_period_seconds: self.grace_seconds.map(i64::from),
+                ..PodSpec::default()
+            }),
+            status: None,
+        }
+    }
+}
+
+/// A builder of something that has pods: what its pods look like.
+pub trait Shaped: Sized {
+    /// The shape of the pods.
+    fn shape(&mut self) -> &mut Shape;
+
+    /// The priority class. Of a group it is the group's and its pods'.
+    #[must_use]
+    fn priority(mut self, class: &str) -> Self {
+        self.shape().priority_class = Some(class.to_owned());
+        self
+    }
+
+    /// CPUs of each pod.
+    #[must_use]
+    fn cpu(self, cpus: u32) -> Self {
+        self.resource("cpu", &cpus.to_string())
+    }
+
+    /// GPUs (`nvidia.com/gpu`) of each pod.
+    #[must_use]
+    fn gpu(self, gpus: u32) -> Self {
+        self.resource("nvidia.com/gpu", &gpus.to_string())
+    }
+
+    /// Any other resource of each pod.
+    #[must_use]
+    fn resource(mut self, name: &str, quantity: &str) -> Self {
+        self.shape().resources.insert(name.to_owned(), Quantity(quantity.to_owned()));
+        self
+    }
+
+    /// A label of each pod.
+    #[must_use]
+    fn label(mut self, key: &str, value: &str) -> Self {
+        self.shape().labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// An annotation of each pod.
+    #[must_use]
+    fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.shape().annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A label that the node of each pod must have.
+    #[must_use]
+    fn node_selector(mut self, key: &str, value: &str) -> Self {
+        self.shape().node_selector.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A taint key that each pod tolerates.
+    #[must_use]
+    fn tolerate(mut self, key: &str) -> Self {
+        let toleration =
+            Toleration { key: Some(key.to_owned()), operator: Some("Exists".to_owned()), ..Toleration::default() };
+        self.shape().tolerations.push(toleration);
+        self
+    }
+
+    /// How many seconds each pod takes to go after it was deleted; at once by default.
+    #[must_use]
+    fn grace_seconds(mut self, seconds: u32) -> Self {
+        self.shape().grace_seconds = Some(seconds);
+        self
+    }
+}

@@ -1,0 +1,25 @@
+# Outlives the process that started the control plane in directory $1, by a moment: reads from its standard input
+# which process groups belong to it, and at the end of the input (a drop, a panic, Ctrl-C, kill -9) ends them all and
+# removes the directory.
+trap '' HUP INT TERM
+groups=
+while read -r word group; do
+    case $word in
+    add) groups="$groups $group" ;;
+    gone)
+        rest=
+        for g in $groups; do
+            [ "$g" = "$group" ] || rest="$rest $g"
+        done
+        groups=$rest
+        ;;
+    esac
+done
+for g in $groups; do
+    kill -KILL -- "-$g" 2>/dev/null
+done
+# A process that is being killed may still write; a few attempts are enough.
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf -- "$1" 2>/dev/null && break
+    sleep 0.1
+done

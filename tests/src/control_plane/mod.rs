@@ -1,0 +1,252 @@
+//! A real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and
+//! kwok as nodes and kubelets.
+//!
+//! Promises: several can run side by side; a started one is ready; everything it started and wrote is gone when it is
+//! dropped, also after a panic, Ctrl-C or `kill -9` of the program that started it.
+
+mod guard;
+pub mod kubeconfig;
+pub mod options;
+pub mod pki;
+pub mod ports;
+pub mod process;
+mod programs;
+
+pub use options::Options;
+pub use process::{Process, Program};
+
+use crate::wait;
+use anyhow::{Context as _, Result, anyhow, bail};
+use guard::Guard;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
+use kubeconfig::Credentials;
+use pki::Pki;
+use programs::Ports;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::Duration;
+
+/// How long a program may take to become ready; generous, because a loaded machine is no failure.
+const READY: Duration = Duration::from_secs(90);
+
+/// A running control plane.
+pub struct ControlPlane {
+    // Order matters for dropping: processes first, then the guard, which removes the directory.
+    processes: BTreeMap<String, Process>,
+    guard: Option<Guard>,
+    directory: PathBuf,
+    pki: Pki,
+    server: String,
+    client: Client,
+}
+
+impl ControlPlane {
+    /// Starts a control plane and waits until it is ready for use by its administrator.
+    ///
+    /// # Errors
+    /// A program is missing, or does not become ready; the message holds the end of its log.
+    pub async fn start(options: Options) -> Result<Self> {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match Self::start_once(&options).await {
+                Err(error) if attempts < 5 && format!("{error:#}").contains("address already in use") => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn start_once(options: &Options) -> Result<Self> {
+        let (directory, guard) = match &options.directory {
+            Some(directory) => {
+                fs::create_dir_all(directory)?;
+                (directory.canonicalize()?, None)
+            }
+            None => {
+                let directory = tempfile::Builder::new().prefix("giveway-").tempdir()?.keep();
+                let guard = Guard::start(&directory)?;
+                (directory, Some(guard))
+            }
+        };
+        let [etcd, etcd_peer, api] = ports::free()?;
+        let ports = Ports { etcd, etcd_peer, api };
+        let server = format!("https://127.0.0.1:{api}");
+        let pki = Pki::generate()?;
+        let admin = write_credentials(&directory, &pki, &server)?;
+        let client = kubeconfig::client(admin).await?;
+        let mut plane = Self { processes: BTreeMap::new(), guard, directory, pki, server, client };
+        plane.run(programs::etcd(&plane.directory, ports)?)?;
+        plane.run(programs::api_server(&plane.directory, ports, options)?)?;
+        plane.wait_for_api_server().await?;
+        plane.run(programs::controller_manager(&plane.directory, options)?)?;
+        plane.run(programs::scheduler(&plane.directory, options)?)?;
+        plane.run(programs::kwok(&plane.directory)?)?;
+        plane.wait_for_controllers().await?;
+        Ok(plane)
+    }
+
+    /// A client with every right.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The directory with kubeconfigs, logs and the audit log.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The kubeconfig of the administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    /// The audit log, JSON lines.
+    pub fn audit_log(&self) -> PathBuf {
+        self.directory.join("audit.log")
+    }
+
+    /// The certificate authority of this control plane.
+    pub fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    /// The kubeconfig of a client that has a bearer token.
+    pub fn kubeconfig_with_token(&self, user: &str, token: &str) -> kube::config::Kubeconfig {
+        kubeconfig::build(&self.server, &self.pki.ca(), user, &Credentials::Token(token))
+    }
+
+    /// Starts one more program that lives and dies with this control plane.
+    ///
+    /// # Errors
+    /// See [`Process::spawn`].
+    pub fn spawn(&self, program: Program) -> Result<Process> {
+        Process::spawn(program, self.guard.as_ref())
+    }
+
+    /// One of the control plane's own processes, such as `kube-scheduler`.
+    pub fn process(&mut self, name: &str) -> Option<&mut Process> {
+        self.processes.get_mut(name)
+    }
+
+    /// All of the control plane's own processes.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.values()
+    }
+
+    /// Kills one of the processes (SIGKILL) and starts it again with the same command line.
+    ///
+    /// # Errors
+    /// There is no such process, or it cannot be started.
+    pub fn restart(&mut self, name: &str) -> Result<()> {
+        let mut old = self.processes.remove(name).ok_or_else(|| anyhow!("no process is called {name}"))?;
+        old.kill();
+        self.run(old.program().clone())
+    }
+
+    /// Lets everything live on after this value is dropped. Only for a control plane in a named directory.
+    pub fn detach(&mut self) {
+        self.processes.values_mut().for_each(Process::detach);
+    }
+
+    fn run(&mut self, program: Program) -> Result<()> {
+        let process = self.spawn(program)?;
+        self.processes.insert(process.program().name.clone(), process);
+        Ok(())
+    }
+
+    async fn wait_for_api_server(&mut self) -> Result<()> {
+        let client = &self.client;
+        let processes = &mut self.processes;
+        let ready = wait::until("the API server is ready", READY, async || {
+            if let Some(dead) = first_dead(processes) {
+                return Ok(Err(dead));
+            }
+            let request = http_get("/readyz").map_err(|error| error.to_string())?;
+            client.request_text(request).await.map(|_| Ok(())).map_err(|error| error.to_string())
+        });
+        ready.await?.map_err(|dead| anyhow!(dead))
+    }
+
+    async fn wait_for_controllers(&mut self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        let processes = &mut self.processes;
+        let ready = wait::until("kube-controller-manager has made the default ServiceAccount", READY, async || {
+            if let Some(dead) = first_dead(processes) {
+                return Ok(Err(dead));
+            }
+            match accounts.get_opt("default").await {
+                Ok(Some(_)) => Ok(Ok(())),
+                Ok(None) => Err("there is none yet".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        ready.await?.map_err(|dead| anyhow!(dead))
+    }
+
+    /// Checks that every process of the control plane is alive.
+    ///
+    /// # Errors
+    /// One has ended; the message names it and holds the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match first_dead(&mut self.processes) {
+            Some(dead) => bail!(dead),
+            None => Ok(()),
+        }
+    }
+}
+
+fn first_dead(processes: &mut BTreeMap<String, Process>) -> Option<String> {
+    processes.iter_mut().find_map(|(name, process)| {
+        let status = process.exited()?;
+        Some(format!("{name} has ended ({status}); the end of its log:\n{}", process.log_tail(15)))
+    })
+}
+
+/// Writes every key, certificate and kubeconfig; returns the administrator's.
+fn write_credentials(directory: &Path, pki: &Pki, server: &str) -> Result<kube::config::Kubeconfig> {
+    let files = directory.join("pki");
+    fs::create_dir_all(&files)?;
+    let identity = pki.server()?;
+    write_private(&files.join("ca.crt"), pki.ca().as_bytes())?;
+    write_private(&files.join("server.crt"), identity.certificate.as_bytes())?;
+    write_private(&files.join("server.key"), identity.key.as_bytes())?;
+    let token_key = pki::TokenKey::generate()?;
+    write_private(&files.join("service-account.key"), token_key.private.as_bytes())?;
+    write_private(&files.join("service-account.pub"), token_key.public.as_bytes())?;
+    let user = |user: &str, groups: &[&str], file: &str| -> Result<kube::config::Kubeconfig> {
+        let identity = pki.client(user, groups)?;
+        let config = kubeconfig::build(server, &pki.ca(), user, &Credentials::Certificate(&identity));
+        kubeconfig::write(&directory.join(file), &config)?;
+        Ok(config)
+    };
+    user("system:kube-controller-manager", &[], "kube-controller-manager.kubeconfig")?;
+    user("system:kube-scheduler", &[], "kube-scheduler.kubeconfig")?;
+    user("kwok", &["system:masters"], "kwok.kubeconfig")?;
+    user("admin", &["system:masters"], "kubeconfig")
+}
+
+/// Writes a file that only its owner can read.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("writing {}", path.display()))?;
+    file.write_all(content).with_context(|| format!("writing {}", path.display()))
+}
+
+fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    Ok(http::Request::get(path).body(Vec::new())?)
+}

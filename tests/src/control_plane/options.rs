@@ -1,0 +1,25 @@
+//! What can be asked of a control plane.
+
+use std::path::PathBuf;
+
+/// How to start a control plane; the default is what a stock cluster looks like.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Turn on the in-tree group preemption (feature gate `GenericWorkload` and `scheduling.k8s.io/v1beta1`), to
+    /// compare with.
+    pub in_tree: bool,
+    /// Client limits of kube-scheduler, requests a second and burst; its own defaults (50 and 100) when absent.
+    pub scheduler_rate: Option<(u32, u32)>,
+    /// More arguments of kube-scheduler.
+    pub scheduler_args: Vec<String>,
+    /// Where to keep everything. A temporary directory, removed in the end, when absent; a named one stays, and
+    /// nobody but the caller ends the processes once they are detached.
+    pub directory: Option<PathBuf>,
+}
+
+impl Options {
+    /// The flag that turns the in-tree group preemption on, for each of the three programs that know it.
+    pub(super) fn feature_gates(&self) -> Option<String> {
+        self.in_tree.then(|| "--feature-gates=GenericWorkload=true".to_owned())
+    }
+}

@@ -1,0 +1,99 @@
+//! The certificates and keys of one control plane: made anew each time, known to nobody else.
+
+use anyhow::{Context as _, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+
+/// A certificate authority that signs servers and clients.
+pub struct Pki {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its private key, both as PEM.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key, PKCS #8.
+    pub key: String,
+}
+
+impl Pki {
+    /// Makes a new authority.
+    ///
+    /// # Errors
+    /// Key generation failed.
+    pub fn generate() -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name("giveway-test-ca", &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?).context("signing the test CA")?;
+        Ok(Self { issuer })
+    }
+
+    /// The authority's certificate as PEM.
+    pub fn ca(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for a server on this machine.
+    ///
+    /// # Errors
+    /// Key generation failed.
+    pub fn server(&self) -> Result<Identity> {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+        params.distinguished_name = name("localhost", &[]);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(params)
+    }
+
+    /// A certificate for a client: the API server takes the user from `user` and its groups from `groups`.
+    ///
+    /// # Errors
+    /// Key generation failed.
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(user, groups);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params)
+    }
+
+    fn sign(&self, mut params: CertificateParams) -> Result<Identity> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer).context("signing a test certificate")?;
+        Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+/// The key pair (ECDSA P-256, PEM) with which ServiceAccount tokens are signed and checked.
+pub struct TokenKey {
+    /// The private key, PKCS #8.
+    pub private: String,
+    /// The public key.
+    pub public: String,
+}
+
+impl TokenKey {
+    /// Makes a new key pair.
+    ///
+    /// # Errors
+    /// Key generation failed.
+    pub fn generate() -> Result<Self> {
+        let key = KeyPair::generate()?;
+        Ok(Self { private: key.serialize_pem(), public: key.public_key_pem() })
+    }
+}
+
+fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common);
+    for organization in organizations {
+        name.push(DnType::OrganizationName, *organization);
+    }
+    name
+}

@@ -1,0 +1,130 @@
+//! The command lines of the control plane's programs.
+
+use super::options::Options;
+use super::process::Program;
+use crate::paths;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The ports of one attempt to start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) etcd: u16,
+    pub(super) etcd_peer: u16,
+    pub(super) api: u16,
+}
+
+/// etcd that forgets durability: a test's data need not survive a power cut.
+pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
+    let client = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+    program(
+        directory,
+        "etcd",
+        "server",
+        &[
+            "--name=giveway".to_owned(),
+            format!("--data-dir={}", directory.join("etcd").display()),
+            "--unsafe-no-fsync=true".to_owned(),
+            "--quota-backend-bytes=4294967296".to_owned(),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=giveway={peer}"),
+        ],
+    )
+}
+
+pub(super) fn api_server(directory: &Path, ports: Ports, options: &Options) -> Result<Program> {
+    let file = |name: &str| directory.join("pki").join(name).display().to_string();
+    let mut args = vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", ports.api),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!("--tls-cert-file={}", file("server.crt")),
+        format!("--tls-private-key-file={}", file("server.key")),
+        format!("--cert-dir={}", directory.join("pki").display()),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!("--service-account-key-file={}", file("service-account.pub")),
+        format!("--service-account-signing-key-file={}", file("service-account.key")),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        format!("--audit-policy-file={}", paths::repository().join("tests/controlplane/audit-policy.yaml").display()),
+        format!("--audit-log-path={}", directory.join("audit.log").display()),
+        "--audit-log-maxsize=100000".to_owned(),
+    ];
+    args.extend(options.feature_gates());
+    if options.in_tree {
+        args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
+    }
+    program(directory, "kube-apiserver", "kube-apiserver", &args)
+}
+
+pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<Program> {
+    let pki = directory.join("pki");
+    let mut args = vec![
+        format!("--kubeconfig={}", kubeconfig(directory, "kube-controller-manager")),
+        "--use-service-account-credentials=true".to_owned(),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+        format!("--service-account-private-key-file={}", pki.join("service-account.key").display()),
+        format!("--root-ca-file={}", pki.join("ca.crt").display()),
+        // A Job of many pods should not wait for the controller's client.
+        "--kube-api-qps=200".to_owned(),
+        "--kube-api-burst=400".to_owned(),
+    ];
+    args.extend(options.feature_gates());
+    program(directory, "kube-controller-manager", "kube-controller-manager", &args)
+}
+
+pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> {
+    let mut args = vec![
+        format!("--kubeconfig={}", kubeconfig(directory, "kube-scheduler")),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ];
+    args.extend(options.feature_gates());
+    if let Some((rate, burst)) = options.scheduler_rate {
+        args.push(format!("--kube-api-qps={rate}"));
+        args.push(format!("--kube-api-burst={burst}"));
+    }
+    args.extend(options.scheduler_args.iter().cloned());
+    program(directory, "kube-scheduler", "kube-scheduler", &args)
+}
+
+/// The fake nodes and kubelets.
+pub(super) fn kwok(directory: &Path) -> Result<Program> {
+    program(
+        directory,
+        "kwok",
+        "kwok",
+        &[
+            format!("--kubeconfig={}", kubeconfig(directory, "kwok")),
+            format!("--config={}", paths::repository().join("tests/controlplane/stages.yaml").display()),
+            "--manage-all-nodes=false".to_owned(),
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+        ],
+    )
+}
+
+fn kubeconfig(directory: &Path, name: &str) -> String {
+    directory.join(format!("{name}.kubeconfig")).display().to_string()
+}
+
+fn program(directory: &Path, name: &str, binary: &str, args: &[String]) -> Result<Program> {
+    Ok(Program {
+        name: name.to_owned(),
+        path: paths::control_plane_program(binary)?,
+        args: args.to_vec(),
+        // Several control planes share few cores: no single program may take them all.
+        env: BTreeMap::from([("GOMAXPROCS".to_owned(), "2".to_owned())]),
+        directory: directory.to_path_buf(),
+    })
+}

@@ -1,0 +1,18 @@
+//! End-to-end tests of Giveway and the control plane they run on.
+//!
+//! ```text
+//! control_plane  starts and stops a real Kubernetes control plane
+//! giveway        installs Giveway on it the way a user does
+//! cluster        builders for nodes, classes, groups, pods and budgets
+//! wait           conditions with deadlines
+//! audit          the oracle: what the audit log proves
+//! world          all of it in one value, for a test
+//! dev            `make up`, `make down` and `make demo`
+//! ```
+// This crate is test code: a failed expectation should end the test, with its message, on the spot.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod cluster;
+pub mod control_plane;
+pub mod paths;
+pub mod wait;

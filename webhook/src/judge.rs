@@ -1,0 +1,110 @@
+//! Which rule applies to which request.
+//!
+//! Kinds, operations and subresources without a rule are allowed untouched, as is everything in kube-system and in
+//! Giveway's own namespace: the webhook never stands in the way of what is not its business.
+
+use crate::review::{Operation, Request};
+use crate::verdict::{Notes, Outcome, Refusal, Verdict};
+use crate::view::View;
+use crate::{mutate, validate};
+use serde_json::Value;
+
+/// The phase of admission that a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `/mutate`: objects may be changed.
+    Mutate,
+    /// `/validate`: objects are final.
+    Validate,
+}
+
+impl Endpoint {
+    /// The name in paths and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+}
+
+/// The kinds that have rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pods of the core group.
+    Pod,
+    /// Giveway's PodGroups.
+    PodGroup,
+    /// Giveway's Workloads.
+    Workload,
+    /// PriorityClasses of `scheduling.k8s.io`.
+    PriorityClass,
+}
+
+impl Kind {
+    /// The kind that a request is about; `None` for kinds without rules.
+    pub fn of(request: &Request) -> Option<Self> {
+        match (request.resource.group.as_str(), request.resource.resource.as_str()) {
+            ("", "pods") => Some(Self::Pod),
+            (giveway_crds::keys::GROUP, "podgroups") => Some(Self::PodGroup),
+            (giveway_crds::keys::GROUP, "workloads") => Some(Self::Workload),
+            ("scheduling.k8s.io", "priorityclasses") => Some(Self::PriorityClass),
+            _ => None,
+        }
+    }
+
+    /// The resource, as metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "pods",
+            Self::PodGroup => "podgroups",
+            Self::Workload => "workloads",
+            Self::PriorityClass => "priorityclasses",
+        }
+    }
+}
+
+/// Judges a request.
+pub fn judge(endpoint: Endpoint, request: &Request, view: &View) -> Verdict {
+    let mut notes = Notes::default();
+    let outcome = match apply(endpoint, request, view, &mut notes) {
+        Ok(None) => Outcome::Allowed,
+        Ok(Some(object)) if object == request.object => Outcome::Allowed,
+        Ok(Some(object)) => Outcome::Changed(object),
+        Err(refusal) => Outcome::Refused(refusal),
+    };
+    Verdict { outcome, notes }
+}
+
+/// The rules: `Ok(None)` allows the object as it is, `Ok(Some(object))` as this one.
+fn apply(
+    endpoint: Endpoint,
+    request: &Request,
+    view: &View,
+    notes: &mut Notes,
+) -> Result<Option<Value>, Refusal> {
+    use Endpoint::{Mutate, Validate};
+    use Operation::{Create, Update};
+
+    if view.is_untouchable(request.namespace()) {
+        return Ok(None);
+    }
+    let Some(kind) = Kind::of(request) else { return Ok(None) };
+    match (endpoint, kind, request.operation, request.sub_resource()) {
+        (Mutate, Kind::Pod, Create, "") => mutate::pod::create(request, view, notes),
+        (Mutate, Kind::PodGroup, Create | Update, "") => mutate::pod_group::fill(request, view, notes),
+        (Mutate, Kind::Workload, Create | Update, "") => mutate::workload::fill(request, view, notes),
+        (Mutate, Kind::PriorityClass, Create, "") => mutate::priority_class::create(request, view),
+        (Mutate, Kind::PriorityClass, Update, "") => mutate::priority_class::update(request),
+        (Validate, Kind::Pod, Update, "" | "status") => validate::pod::update(request, view).map(|()| None),
+        (Validate, Kind::PodGroup, Create | Update, "") => {
+            validate::pod_group::check(request, view, notes).map(|()| None)
+        }
+        (Validate, Kind::Workload, Create | Update, "") => {
+            validate::workload::check(request, view, notes).map(|()| None)
+        }
+        (Validate, Kind::PriorityClass, Create, "") => validate::priority_class::create(request).map(|()| None),
+        (Validate, Kind::PriorityClass, Update, "") => validate::priority_class::update(request).map(|()| None),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,26 @@
+//! Admission of Giveway.
+//!
+//! A request travels in one direction: [`server`] (connections and their limits) → [`routes`] (HTTP) → [`review`]
+//! (decoding) → [`judge`] (which rule applies) → [`mutate`] or [`validate`] → back as a review. The rules are pure
+//! functions from a request and a read-only [`view`] of the cluster to a [`verdict`]: they have no client, no clock
+//! and no environment. What the view does not know yet is looked up once by [`lookup`], then the rules run again.
+
+pub mod admission;
+pub mod config;
+pub mod error;
+pub mod judge;
+pub mod lookup;
+pub mod metrics;
+pub mod mutate;
+pub mod object;
+pub mod phase;
+pub mod review;
+pub mod routes;
+pub mod server;
+pub mod tls;
+pub mod validate;
+pub mod verdict;
+pub mod view;
+pub mod watch;
+
+pub use error::Error;

@@ -1,0 +1,97 @@
+//! What follows for a pod from its priority class: the group's class for a member that named none, and the class's
+//! annotations (design, section 3, rules 3 and 4).
+
+use super::pod::Facts;
+use crate::object::{self, annotation_path};
+use crate::verdict::{Notes, Reference, Refusal};
+use crate::view::{Group, View};
+use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::{Class, MAX_THRESHOLD};
+use serde_json::Value;
+
+/// Gives a pod the class of its group when it named none itself, and the annotations of the class that it then has.
+///
+/// Errors (403): an annotation that the user set to another value than the class gives.
+pub fn apply(
+    pod: &Facts,
+    group: Option<&Group>,
+    view: &View,
+    object: &mut Value,
+    notes: &mut Notes,
+) -> Result<(), Refusal> {
+    let own = pod.spec.priority_class_name.as_deref().unwrap_or_default();
+    let class = match group_class(own, group, view, notes) {
+        Some(class) => {
+            take_class(pod, class, object);
+            Some(class)
+        }
+        None => find_class(own, view, notes),
+    };
+    if let (Some(class), Some(theirs)) = (class, group.and_then(|g| g.class_name.as_deref()))
+        && let Some(groups) = view.classes.get(theirs)
+        && groups.value != class.value
+    {
+        notes.warn(format!(
+            "priority class {} ({}) differs from the pod group's, {} ({}): the group's counts for preemption",
+            class.name, class.value, groups.name, groups.value
+        ));
+    }
+    copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), object)?;
+    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(threshold_of), object)
+}
+
+fn find_class<'a>(name: &str, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {
+    let found = view.classes.get(name);
+    if found.is_none() && !name.is_empty() {
+        notes.miss(Reference::Class(name.to_owned()));
+    }
+    found
+}
+
+/// The group's class, if the pod has to take it. The Priority plugin runs before webhooks and writes the default
+/// class into pods that name none, so the default class counts as none.
+fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {
+    let theirs = group?.class_name.as_deref()?;
+    let is_default = view.classes.global_default().is_some_and(|default| default.name == own);
+    match own.is_empty() || is_default {
+        true if theirs != own => find_class(theirs, view, notes),
+        _ => None,
+    }
+}
+
+/// Writes the class, and removes what the Priority plugin computed from another one: it runs again after this.
+fn take_class(pod: &Facts, class: &Class, object: &mut Value) {
+    object::set(object, &["spec", "priorityClassName"], class.name.as_str());
+    object::remove(object, &["spec", "priority"]);
+    if pod.spec.preemption_policy.as_deref().and_then(PreemptionPolicy::parse) != Some(class.scheduler_policy) {
+        object::remove(object, &["spec", "preemptionPolicy"]);
+    }
+}
+
+fn policy_of(class: &Class) -> Option<&str> {
+    class.managed_policy.map(PreemptionPolicy::as_str)
+}
+
+/// The threshold of a class. One that cannot be read counts as absent: it was stored while the webhook was away.
+fn threshold_of(class: &Class) -> Option<&str> {
+    class.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
+}
+
+fn copy(pod: &Facts, key: &str, type_: &str, computed: Option<&str>, object: &mut Value) -> Result<(), Refusal> {
+    match (pod.metadata.annotation(key), computed) {
+        (Some(given), computed) if computed != Some(given) => Err(Refusal::forbidden(
+            &annotation_path(key),
+            format_args!(
+                "the {type_} value of {key} ({given}) must not be provided in pod annotations; admission computed {} \
+                 from the given PriorityClass name",
+                computed.unwrap_or("no value")
+            ),
+        )),
+        (None, Some(computed)) => {
+            object::set(object, &["metadata", "annotations", key], computed);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

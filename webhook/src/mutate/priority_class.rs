@@ -1,0 +1,94 @@
+//! PriorityClass: a class that is created as a managed one never preempts by the scheduler; what it asked for is kept
+//! in an annotation (design, section 2, "Managed priority classes").
+//!
+//! Values that no class can have are refused in [`crate::validate::priority_class`]; this rule leaves them alone.
+
+use crate::object::{self, Metadata};
+use crate::review::Request;
+use crate::verdict::Refusal;
+use crate::view::View;
+use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
+use giveway_crds::policy::PreemptionPolicy;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Prefix of the names of classes that belong to the cluster itself.
+pub const SYSTEM_PREFIX: &str = "system-";
+
+/// The part of a PriorityClass that rules read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// Its preemption policy; the API server's default is `PreemptLowerPriority`.
+    #[serde(default)]
+    pub preemption_policy: Option<String>,
+}
+
+impl Facts {
+    /// Whether the class is annotated as a managed one.
+    pub fn is_managed(&self) -> bool {
+        self.metadata.annotation(ANNOTATION_MANAGED) == Some("true")
+    }
+
+    /// Whether the class belongs to the cluster itself.
+    pub fn is_system(&self) -> bool {
+        self.metadata.name.as_deref().is_some_and(|name| name.starts_with(SYSTEM_PREFIX))
+    }
+
+    /// Whether kube-scheduler never preempts for the class.
+    pub fn is_never(&self) -> bool {
+        self.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str())
+    }
+}
+
+/// Turns a class that is created as a managed one into one that never preempts by the scheduler.
+///
+/// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and the annotation says what
+/// was asked for) is accepted as it is, so that backups can be restored. Otherwise an annotation that differs from
+/// what the class asks for is refused.
+pub fn create(request: &Request, view: &View) -> Result<Option<Value>, Refusal> {
+    let class: Facts = object::read("PriorityClass", &request.object)?;
+    let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
+    let managed = class.is_managed() || (unmarked && view.settings.manage_new_classes && !class.is_system());
+    if !managed {
+        return Ok(None);
+    }
+    let asked = class.preemption_policy.as_deref().unwrap_or(PreemptionPolicy::PreemptLowerPriority.as_str());
+    let kept = match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
+        Some(given) if given != asked && !class.is_never() => {
+            return Err(Refusal::invalid(
+                &object::annotation_path(ANNOTATION_PREEMPTION_POLICY),
+                given,
+                format_args!(
+                    "the class asks for preemptionPolicy {asked}, and Giveway writes that into this annotation: remove \
+                     the annotation, or set preemptionPolicy to {given}"
+                ),
+            ));
+        }
+        Some(given) => given,
+        None => asked,
+    };
+    let mut object = request.object.clone();
+    object::set(&mut object, &["metadata", "annotations", ANNOTATION_MANAGED], "true");
+    object::set(&mut object, &["metadata", "annotations", ANNOTATION_PREEMPTION_POLICY], kept);
+    object::set(&mut object, &["preemptionPolicy"], PreemptionPolicy::Never.as_str());
+    Ok(Some(object))
+}
+
+/// Lets the manifest from which a managed class was created be applied again: the `preemptionPolicy` in it, which the
+/// annotation keeps, becomes `Never` as it is stored. Without this the API server would refuse the manifest, because
+/// the field is immutable.
+pub fn update(request: &Request) -> Result<Option<Value>, Refusal> {
+    let class: Facts = object::read("PriorityClass", &request.object)?;
+    let stored: Facts = object::read("PriorityClass", &request.old_object)?;
+    let asked = class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY);
+    let again = stored.is_managed() && stored.is_never() && asked.is_some() && class.preemption_policy.as_deref() == asked;
+    Ok(again.then(|| {
+        let mut object = request.object.clone();
+        object::set(&mut object, &["preemptionPolicy"], PreemptionPolicy::Never.as_str());
+        object
+    }))
+}

@@ -1,0 +1,90 @@
+//! PriorityClass: the values of Giveway's annotations, and that those of a managed class never change (design,
+//! section 2, "Managed priority classes", and section 3, rule 2).
+
+use crate::mutate::priority_class::{Facts, SYSTEM_PREFIX};
+use crate::object::{self, annotation_path};
+use crate::review::Request;
+use crate::verdict::Refusal;
+use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::MAX_THRESHOLD;
+
+/// Checks a class that is created.
+///
+/// Errors: a value that an annotation cannot have (422), a managed `system-` class (403).
+pub fn create(request: &Request) -> Result<(), Refusal> {
+    let class: Facts = object::read("PriorityClass", &request.object)?;
+    managed(&class)?;
+    policy(&class)?;
+    threshold(&class)
+}
+
+/// Checks a class that is changed: the threshold may change, and pods keep what they have.
+pub fn update(request: &Request) -> Result<(), Refusal> {
+    let class: Facts = object::read("PriorityClass", &request.object)?;
+    let stored: Facts = object::read("PriorityClass", &request.old_object)?;
+    for key in [ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY] {
+        let after = class.metadata.annotation(key);
+        if after != stored.metadata.annotation(key) {
+            return Err(Refusal::invalid(
+                &annotation_path(key),
+                after.unwrap_or_default(),
+                "field is immutable: `kubectl giveway adopt priorityclass NAME` and `kubectl giveway release \
+                 priorityclass NAME` delete the class and create it anew",
+            ));
+        }
+    }
+    match class.metadata.annotation(ANNOTATION_THRESHOLD) == stored.metadata.annotation(ANNOTATION_THRESHOLD) {
+        true => Ok(()),
+        false => threshold(&class),
+    }
+}
+
+fn managed(class: &Facts) -> Result<(), Refusal> {
+    let path = annotation_path(ANNOTATION_MANAGED);
+    match class.metadata.annotation(ANNOTATION_MANAGED) {
+        None | Some("false") => Ok(()),
+        Some("true") if class.is_system() => Err(Refusal::forbidden(
+            &path,
+            format_args!(
+                "a class whose name starts with {SYSTEM_PREFIX} cannot be managed, because the cluster's own components \
+                 depend on how kube-scheduler preempts for it: remove the annotation"
+            ),
+        )),
+        Some("true") if !class.is_never() => Err(Refusal::forbidden(
+            &path,
+            "a managed class has preemptionPolicy Never, which Giveway's mutating webhook sets: it did not run, or \
+             another webhook changed the policy after it; try again",
+        )),
+        Some("true") => Ok(()),
+        Some(other) => Err(Refusal::invalid(&path, other, "must be \"true\" or \"false\"")),
+    }
+}
+
+fn policy(class: &Facts) -> Result<(), Refusal> {
+    let path = annotation_path(ANNOTATION_PREEMPTION_POLICY);
+    match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
+        None => Ok(()),
+        Some(given) if !class.is_managed() => Err(Refusal::invalid(
+            &path,
+            given,
+            format_args!("only a managed class has it: remove it, or set {ANNOTATION_MANAGED} to \"true\""),
+        )),
+        Some(given) => match PreemptionPolicy::parse(given) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out")),
+        },
+    }
+}
+
+fn threshold(class: &Facts) -> Result<(), Refusal> {
+    let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
+    match given.parse::<i32>() {
+        Ok(value) if value <= MAX_THRESHOLD => Ok(()),
+        _ => Err(Refusal::invalid(
+            &annotation_path(ANNOTATION_THRESHOLD),
+            given,
+            format_args!("must be an integer from {} to {MAX_THRESHOLD}, the priority of system-cluster-critical", i32::MIN),
+        )),
+    }
+}
