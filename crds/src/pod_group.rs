@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     derive = "Default",
     doc = "PodGroup is a group of pods that has one priority, is placed as a whole, and gives way as a whole or pod by pod. Pods join it with the label `scheduling.giveway.dev/pod-group: NAME` when they are created. `kubectl describe` tells what the group waits for and what was evicted for it.",
-    validation = Rule::new("self.metadata.name.size() <= 63").message(Message::Expression("'metadata.name: must be no more than 63 characters, because pods name their group in a label; it has ' + string(self.metadata.name.size())".into())).field_path(".metadata.name"),
+    validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name: must be no more than 63 characters, because pods name their group in a label: use a shorter name"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.disruptionMode", description = "what is evicted together: Pod or PodGroup"),
     printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a place before any of them starts; empty for a basic group"),
     printcolumn(name = "Scheduled", type_ = "string", json_path = ".status.scheduled", description = "pods that have a node, of all live pods of the group"),
@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)").message("podGroupTemplateRef: field is immutable").field_path(".podGroupTemplateRef"))]
 #[x_kube(validation = Rule::new("has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)").message("disruptionMode: field is immutable").field_path(".disruptionMode"))]
-#[x_kube(validation = Rule::new("!has(oldSelf.priorityClassName) || (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName)").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
+#[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)").message("preemptionPolicy: field is immutable").field_path(".preemptionPolicy"))]
 pub struct PodGroupSpec {

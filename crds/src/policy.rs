@@ -32,7 +32,7 @@ pub struct GangPolicy {
     /// How many pods must have a place before any of them starts; at least 1. It may be changed later: the
     /// barrier then uses the new number.
     #[schemars(extend("format" = "int32"))]
-    #[x_kube(validation = kube::core::Rule::new("self >= 1").message(kube::core::cel::Message::Expression("'must be greater than or equal to 1, got ' + string(self)".into())))]
+    #[x_kube(validation = ("self >= 1", "must be greater than or equal to 1"))]
     pub min_count: i32,
 }
 
@@ -63,7 +63,8 @@ pub enum DisruptionMode {
     PodGroup,
 }
 
-/// Whether a group or pod may evict others to get a place.
+/// Whether others may be evicted to make a place. On a group it is filled from the class by admission: leave it out.
+/// Immutable.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum PreemptionPolicy {
     /// It may evict whatever has a lower priority.

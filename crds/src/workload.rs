@@ -82,7 +82,7 @@ pub struct ControllerRef {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)").message("disruptionMode: field is immutable").field_path(".disruptionMode"))]
-#[x_kube(validation = Rule::new("!has(oldSelf.priorityClassName) || (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName)").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
+#[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 pub struct PodGroupTemplate {
     /// Name of the template: a DNS label, unique in the workload. Pods name it in the label

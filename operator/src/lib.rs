@@ -19,6 +19,8 @@ pub mod metrics;
 pub mod model;
 pub mod queue;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod watch;
 
 use actuate::Actuator;

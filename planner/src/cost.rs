@@ -1,6 +1,10 @@
 //! What a plan costs, and which of two plans is better (design, section 4, step 9).
 
+use crate::domain::UnitIndex;
+use crate::plan::UnitKind;
+use crate::problem::Problem;
 use std::cmp::{Ordering, Reverse};
+use std::fmt;
 
 /// Cost of a plan. Smaller is better; the fields are compared in the order in which they are declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +25,22 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// The cost of evicting these units.
+    pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
+        let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
+        let highest_priority = units().map(|unit| unit.priority).max();
+        let pods = || units().flat_map(|unit| unit.pods.iter().map(|pod| (unit.priority, *pod)));
+        let most_important = units().filter(|unit| Some(unit.priority) == highest_priority);
+        Self {
+            budget_violations: problem.budgets.violating(problem.cluster, pods().map(|(_, pod)| pod)).len(),
+            highest_priority,
+            priority_sum: pods().map(|(priority, _)| offset_priority(priority)).sum(),
+            victim_pods: pods().count(),
+            earliest_start: most_important.filter_map(|unit| unit.started).min(),
+            victim_groups: units().filter(|unit| unit.kind == UnitKind::PodGroup).count(),
+        }
+    }
+
     fn rank(&self) -> impl Ord {
         (
             self.budget_violations,
@@ -42,6 +62,20 @@ impl Ord for Cost {
 impl PartialOrd for Cost {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        write!(f, "{} pod{}", self.victim_pods, plural(self.victim_pods))?;
+        if self.victim_groups > 0 {
+            write!(f, " ({} whole group{})", self.victim_groups, plural(self.victim_groups))?;
+        }
+        if let Some(priority) = self.highest_priority {
+            write!(f, " of priority {priority} and below")?;
+        }
+        write!(f, ", {} budget violation{}", self.budget_violations, plural(self.budget_violations))
     }
 }
 

@@ -1,5 +1,13 @@
-//! Why there is no room, as a sentence with numbers.
+//! Why there is no room, and why somebody has to go, as sentences with numbers.
 
+use crate::feasibility::{Rank, Refusal};
+use crate::model::{Pod, PodIndex, ResourceId, Unit};
+use crate::placement::{Layout, fill};
+use crate::plan::UnitKind;
+use crate::problem::Problem;
+use crate::quantity;
+use giveway_crds::policy::PreemptionPolicy;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Why a preemptor is unschedulable. `Display` is the sentence for a condition.
@@ -7,12 +15,181 @@ use std::fmt;
 pub struct Shortfall {
     /// Pods that have to be placed together.
     pub needed: usize,
-    /// Pods that fit now.
+    /// How many of them fit now.
     pub fit_now: usize,
+    /// What those that do not fit are missing.
+    pub missing: Vec<Missing>,
+    /// How many nodes are out, and why, for reasons other than resources; the most frequent first.
+    pub refusals: Vec<(usize, Refusal)>,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Priority of the preemptor.
+    pub priority: i32,
+    /// What preemption could do.
+    pub help: Help,
+    /// Budgets that are guaranteed against this preemptor, as `namespace/name`.
+    pub guaranteed: Vec<String>,
+}
+
+/// A resource of which there is too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Name of the resource.
+    pub resource: String,
+    /// What the pods that do not fit ask for, in the scheduler's unit (`cpu` in thousandths).
+    pub amount: i128,
+    /// What evicting everybody of lower priority would free on nodes that can be used.
+    pub freed: i128,
+}
+
+/// What preemption could do for a preemptor that does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Help {
+    /// Its policy is `Never`.
+    #[default]
+    NotAllowed,
+    /// Nobody has a lower priority.
+    NobodyBelow,
+    /// There are workloads of lower priority, and none of them may go now.
+    NobodyMayGo,
+    /// With everybody of lower priority gone, this many pods would fit.
+    NotEnough(usize),
+}
+
+impl Shortfall {
+    /// Explains why not enough members fit; `now` is how far the room goes as it is.
+    pub(crate) fn of(problem: &Problem<'_>, now: &Layout<'_>) -> Self {
+        let demand = &problem.demand;
+        let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
+        let short = demand.need.saturating_sub(placed.len());
+        // The smallest of those without a place: what is missing at least.
+        let in_order = problem.shapes.iter().rev().flat_map(|shape| shape.members.iter().map(move |m| (shape, *m)));
+        let unplaced: Vec<_> = in_order.filter(|(_, member)| !placed.contains(member)).take(short).collect();
+        let mut lacking: BTreeSet<ResourceId> = BTreeSet::new();
+        let mut refusals: BTreeMap<Refusal, usize> = BTreeMap::new();
+        let mut usable: BTreeSet<Rank> = BTreeSet::new();
+        if let Some((shape, pod)) = unplaced.first().and_then(|(s, m)| Some((s, problem.cluster.pod_at(*m)?))) {
+            for rank in 0..problem.nodes.len() {
+                let refusal = shape.unsuitable[rank].clone().or_else(|| now.room.refuse(pod, rank));
+                match refusal {
+                    Some(Refusal::Insufficient(_)) | None => {
+                        lacking.extend(now.room.lacks(pod, rank));
+                        usable.insert(rank);
+                    }
+                    Some(refusal) => *refusals.entry(refusal).or_default() += 1,
+                }
+            }
+        }
+        let amount = |id: ResourceId| {
+            let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
+            pods.map(|pod| pod.requests.get(id)).sum()
+        };
+        let mut refusals: Vec<(usize, Refusal)> = refusals.into_iter().map(|(refusal, n)| (n, refusal)).collect();
+        refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        Self {
+            needed: demand.need,
+            fit_now: placed.len().min(demand.need),
+            missing: lacking
+                .into_iter()
+                .map(|id| Missing {
+                    resource: problem.cluster.resource_name(id).to_owned(),
+                    amount: amount(id),
+                    freed: freed(problem, id, &usable),
+                })
+                .collect(),
+            refusals,
+            nodes: problem.nodes.len(),
+            priority: demand.priority,
+            help: help(problem),
+            guaranteed: problem.budgets.guaranteed(&problem.potential.units).iter().map(|b| b.key.to_string()).collect(),
+        }
+    }
+}
+
+fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
+    let pods = problem.potential.units.iter().flat_map(|unit| &unit.pods);
+    let on_usable = |index: &&PodIndex| problem.now.rank_of(**index).is_some_and(|rank| usable.contains(&rank));
+    let pods = pods.filter(on_usable).filter_map(|index| problem.cluster.pod_at(*index));
+    pods.map(|pod| pod.requests.get(id)).sum()
+}
+
+fn help(problem: &Problem<'_>) -> Help {
+    if problem.demand.policy == PreemptionPolicy::Never {
+        return Help::NotAllowed;
+    }
+    if !problem.potential.units.is_empty() {
+        let mut room = problem.room_then();
+        problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
+        return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
+    }
+    let below = |pod: &Pod| pod.live() && problem.cluster.effective_priority(pod) < problem.demand.priority;
+    let somebody = problem.cluster.pods_with_nodes().any(|(_, pod, node)| node.is_some() && below(pod));
+    if somebody { Help::NobodyMayGo } else { Help::NobodyBelow }
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} pods needed, {} fit now.", self.needed, self.fit_now)
+        write!(f, "{} needed, {} fit now.", pods(self.needed), self.fit_now)?;
+        if self.nodes == 0 {
+            f.write_str(" There is no node.")?;
+        }
+        if !self.missing.is_empty() {
+            write!(f, " Missing {}.", self.amounts(|missing| missing.amount, true))?;
+        }
+        if !self.refusals.is_empty() {
+            let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
+            write!(f, " {}.", list.join(", "))?;
+        }
+        self.write_help(f)
+    }
+}
+
+impl Shortfall {
+    fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fit = match self.help {
+            Help::NotAllowed => return f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
+            Help::NobodyBelow => return write!(f, " No workload has a priority below {}.", self.priority),
+            Help::NobodyMayGo => {
+                return write!(f, " No workload below priority {} may be evicted now.", self.priority);
+            }
+            Help::NotEnough(fit) => fit,
+        };
+        write!(f, " Evicting every workload below priority {} would ", self.priority)?;
+        if self.missing.iter().all(|missing| missing.freed == 0) {
+            return f.write_str("not help.");
+        }
+        write!(f, "free {}", self.amounts(|missing| missing.freed, self.missing.len() > 1))?;
+        if fit < self.needed && self.missing.iter().all(|missing| missing.freed >= missing.amount) {
+            write!(f, ", but only {fit} would fit then")?;
+        }
+        f.write_str(".")?;
+        if fit >= self.needed && !self.guaranteed.is_empty() {
+            write!(f, " That would violate a guaranteed budget: {}.", self.guaranteed.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
+        let text = |missing: &Missing| {
+            let amount = quantity::format(&missing.resource, amount(missing));
+            if named { format!("{amount} {}", missing.resource) } else { amount }
+        };
+        self.missing.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn pods(count: usize) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+/// Why a unit was chosen; `needed` of its pods run on nodes of the placement.
+pub(crate) fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
+    let below = format!("Its priority {} is below {preemptor}", unit.priority);
+    match unit.kind {
+        UnitKind::Pod => format!("{below}, and its place is needed."),
+        UnitKind::PodGroup => format!(
+            "{below}, and the place of {needed} of its {} is needed; the group goes whole.",
+            pods(unit.pods.len())
+        ),
     }
 }

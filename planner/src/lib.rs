@@ -4,17 +4,22 @@
 //! the cluster; [`plan`] decides for one preemptor; [`still_fits`] checks a decision again later. The same
 //! cluster gives the same decision, in whatever order its objects arrived.
 
+mod budgets;
+mod clearing;
 pub mod cost;
-pub mod domain;
+mod demand;
+mod domain;
 pub mod error;
 pub mod explain;
 pub mod feasibility;
-pub mod importance;
-pub mod kep5710;
+mod importance;
+mod kep5710;
 pub mod model;
 pub mod plan;
+mod problem;
 pub mod quantity;
-pub mod reprieve;
+mod placement;
+mod reprieve;
 mod still_fits;
 
 pub use cost::Cost;

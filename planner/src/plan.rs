@@ -1,8 +1,14 @@
 //! What the planner is asked, and what it answers.
 
 use crate::cost::Cost;
-use crate::explain::Shortfall;
-use crate::model::{Cluster, ObjectKey};
+use crate::demand::Demand;
+use crate::explain::{self, Shortfall};
+use crate::feasibility::{Nodes, Rank, Room};
+use crate::kep5710::{self, Found};
+use crate::model::{Cluster, ObjectKey, PodIndex};
+use crate::placement::fill;
+use crate::problem::Problem;
+use giveway_crds::policy::PreemptionPolicy;
 use std::collections::BTreeSet;
 
 /// Who needs room.
@@ -183,6 +189,107 @@ pub struct VictimPod {
 }
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
-pub fn plan(_cluster: &Cluster, _preemptor: &Preemptor, _context: &Context) -> Decision {
-    Decision::Nothing
+pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
+    let demand = match Demand::of(cluster, preemptor) {
+        Ok(demand) => demand,
+        Err(decision) => return decision,
+    };
+    let nodes = Nodes::new(cluster);
+    let problem = Problem::new(cluster, &nodes, demand, context);
+    let now = fill(&problem, &problem.now);
+    if now.placed.len() >= problem.demand.need {
+        let left = problem.demand.members.len() - now.placed.len();
+        return Decision::Fits { placements: placements(&problem, &now.placed), left };
+    }
+    if problem.demand.policy == PreemptionPolicy::Never {
+        return Decision::Unschedulable(Shortfall::of(&problem, &now));
+    }
+    let room = problem.room_then();
+    let then = fill(&problem, &room);
+    let found = if then.placed.len() >= problem.demand.need {
+        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
+        Some(Found { placed: then.placed, victims: Vec::new(), cost: Cost::default(), trace })
+    } else {
+        match context.strategy {
+            Strategy::Kep5710 => kep5710::search(&problem, &room),
+        }
+    };
+    match found {
+        Some(found) => Decision::Preempt(Box::new(assemble(&problem, room, found))),
+        None => Decision::Unschedulable(Shortfall::of(&problem, &now)),
+    }
+}
+
+fn placements(problem: &Problem<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
+    let placement = |(index, rank): &(PodIndex, Rank)| {
+        let pod = problem.cluster.pod_at(*index)?;
+        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: problem.nodes.at(*rank).name.clone() })
+    };
+    let mut list: Vec<Placement> = placed.iter().filter_map(placement).collect();
+    list.sort();
+    list
+}
+
+fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
+    let Found { placed, victims, cost, trace } = found;
+    for unit in &victims {
+        room.take(&problem.potential.units[*unit].pods);
+    }
+    for (pod, rank) in &placed {
+        room.add(*pod, *rank);
+    }
+    let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
+    let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
+    let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+    let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
+    let not_modeled: BTreeSet<String> =
+        not_modeled.flat_map(|pod| pod.constraints.not_modeled.iter().map(|text| (*text).to_owned())).collect();
+    Plan {
+        strategy: problem.context.strategy.as_str(),
+        placements: placements(problem, &placed),
+        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating)).collect(),
+        awaited: awaited(problem, &mut room, &placed, &ranks),
+        cost,
+        trace,
+        not_modeled: not_modeled.into_iter().collect(),
+    }
+}
+
+/// The pods that leave anyway and without whose leaving the members would not fit.
+fn awaited(
+    problem: &Problem<'_>,
+    room: &mut Room<'_>,
+    placed: &[(PodIndex, Rank)],
+    ranks: &BTreeSet<Rank>,
+) -> Vec<ObjectKey> {
+    let (mut list, anywhere) = (Vec::new(), room.wide());
+    for (index, rank) in problem.leaving.iter().filter(|(_, rank)| anywhere || ranks.contains(rank)) {
+        room.add(*index, *rank);
+        if !room.holds(placed, |other| other == *rank) {
+            room.remove(*index, *rank);
+            list.extend(problem.cluster.pod_at(*index).map(|pod| pod.key.clone()));
+        }
+    }
+    list.sort();
+    list
+}
+
+fn victim(problem: &Problem<'_>, unit: usize, ranks: &BTreeSet<Rank>, violating: &BTreeSet<PodIndex>) -> Victim {
+    let unit = &problem.potential.units[unit];
+    let pod = |index: &PodIndex| {
+        let pod = problem.cluster.pod_at(*index)?;
+        Some(VictimPod { key: pod.key.clone(), uid: pod.uid.clone(), node: pod.node.clone()? })
+    };
+    let needed = |index: &&PodIndex| {
+        let node = problem.cluster.node_index_of(**index).and_then(|node| problem.nodes.rank(node));
+        node.is_some_and(|rank| ranks.contains(&rank))
+    };
+    Victim {
+        kind: unit.kind,
+        key: unit.key.clone(),
+        priority: unit.priority,
+        pods: unit.pods.iter().filter_map(pod).collect(),
+        violates_budget: unit.pods.iter().any(|pod| violating.contains(pod)),
+        why: explain::why(unit, problem.demand.priority, unit.pods.iter().filter(needed).count()),
+    }
 }

@@ -12,7 +12,13 @@
 // This crate is test code: a failed expectation should end the test, with its message, on the spot.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod audit;
 pub mod cluster;
 pub mod control_plane;
+pub mod giveway;
 pub mod paths;
 pub mod wait;
+pub mod world;
+
+pub use cluster::Shaped;
+pub use world::World;

@@ -77,12 +77,7 @@ pub fn judge(endpoint: Endpoint, request: &Request, view: &View) -> Verdict {
 }
 
 /// The rules: `Ok(None)` allows the object as it is, `Ok(Some(object))` as this one.
-fn apply(
-    endpoint: Endpoint,
-    request: &Request,
-    view: &View,
-    notes: &mut Notes,
-) -> Result<Option<Value>, Refusal> {
+fn apply(endpoint: Endpoint, request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
     use Endpoint::{Mutate, Validate};
     use Operation::{Create, Update};
 

@@ -149,7 +149,9 @@ pub fn encode(request: &Request, verdict: &Verdict) -> Value {
                 Ok(bytes) => json!({
                     "uid": request.uid, "allowed": true, "patchType": "JSONPatch", "patch": ByteString(bytes),
                 }),
-                Err(error) => refused(&request.uid, &Refusal::internal(format!("the patch cannot be encoded: {error}"))),
+                Err(error) => {
+                    refused(&request.uid, &Refusal::internal(format!("the patch cannot be encoded: {error}")))
+                }
             }
         }
     };

@@ -56,12 +56,8 @@ async fn mark(pods: &Api<Pod>, call: &EvictCall) -> Result<(), CallError> {
         }]}
     });
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
-        Ok(_) => Ok(()),
-        // The UID in the patch is a precondition: another pod has this name now.
-        Err(kube::Error::Api(status)) if status.code == 409 || status.code == 422 => Err(CallError::Gone),
-        Err(error) => Err(error.into()),
-    }
+    pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await?;
+    Ok(())
 }
 
 /// Posts to the eviction API. kube's own `evict` loses the precondition, so the object is posted as it is.
@@ -87,9 +83,6 @@ async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallE
         preconditions: Some(KubePreconditions { uid: Some(call.uid.clone()), resource_version: None }),
         ..DeleteParams::default()
     };
-    match pods.delete(&call.pod.name, &params).await {
-        Ok(_) => Ok(EvictOutcome::Accepted),
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(EvictOutcome::Gone),
-        Err(error) => Err(error.into()),
-    }
+    pods.delete(&call.pod.name, &params).await?;
+    Ok(EvictOutcome::Accepted)
 }

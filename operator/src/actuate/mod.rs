@@ -45,14 +45,18 @@ pub enum CallError {
 impl From<kube::Error> for CallError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.code == 404 => Self::Gone,
-            kube::Error::Api(status) if status.code == 409 && status.message.contains("Precondition failed") => {
-                Self::Gone
-            }
+            kube::Error::Api(status) if status.code == 404 || names_another_uid(&status) => Self::Gone,
             kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
             other => Self::Failed(other.to_string()),
         }
     }
+}
+
+/// A UID in a patch or a precondition is refused when another object has the name now: as a conflict, or as a change
+/// of an immutable field.
+fn names_another_uid(status: &kube::core::Status) -> bool {
+    matches!(status.code, 409 | 422)
+        && (status.message.contains("UID in precondition") || status.message.contains("metadata.uid"))
 }
 
 /// What came of a command.

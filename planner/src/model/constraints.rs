@@ -75,7 +75,9 @@ impl Constraints {
         let required = affinity
             .and_then(|a| a.node_affinity.as_ref())
             .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-        let tolerations = spec.tolerations.iter().flatten();
+        // An operator that is not known covers nothing.
+        let known = |operator: Option<&str>| matches!(operator, None | Some("" | "Equal" | "Exists"));
+        let tolerations = spec.tolerations.iter().flatten().filter(|t| known(t.operator.as_deref()));
         let mut not_modeled = affinity::not_modeled(spec);
         let volumes = spec.volumes.as_deref().unwrap_or_default();
         if volumes.iter().any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()) {

@@ -26,9 +26,7 @@ pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
 
 pub(crate) use affinity::{AffinityTerm, SpreadConstraint};
-pub(crate) use constraints::{Constraints, HostPort, NodeTerm, Requirement, Toleration};
-pub(crate) use resources::{CPU, Names, PODS};
-pub(crate) use selector::Selector;
+pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
 pub(crate) use unit::Unit;
 
 /// Index of a pod inside the model; stable while the pod is in it.

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 /// Number of a resource name; see [`super::Cluster::resource_name`].
 pub type ResourceId = u16;
 
-/// `cpu`, counted in thousandths.
-pub(crate) const CPU: ResourceId = 0;
 /// `pods`: every pod asks for one.
-pub(crate) const PODS: ResourceId = 3;
+pub(super) const PODS: ResourceId = 3;
 
 /// Amounts by resource: `cpu` in thousandths, everything else in whole units, rounded up. Zero amounts are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,14 +24,14 @@ impl Resources {
     }
 
     /// Amounts from a map.
-    pub(crate) fn from_map(amounts: BTreeMap<ResourceId, i128>) -> Self {
+    pub(super) fn from_map(amounts: BTreeMap<ResourceId, i128>) -> Self {
         Self(amounts.into_iter().filter(|(_, amount)| *amount != 0).collect())
     }
 }
 
 /// The resource names of a cluster, numbered in the order of their first appearance after the four that every cluster has.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(super) struct Names {
     list: Vec<String>,
     index: BTreeMap<String, ResourceId>,
 }
@@ -50,7 +48,7 @@ impl Default for Names {
 
 impl Names {
     /// The number of a name. Names beyond 65,535 share one number; no cluster has so many.
-    pub(crate) fn id(&mut self, name: &str) -> ResourceId {
+    pub(super) fn id(&mut self, name: &str) -> ResourceId {
         if let Some(id) = self.index.get(name) {
             return *id;
         }
@@ -61,12 +59,12 @@ impl Names {
     }
 
     /// The name of a number.
-    pub(crate) fn name(&self, id: ResourceId) -> &str {
+    pub(super) fn name(&self, id: ResourceId) -> &str {
         self.list.get(usize::from(id)).map_or("", String::as_str)
     }
 
     /// How many names there are.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 }

@@ -16,7 +16,7 @@ while read -r word group; do
     esac
 done
 for g in $groups; do
-    kill -KILL -- "-$g" 2>/dev/null
+    kill -s KILL -- "-$g" 2>/dev/null
 done
 # A process that is being killed may still write; a few attempts are enough.
 for attempt in 1 2 3 4 5 6 7 8 9 10; do

@@ -122,12 +122,9 @@ impl ControlPlane {
         kubeconfig::build(&self.server, &self.pki.ca(), user, &Credentials::Token(token))
     }
 
-    /// Starts one more program that lives and dies with this control plane.
-    ///
-    /// # Errors
-    /// See [`Process::spawn`].
-    pub fn spawn(&self, program: Program) -> Result<Process> {
-        Process::spawn(program, self.guard.as_ref())
+    /// Starts more programs that live and die with this control plane.
+    pub fn spawner(&self) -> Spawner {
+        Spawner(self.guard.clone())
     }
 
     /// One of the control plane's own processes, such as `kube-scheduler`.
@@ -156,7 +153,7 @@ impl ControlPlane {
     }
 
     fn run(&mut self, program: Program) -> Result<()> {
-        let process = self.spawn(program)?;
+        let process = self.spawner().spawn(program)?;
         self.processes.insert(process.program().name.clone(), process);
         Ok(())
     }
@@ -199,6 +196,20 @@ impl ControlPlane {
             Some(dead) => bail!(dead),
             None => Ok(()),
         }
+    }
+}
+
+/// Starts programs that are ended with a control plane, at the latest.
+#[derive(Clone)]
+pub struct Spawner(Option<Guard>);
+
+impl Spawner {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// See [`Process::spawn`].
+    pub fn spawn(&self, program: Program) -> Result<Process> {
+        Process::spawn(program, self.0.as_ref())
     }
 }
 

@@ -61,13 +61,7 @@ pub fn resolve(
 }
 
 /// Compares the final values of a group or template with its class. Values that are stored already are accepted.
-pub fn check(
-    path: &str,
-    given: &Given,
-    stored: Option<&Given>,
-    view: &View,
-    notes: &mut Notes,
-) -> Result<(), Refusal> {
+pub fn check(path: &str, given: &Given, stored: Option<&Given>, view: &View, notes: &mut Notes) -> Result<(), Refusal> {
     if stored.is_some_and(|s| s == given) {
         return Ok(());
     }

@@ -85,7 +85,8 @@ pub fn update(request: &Request) -> Result<Option<Value>, Refusal> {
     let class: Facts = object::read("PriorityClass", &request.object)?;
     let stored: Facts = object::read("PriorityClass", &request.old_object)?;
     let asked = class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY);
-    let again = stored.is_managed() && stored.is_never() && asked.is_some() && class.preemption_policy.as_deref() == asked;
+    let again =
+        stored.is_managed() && stored.is_never() && asked.is_some() && class.preemption_policy.as_deref() == asked;
     Ok(again.then(|| {
         let mut object = request.object.clone();
         object::set(&mut object, &["preemptionPolicy"], PreemptionPolicy::Never.as_str());

@@ -31,13 +31,28 @@ pub struct Spec {
 
 /// The part of a template that rules read.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Template {
     /// Its name; the API server refuses templates without.
     #[serde(default)]
     pub name: String,
-    /// What it says of its priority.
-    #[serde(flatten)]
-    pub priority: Given,
+    /// Name of its class.
+    #[serde(default)]
+    pub priority_class_name: Option<String>,
+    /// Its priority.
+    #[serde(default)]
+    pub priority: Option<i64>,
+}
+
+impl Template {
+    /// What the template says of its priority. Templates have no preemption policy: groups take the class's.
+    pub fn given(&self) -> Given {
+        Given {
+            priority_class_name: self.priority_class_name.clone(),
+            priority: self.priority,
+            preemption_policy: None,
+        }
+    }
 }
 
 /// The path of a template, as errors name it.
@@ -51,7 +66,7 @@ pub fn stored_templates(request: &Request) -> Result<Option<BTreeMap<String, Giv
         return Ok(None);
     }
     let stored: Facts = object::read("Workload", &request.old_object)?;
-    Ok(Some(stored.spec.pod_group_templates.into_iter().map(|t| (t.name, t.priority)).collect()))
+    Ok(Some(stored.spec.pod_group_templates.into_iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
 /// Fills what follows from the priority class of each template. On an update, only templates that are new or were
@@ -66,7 +81,7 @@ pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
         let path = template_path(index);
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
-        let Some(resolved) = priority::resolve(&path, &template.priority, before, view, notes)? else { continue };
+        let Some(resolved) = priority::resolve(&path, &template.given(), before, view, notes)? else { continue };
         let Some(target) = object.pointer_mut(&format!("/spec/podGroupTemplates/{index}")) else { continue };
         if !resolved.class_name.is_empty() {
             object::set(target, &["priorityClassName"], resolved.class_name);

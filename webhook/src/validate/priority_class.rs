@@ -72,7 +72,9 @@ fn policy(class: &Facts) -> Result<(), Refusal> {
         )),
         Some(given) => match PreemptionPolicy::parse(given) {
             Some(_) => Ok(()),
-            None => Err(Refusal::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out")),
+            None => {
+                Err(Refusal::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out"))
+            }
         },
     }
 }
@@ -84,7 +86,10 @@ fn threshold(class: &Facts) -> Result<(), Refusal> {
         _ => Err(Refusal::invalid(
             &annotation_path(ANNOTATION_THRESHOLD),
             given,
-            format_args!("must be an integer from {} to {MAX_THRESHOLD}, the priority of system-cluster-critical", i32::MIN),
+            format_args!(
+                "must be an integer from {} to {MAX_THRESHOLD}, the priority of system-cluster-critical",
+                i32::MIN
+            ),
         )),
     }
 }

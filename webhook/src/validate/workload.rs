@@ -24,7 +24,7 @@ pub fn check(request: &Request, view: &View, notes: &mut Notes) -> Result<(), Re
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
         let path = template_path(index);
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
-        priority::check(&path, &template.priority, before, view, notes)?;
+        priority::check(&path, &template.given(), before, view, notes)?;
         let group = membership::derived_name(name, &template.name, None);
         if before.is_none() && group.len() > keys::MAX_GROUP_NAME {
             return Err(Refusal::invalid(

@@ -12,6 +12,9 @@
 //! leader; each victim is commanded again only after a failed call; a unit that lost one pod by this plan loses all,
 //! even when the plan is dropped.
 
+#[cfg(test)]
+mod tests;
+
 use crate::command::{Command, EvictCall};
 use crate::model::Model;
 use giveway_crds::plan::{PlanState, StoredPlan};
@@ -506,6 +509,9 @@ impl Flight {
     /// Commands evictions: first of victims that a budget may refuse, then of the others. With `only_begun`, only of
     /// units that lost a pod already.
     fn evict(&mut self, cluster: &Cluster, clock: Clock, only_begun: bool, out: &mut Advance) {
+        if !self.stored {
+            return;
+        }
         let begun = self.begun_units();
         let calls: Vec<(usize, EvictCall)> = self
             .victims

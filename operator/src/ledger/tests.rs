@@ -1,0 +1,252 @@
+//! The state machine, step by step, with time and cluster given by hand.
+
+use super::*;
+use crate::command::EvictOutcome;
+use crate::testing::{TestPod, World};
+use giveway_crds::plan::{StoredCost, StoredPlacement, StoredVictim, StoredVictimPod};
+
+const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30) };
+
+fn gang() -> Preemptor {
+    Preemptor::Group(ObjectKey::new("default", "gang"))
+}
+
+/// Two nodes of 1 CPU, taken by the two pods of group `low`; two held members of group `gang` want both.
+fn world() -> World {
+    let mut world = World::new();
+    world.node("n1", 1).node("n2", 1).group("low", 2, 10, "PodGroup").group("gang", 2, 100, "PodGroup");
+    world.pod(TestPod::new("l1", 10).of("low").on("n1")).pod(TestPod::new("l2", 10).of("low").on("n2"));
+    world.pod(TestPod::new("g1", 100).of("gang").held()).pod(TestPod::new("g2", 100).of("gang").held());
+    world
+}
+
+fn victim(name: &str, node: &str) -> StoredVictimPod {
+    StoredVictimPod { name: name.into(), uid: format!("uid-{name}"), node: node.into() }
+}
+
+fn placement(name: &str, node: &str) -> StoredPlacement {
+    StoredPlacement { pod: name.into(), uid: format!("uid-{name}"), node: node.into() }
+}
+
+fn flight(now: Instant) -> Flight {
+    let plan = StoredPlan {
+        id: "p1".into(),
+        placements: vec![placement("g1", "n1"), placement("g2", "n2")],
+        victims: vec![StoredVictim {
+            kind: "PodGroup".into(),
+            namespace: "default".into(),
+            name: "low".into(),
+            priority: 10,
+            violates_budget: false,
+            pods: vec![victim("l1", "n1"), victim("l2", "n2")],
+        }],
+        cost: StoredCost { victim_pods: 2, victim_groups: 1, ..StoredCost::default() },
+        ..StoredPlan::default()
+    };
+    Flight::new(gang(), 100, plan, now)
+}
+
+/// What the commands do, shortened: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`.
+fn names(advance: &Advance) -> Vec<String> {
+    advance
+        .commands
+        .iter()
+        .map(|command| match command {
+            Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
+            Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
+            Command::Release { pod, .. } => format!("release {}", pod.name),
+            Command::Evict(call) => format!("evict {}", call.pod.name),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+struct Run {
+    world: World,
+    flight: Flight,
+    now: Instant,
+    epoch: i64,
+}
+
+impl Run {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { world: world(), flight: flight(now), now, epoch: 0 }
+    }
+
+    fn step(&mut self) -> Advance {
+        let clock = Clock { now: self.now, epoch_seconds: self.epoch };
+        self.flight.advance(&self.world.model, &Context::default(), clock, LIMITS)
+    }
+
+    fn later(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+        self.epoch += i64::try_from(seconds).unwrap();
+    }
+
+    /// Takes the flight to `Evicting`, with both evictions commanded.
+    fn evicting() -> Self {
+        let mut run = Self::new();
+        run.flight.stored = true;
+        assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
+        run.nominated();
+        assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+        assert_eq!(run.flight.plan.state, PlanState::Evicting);
+        run
+    }
+
+    fn nominated(&mut self) {
+        for (name, node) in [("g1", "n1"), ("g2", "n2")] {
+            self.flight.member_answered(&format!("uid-{name}"), false, true, self.now);
+            self.world.pod(TestPod::new(name, 100).of("gang").held().nominated(node));
+        }
+    }
+}
+
+#[test]
+fn nobody_is_evicted_before_the_plan_is_stored() {
+    let mut run = Run::new();
+    assert!(names(&run.step()).is_empty());
+    run.later(60);
+    assert!(names(&run.step()).is_empty());
+    run.flight.stored = true;
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
+}
+
+#[test]
+fn a_plan_runs_from_nomination_to_bound_pods() {
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    assert!(names(&run.step()).is_empty());
+    assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+    run.world.remove_pod("l1");
+    assert!(names(&run.step()).is_empty(), "one victim is still there");
+    run.world.remove_pod("l2");
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    run.world.pod(TestPod::new("g1", 100).of("gang").on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
+    let ended = run.step().ended.unwrap();
+    assert_eq!((ended.state, ended.message.as_str()), (PlanState::Completed, "2 of 2 placed pods were bound."));
+}
+
+#[test]
+fn room_that_appears_before_the_first_eviction_cancels_the_plan() {
+    let mut run = Run::new();
+    run.world.node("n3", 2);
+    run.flight.stored = true;
+    let advance = run.step();
+    let ended = advance.ended.unwrap();
+    assert_eq!((ended.state, ended.message.as_str()), (PlanState::Cancelled, "Room appeared; nobody was evicted."));
+    assert_eq!(run.flight.begun(), 0);
+}
+
+#[test]
+fn an_answered_eviction_is_not_commanded_again() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.later(20);
+    assert!(names(&run.step()).is_empty(), "l1 was accepted, l2 is pending");
+}
+
+#[test]
+fn a_failed_eviction_is_tried_again_after_a_while_and_reads_the_pod_first() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
+    assert!(names(&run.step()).is_empty());
+    run.later(1);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l1"]);
+    assert!(matches!(&advance.commands[0], Command::Evict(call) if call.again));
+}
+
+#[test]
+fn a_unit_that_was_begun_is_finished_when_the_plan_is_dropped() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world.remove_pod("g2");
+    run.later(1);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l2"], "the group is not left torn apart");
+    assert!(advance.ended.is_none());
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g1"]);
+    assert_eq!(advance.ended.unwrap().message, "Only 1 of the 2 pods needed are left with a place.");
+}
+
+#[test]
+fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
+    let mut run = Run::new();
+    run.flight.stored = true;
+    run.step();
+    run.nominated();
+    run.step();
+    run.flight.evicted("uid-l1", &EvictOutcome::Refused("budget web allows no disruption".into()), run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Gone, run.now);
+    run.world.remove_pod("l2");
+    run.later(8);
+    // l1 belongs to a unit that lost l2 already: it is tried until the calls are used up.
+    run.flight.victims[0].call = Call::Failed(run.now, MAX_TRIES);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(ended.message, "The eviction of pod default/l1 was refused: budget web allows no disruption");
+    assert!(run.flight.refused.contains("uid-l1"));
+}
+
+#[test]
+fn a_cleared_nomination_is_patched_again() {
+    let mut run = Run::evicting();
+    run.world.pod(TestPod::new("g1", 100).of("gang").held());
+    assert!(names(&run.step()).is_empty(), "the watch may lag");
+    run.later(3);
+    assert_eq!(names(&run.step()), ["nominate g1 n1"]);
+}
+
+#[test]
+fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nominations() {
+    let mut run = Run::evicting();
+    for name in ["l1", "l2"] {
+        run.flight.evicted(&format!("uid-{name}"), &EvictOutcome::Accepted, run.now);
+        run.world.remove_pod(name);
+    }
+    run.world.pod(TestPod::new("vip", 1000).on("n1"));
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
+    let ended = advance.ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert!(ended.message.starts_with("The place was taken while victims left: "), "{}", ended.message);
+}
+
+#[test]
+fn the_delay_holds_evictions_back() {
+    let mut run = Run::new();
+    run.flight.stored = true;
+    run.flight.plan.planned_at = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+        k8s_openapi::jiff::Timestamp::from_second(0).unwrap(),
+    ));
+    let mut group: giveway_crds::PodGroup = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "gang", "namespace": "default", "uid": "uid-gang", "generation": 1},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 100, "preemptionPolicy": "PreemptLowerPriority"}
+    }))
+    .unwrap();
+    group.spec.preemption_delay_seconds = Some(10);
+    run.world.model.apply(crate::watch::Input::Group(crate::watch::Update::Applied(Box::new(group))));
+    run.later(9);
+    assert!(names(&run.step()).is_empty());
+    run.later(1);
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
+}
+
+#[test]
+fn a_resumed_plan_evicts_only_who_is_still_there_and_only_once_it_is_stored_again() {
+    let mut run = Run::new();
+    run.flight.plan.state = PlanState::Evicting;
+    run.flight.resumed = true;
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"], "not stored in this term yet");
+    run.flight.stored = true;
+    assert_eq!(names(&run.step()), ["evict l2"]);
+}

@@ -1,0 +1,97 @@
+//! Builders for unit tests: a model made of plain Kubernetes objects.
+
+use crate::model::Model;
+use crate::watch::{Input, Update};
+use giveway_crds::keys;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn object<K: DeserializeOwned>(value: Value) -> Box<K> {
+    Box::new(serde_json::from_value(value).unwrap())
+}
+
+/// A model with every kind listed, so that it counts as synced.
+pub(crate) struct World {
+    pub(crate) model: Model,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let mut model = Model::default();
+        model.apply(Input::Node(Update::Replaced(vec![])));
+        model.apply(Input::Pod(Update::Replaced(vec![])));
+        model.apply(Input::Group(Update::Replaced(vec![])));
+        model.apply(Input::Workload(Update::Replaced(vec![])));
+        model.apply(Input::Class(Update::Replaced(vec![])));
+        model.apply(Input::Budget(Update::Replaced(vec![])));
+        Self { model }
+    }
+
+    pub(crate) fn node(&mut self, name: &str, cpus: u32) -> &mut Self {
+        let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
+        let node = json!({"metadata": {"name": name}, "spec": {}, "status": {"allocatable": size, "capacity": size}});
+        self.model.apply(Input::Node(Update::Applied(object(node))));
+        self
+    }
+
+    pub(crate) fn group(&mut self, name: &str, min_count: u32, priority: i32, mode: &str) -> &mut Self {
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": mode,
+                     "priority": priority, "preemptionPolicy": "PreemptLowerPriority"}
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
+    pub(crate) fn pod(&mut self, pod: TestPod) -> &mut Self {
+        self.model.apply(Input::Pod(Update::Applied(object(pod.0))));
+        self
+    }
+
+    pub(crate) fn remove_pod(&mut self, name: &str) -> &mut Self {
+        let key = giveway_planner::model::ObjectKey::new("default", name);
+        self.model.apply(Input::Pod(Update::Deleted(key)));
+        self
+    }
+}
+
+/// A pod of 1 CPU in namespace `default`, with the UID `uid-NAME`.
+pub(crate) struct TestPod(Value);
+
+impl TestPod {
+    pub(crate) fn new(name: &str, priority: i32) -> Self {
+        Self(json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {}, "annotations": {}},
+            "spec": {"priority": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Pending", "conditions": []}
+        }))
+    }
+
+    pub(crate) fn of(mut self, group: &str) -> Self {
+        self.0["metadata"]["labels"][keys::LABEL_POD_GROUP] = json!(group);
+        self
+    }
+
+    pub(crate) fn held(mut self) -> Self {
+        self.0["spec"]["schedulingGates"] = json!([{"name": keys::GATE}]);
+        self
+    }
+
+    pub(crate) fn on(mut self, node: &str) -> Self {
+        self.0["spec"]["nodeName"] = json!(node);
+        self.0["status"]["phase"] = json!("Running");
+        self
+    }
+
+    pub(crate) fn nominated(mut self, node: &str) -> Self {
+        self.0["status"]["nominatedNodeName"] = json!(node);
+        self
+    }
+
+    pub(crate) fn terminating(mut self) -> Self {
+        self.0["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        self
+    }
+}

@@ -1,0 +1,132 @@
+//! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
+//! (KEP-3280: a guaranteed budget).
+
+use crate::model::{Budget, Cluster, PodIndex, Unit};
+use std::collections::BTreeMap;
+
+/// The budgets that potential victims are under.
+#[derive(Default)]
+pub(crate) struct Budgets<'a> {
+    list: Vec<&'a Budget>,
+    of: BTreeMap<PodIndex, Vec<usize>>,
+    /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
+    priority: i32,
+}
+
+/// Victims so far, counted per budget.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
+    victims: Vec<usize>,
+    /// Victims whose threshold is above the preemptor's priority.
+    guarded: Vec<usize>,
+}
+
+impl<'a> Budgets<'a> {
+    /// Looks up the budgets of the pods of these units. Pods whose eviction was granted already are counted already.
+    pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32) -> Self {
+        let mut budgets = Self { priority, ..Self::default() };
+        if cluster.budgets().next().is_none() {
+            return budgets;
+        }
+        let mut numbers: BTreeMap<*const Budget, usize> = BTreeMap::new();
+        for index in units.iter().flat_map(|unit| &unit.pods) {
+            let Some(pod) = cluster.pod_at(*index) else { continue };
+            for budget in cluster.budgets_in(&pod.key.namespace) {
+                if !budget.matches(&pod.labels) || budget.disrupted_pods.contains(&pod.key.name) {
+                    continue;
+                }
+                let number = *numbers.entry(std::ptr::from_ref(budget)).or_insert_with(|| {
+                    budgets.list.push(budget);
+                    budgets.list.len() - 1
+                });
+                budgets.of.entry(*index).or_default().push(number);
+            }
+        }
+        budgets
+    }
+
+    /// Whether no potential victim is under a budget.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Nobody evicted yet.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()] }
+    }
+
+    /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
+    pub(crate) fn add(&self, tally: &mut Tally, unit: &Unit) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let guarded = self.guards(unit);
+        unit.pods.iter().filter(|pod| self.add_pod(tally, **pod, guarded)).count()
+    }
+
+    fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
+        let mut violates = false;
+        for number in self.of.get(&pod).into_iter().flatten() {
+            tally.victims[*number] += 1;
+            tally.guarded[*number] += usize::from(guarded);
+            violates |= tally.victims[*number] > self.allowed(*number);
+        }
+        violates
+    }
+
+    /// Whether the unit's budgets are guaranteed against this preemptor.
+    pub(crate) fn guards(&self, unit: &Unit) -> bool {
+        unit.threshold.is_some_and(|threshold| threshold > self.priority)
+    }
+
+    /// The first budget that is violated although a victim under it is guarded.
+    pub(crate) fn breach(&self, tally: &Tally) -> Option<usize> {
+        (0..self.list.len()).find(|b| tally.guarded[*b] > 0 && tally.victims[*b] > self.allowed(*b))
+    }
+
+    /// Whether these victims together violate no guaranteed budget.
+    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit>) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut tally = tally.clone();
+        for unit in units {
+            self.add(&mut tally, unit);
+        }
+        self.breach(&tally).is_none()
+    }
+
+    /// Which of these units, from the most important on, violate a budget when all of them go.
+    pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<bool> {
+        let mut tally = self.tally();
+        units.map(|unit| self.add(&mut tally, unit) > 0).collect()
+    }
+
+    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs.
+    pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut pods: Vec<PodIndex> = pods.filter(|pod| self.of.contains_key(pod)).collect();
+        pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
+        let mut tally = self.tally();
+        pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
+    }
+
+    /// Whether a unit is under a budget by its number.
+    pub(crate) fn covers(&self, number: usize, unit: &Unit) -> bool {
+        unit.pods.iter().any(|pod| self.of.get(pod).is_some_and(|numbers| numbers.contains(&number)))
+    }
+
+    /// The budgets that guarded units are under, by name.
+    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<&'a Budget> {
+        let guarded = |number: &usize| units.iter().any(|unit| self.guards(unit) && self.covers(*number, unit));
+        let mut list: Vec<&Budget> = (0..self.list.len()).filter(guarded).map(|number| self.list[number]).collect();
+        list.sort_by(|a, b| a.key.cmp(&b.key));
+        list
+    }
+
+    fn allowed(&self, number: usize) -> usize {
+        usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0)
+    }
+}

@@ -1,0 +1,188 @@
+//! Clearings: the ways to make room on one node, and what each costs for what it gains.
+//!
+//! Evicting a group that runs on many nodes makes room on all of them. So a clearing is not judged by its node: what
+//! counts is what is evicted, cluster-wide, for each member that gets a place.
+
+use crate::budgets::Tally;
+use crate::cost::offset_priority;
+use crate::demand::Shape;
+use crate::domain::{UnitIndex, ranks};
+use crate::feasibility::{Rank, Room};
+use crate::importance;
+use crate::model::Pod;
+use crate::problem::Problem;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
+
+/// Units that have to go to make room for at least one more member on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clearing {
+    /// Who goes.
+    pub(crate) units: Vec<UnitIndex>,
+    price: Price,
+}
+
+/// What a clearing costs. Smaller is better: budget violations per member gained, then victims (weighed by their
+/// priority) per member, then the highest priority, then the latest start, then the name of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Price {
+    violations: u128,
+    weight: u128,
+    gain: u128,
+    highest: i32,
+    started: Reverse<i64>,
+    pub(crate) rank: Rank,
+}
+
+impl Ord for Price {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let per_member = |mine: u128, theirs: u128| (mine * other.gain).cmp(&(theirs * self.gain));
+        per_member(self.violations, other.violations)
+            .then_with(|| per_member(self.weight, other.weight))
+            .then_with(|| self.highest.cmp(&other.highest))
+            .then_with(|| self.started.cmp(&other.started))
+            .then_with(|| self.rank.cmp(&other.rank))
+    }
+}
+
+impl PartialOrd for Price {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Clearing {
+    /// What it costs.
+    pub(crate) fn price(&self) -> Price {
+        self.price
+    }
+}
+
+/// Looks for clearings, given what is gone and placed so far.
+pub(crate) struct Clearings<'p, 'a> {
+    pub(crate) problem: &'p Problem<'a>,
+    pub(crate) shape: &'p Shape,
+    pub(crate) pod: &'p Pod,
+    /// By unit: whether it may be taken.
+    pub(crate) available: &'p [bool],
+}
+
+impl Clearings<'_, '_> {
+    /// The cheapest clearing on a node that has no room for another member. `remaining` members still need a place.
+    /// The room is left as it was.
+    pub(crate) fn cheapest(
+        &self,
+        room: &mut Room<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+    ) -> Option<Clearing> {
+        let problem = self.problem;
+        if remaining == 0 || self.shape.unsuitable[rank].is_some() {
+            return None;
+        }
+        let unit = |number: &UnitIndex| &problem.potential.units[*number];
+        let candidates: Vec<UnitIndex> = problem.potential.on[rank]
+            .iter()
+            .copied()
+            .filter(|number| self.available[*number] && problem.budgets.may_go(tally, std::iter::once(unit(number))))
+            .collect();
+        if candidates.is_empty() || !self.suffices(room, &candidates, rank) {
+            return None;
+        }
+        let singles = candidates.iter().filter(|number| self.suffices(room, &[**number], rank));
+        let singles: Vec<Vec<UnitIndex>> = singles.map(|number| vec![*number]).collect();
+        let least = self.least_important(room, tally, &candidates, rank);
+        let sets = singles.into_iter().chain(std::iter::once(least));
+        sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit)))
+            .map(|units| Clearing { price: self.price(room, tally, &units, rank, remaining), units })
+            .min_by(|a, b| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units)))
+    }
+
+    /// Whether one more member fits on the node when these units are gone.
+    fn suffices(&self, room: &mut Room<'_>, units: &[UnitIndex], rank: Rank) -> bool {
+        for number in units {
+            room.take(&self.problem.potential.units[*number].pods);
+        }
+        let fits = room.refuse(self.pod, rank).is_none();
+        for number in units {
+            room.put(&self.problem.potential.units[*number].pods);
+        }
+        fits
+    }
+
+    /// What remains of the candidates when everybody is spared who can be, violating and important ones first.
+    fn least_important(
+        &self,
+        room: &mut Room<'_>,
+        tally: &Tally,
+        candidates: &[UnitIndex],
+        rank: Rank,
+    ) -> Vec<UnitIndex> {
+        let units = &self.problem.potential.units;
+        let mut order = candidates.to_vec();
+        order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
+        if !self.problem.budgets.is_empty() {
+            let mut so_far = tally.clone();
+            let violates: BTreeSet<UnitIndex> =
+                order.iter().copied().filter(|n| self.problem.budgets.add(&mut so_far, &units[*n]) > 0).collect();
+            order.sort_by_key(|number| !violates.contains(number));
+        }
+        for number in &order {
+            room.take(&units[*number].pods);
+        }
+        let mut set = Vec::new();
+        for number in &order {
+            room.put(&units[*number].pods);
+            if room.refuse(self.pod, rank).is_some() {
+                room.take(&units[*number].pods);
+                set.push(*number);
+            }
+        }
+        for number in &set {
+            room.put(&units[*number].pods);
+        }
+        set
+    }
+
+    fn price(&self, room: &mut Room<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
+        let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
+        let mut so_far = tally.clone();
+        let violations: usize = units().map(|unit| self.problem.budgets.add(&mut so_far, unit)).sum();
+        let weight: u128 = units().map(|unit| u128::from(offset_priority(unit.priority)) * unit.pods.len() as u128).sum();
+        let highest = units().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
+        let started = units().filter(|unit| unit.priority == highest).map(|unit| unit.started.unwrap_or(i64::MAX)).min();
+        Price {
+            violations: violations as u128,
+            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
+            weight: weight + units().map(|unit| unit.pods.len() as u128).sum::<u128>(),
+            gain: self.gain(room, set, rank, remaining).max(1) as u128,
+            highest,
+            started: Reverse(started.unwrap_or(i64::MAX)),
+            rank,
+        }
+    }
+
+    /// How many more members fit anywhere when these units are gone, at most `remaining`.
+    fn gain(&self, room: &mut Room<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
+        let problem = self.problem;
+        let units = || set.iter().map(|number| &problem.potential.units[*number]);
+        let mut touched: Vec<Rank> = units().flat_map(|unit| ranks(problem.cluster, problem.nodes, unit)).collect();
+        touched.push(rank);
+        touched.sort_unstable();
+        touched.dedup();
+        touched.retain(|rank| self.shape.unsuitable[*rank].is_none());
+        let fit = |room: &Room<'_>| -> usize { touched.iter().map(|rank| room.capacity(self.pod, *rank, remaining)).sum() };
+        let before = fit(room);
+        units().for_each(|unit| room.take(&unit.pods));
+        let after = fit(room);
+        units().for_each(|unit| room.put(&unit.pods));
+        after.saturating_sub(before).min(remaining)
+    }
+
+    /// A last tie-break between sets of one price: the one whose units are less important.
+    fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
+        let pairs = a.iter().zip(b).map(|(a, b)| self.problem.potential.compare(*b, *a));
+        pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+    }
+}

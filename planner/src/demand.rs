@@ -1,0 +1,103 @@
+//! Who needs room: the members that wait, how many of them must fit together, and what they are like.
+
+use crate::feasibility::{Nodes, Refusal, unsuitable};
+use crate::model::{Cluster, Pod, PodIndex};
+use crate::plan::{Decision, Preemptor};
+use giveway_crds::policy::PreemptionPolicy;
+use std::collections::BTreeMap;
+
+/// The pods of a preemptor that wait for a place.
+pub(crate) struct Demand {
+    /// Priority that counts for it.
+    pub(crate) priority: i32,
+    /// Whether anybody may be evicted for it.
+    pub(crate) policy: PreemptionPolicy,
+    /// The members that wait, by name.
+    pub(crate) members: Vec<PodIndex>,
+    /// How many of them must fit together.
+    pub(crate) need: usize,
+    /// Whether the preemptor is one pod, so that each node is a domain of its own.
+    pub(crate) single: bool,
+}
+
+/// Members that are alike for every filter.
+pub(crate) struct Shape {
+    /// The members, by name.
+    pub(crate) members: Vec<PodIndex>,
+    /// By rank: why the node is out for them, whatever else runs there.
+    pub(crate) unsuitable: Vec<Option<Refusal>>,
+}
+
+impl Demand {
+    /// What a preemptor demands.
+    ///
+    /// # Errors
+    /// The decision, when there is nothing to plan: it does not exist, nobody waits, or members are missing.
+    pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor) -> Result<Self, Decision> {
+        let key = match preemptor {
+            Preemptor::Pod(key) => return Self::of_pod(cluster, cluster.pod(key).ok_or(Decision::Nothing)?),
+            Preemptor::Group(key) => key,
+        };
+        let group = cluster.group(key).ok_or(Decision::Nothing)?;
+        let live: Vec<&Pod> = cluster.members(key).filter(|pod| pod.live()).collect();
+        let bound = live.iter().filter(|pod| pod.bound()).count();
+        let waiting: Vec<&Pod> = live.iter().filter(|pod| !pod.bound() && !pod.gated_by_others).copied().collect();
+        if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
+            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count });
+        }
+        let lowest = waiting.iter().map(|pod| cluster.effective_priority(pod)).min().ok_or(Decision::Nothing)?;
+        Ok(Self {
+            priority: if group.class_problem.is_some() { lowest } else { group.priority },
+            policy: group.policy,
+            members: waiting.iter().filter_map(|pod| cluster.pod_index(&pod.key)).collect(),
+            need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
+            single: false,
+        })
+    }
+
+    fn of_pod(cluster: &Cluster, pod: &Pod) -> Result<Self, Decision> {
+        if !pod.live() || pod.bound() || pod.gated_by_others {
+            return Err(Decision::Nothing);
+        }
+        Ok(Self {
+            priority: cluster.effective_priority(pod),
+            policy: cluster.effective_policy(pod),
+            members: cluster.pod_index(&pod.key).into_iter().collect(),
+            need: 1,
+            single: true,
+        })
+    }
+
+    /// The members by shape, the largest shape first: by the largest share of what all nodes offer of a resource.
+    /// Labels make a difference only where pods look at each other (`wide`).
+    pub(crate) fn shapes(&self, cluster: &Cluster, nodes: &Nodes<'_>, wide: bool) -> Vec<Shape> {
+        let mut alike: BTreeMap<_, Vec<PodIndex>> = BTreeMap::new();
+        for index in &self.members {
+            if let Some(pod) = cluster.pod_at(*index) {
+                let labels = wide.then_some(&pod.labels);
+                alike.entry((&pod.requests, &pod.constraints, labels)).or_default().push(*index);
+            }
+        }
+        let mut offered = vec![0i128; cluster.resource_count()];
+        for rank in 0..nodes.len() {
+            for (total, amount) in offered.iter_mut().zip(&nodes.at(rank).allocatable) {
+                *total += amount;
+            }
+        }
+        let mut sized: Vec<(i128, i128, Shape)> = Vec::with_capacity(alike.len());
+        for ((requests, ..), members) in alike {
+            let shares = requests.iter().map(|(id, amount)| share(amount, offered[usize::from(id)]));
+            let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
+            let example = members.first().and_then(|index| cluster.pod_at(*index));
+            let unsuitable = (0..nodes.len()).map(|rank| unsuitable(example?, nodes.at(rank))).collect();
+            sized.push((largest, sum, Shape { members, unsuitable }));
+        }
+        sized.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+        sized.into_iter().map(|(_, _, shape)| shape).collect()
+    }
+}
+
+/// An amount in billionths of what there is.
+fn share(amount: i128, offered: i128) -> i128 {
+    if offered <= 0 { i128::MAX / 2 } else { amount.saturating_mul(1_000_000_000) / offered }
+}

@@ -1,0 +1,16 @@
+//! Filter: a cordoned node takes only pods that tolerate it (kube-scheduler's NodeUnschedulable).
+
+use super::{Refusal, taints};
+use crate::model::{Node, Pod, Taint};
+
+pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    if !node.unschedulable {
+        return None;
+    }
+    let cordon = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        value: String::new(),
+        effect: "NoSchedule".to_owned(),
+    };
+    (!taints::tolerates(pod, &cordon)).then_some(Refusal::Unschedulable)
+}

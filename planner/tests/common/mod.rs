@@ -1,0 +1,196 @@
+//! Builders for small clusters, shared by the tests.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses a part of it")]
+
+use giveway_crds::PodGroup;
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, plan};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+pub const NAMESPACE: &str = "default";
+const LABEL_GROUP: &str = "scheduling.giveway.dev/pod-group";
+
+pub fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(NAMESPACE, name)
+}
+
+/// An object under construction.
+#[derive(Clone)]
+pub struct Built(pub Value);
+
+impl Built {
+    /// Sets the value at a JSON pointer; missing objects on the way are made.
+    pub fn set(mut self, path: &str, value: Value) -> Self {
+        let mut at = &mut self.0;
+        for part in path.split('/').skip(1) {
+            at = &mut at[part.replace("~1", "/").as_str()];
+        }
+        *at = value;
+        self
+    }
+
+    pub fn label(self, name: &str, value: &str) -> Self {
+        self.set(&format!("/metadata/labels/{}", name.replace('/', "~1")), json!(value))
+    }
+
+    pub fn annotation(self, name: &str, value: &str) -> Self {
+        self.set(&format!("/metadata/annotations/{}", name.replace('/', "~1")), json!(value))
+    }
+
+    // Pods.
+
+    pub fn on(self, node: &str) -> Self {
+        self.set("/spec/nodeName", json!(node)).set("/status/phase", json!("Running"))
+    }
+
+    pub fn group(self, name: &str) -> Self {
+        self.label(LABEL_GROUP, name)
+    }
+
+    pub fn priority(self, priority: i32) -> Self {
+        self.set("/spec/priority", json!(priority))
+    }
+
+    pub fn asks(self, resource: &str, amount: &str) -> Self {
+        let mut built = self;
+        built.0["spec"]["containers"][0]["resources"]["requests"][resource] = json!(amount);
+        built
+    }
+
+    pub fn terminating(self) -> Self {
+        self.set("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))
+    }
+
+    pub fn nominated(self, node: &str) -> Self {
+        self.set("/status/nominatedNodeName", json!(node))
+    }
+
+    pub fn threshold(self, threshold: i32) -> Self {
+        let name = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal";
+        self.annotation(name, &threshold.to_string())
+    }
+
+    // Nodes.
+
+    pub fn offers(self, resource: &str, amount: &str) -> Self {
+        self.set(&format!("/status/allocatable/{}", resource.replace('/', "~1")), json!(amount))
+    }
+
+    // Groups.
+
+    pub fn whole(self) -> Self {
+        self.set("/spec/disruptionMode", json!("PodGroup"))
+    }
+
+    pub fn never(self) -> Self {
+        self.set("/spec/preemptionPolicy", json!("Never"))
+    }
+}
+
+pub fn node(name: &str, cpus: usize) -> Built {
+    Built(json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"hostname": name}}, "spec": {},
+        "status": {"allocatable": {"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"}}
+    }))
+}
+
+/// A pod that asks for one CPU and may preempt.
+pub fn pod(name: &str) -> Built {
+    Built(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}"), "labels": {},
+            "annotations": {"scheduling.giveway.dev/preemption-policy": "PreemptLowerPriority"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}], "priority": 0},
+        "status": {"phase": "Pending"}
+    }))
+}
+
+/// A gang that may preempt.
+pub fn gang(name: &str, priority: i32, min_count: usize) -> Built {
+    Built(json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}")},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "Pod", "priority": priority,
+            "preemptionPolicy": "PreemptLowerPriority"}
+    }))
+}
+
+pub fn budget(name: &str, app: &str, allowed: i32) -> Built {
+    Built(json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+    }))
+}
+
+/// A group and its waiting members of one CPU.
+pub fn waiting_gang(name: &str, priority: i32, size: usize) -> Vec<Built> {
+    let member = |i| pod(&format!("{name}-{i:03}")).group(name).priority(priority);
+    std::iter::once(gang(name, priority, size)).chain((0..size).map(member)).collect()
+}
+
+pub fn add(cluster: &mut Cluster, object: &Built) {
+    let value = object.0.clone();
+    let kind = value["kind"].as_str().unwrap().to_owned();
+    match kind.as_str() {
+        "Node" => cluster.upsert_node(&serde_json::from_value::<Node>(value).unwrap()),
+        "Pod" => cluster.upsert_pod(&serde_json::from_value::<Pod>(value).unwrap()),
+        "PodGroup" => cluster.upsert_group(&serde_json::from_value::<PodGroup>(value).unwrap()),
+        _ => cluster.upsert_budget(&serde_json::from_value::<PodDisruptionBudget>(value).unwrap()),
+    }
+    .unwrap();
+}
+
+pub fn cluster<'a>(objects: impl IntoIterator<Item = &'a Built>) -> Cluster {
+    let mut cluster = Cluster::default();
+    for object in objects {
+        add(&mut cluster, object);
+    }
+    cluster
+}
+
+pub fn for_group(name: &str) -> Preemptor {
+    Preemptor::Group(key(name))
+}
+
+pub fn for_pod(name: &str) -> Preemptor {
+    Preemptor::Pod(key(name))
+}
+
+pub fn decide(cluster: &Cluster, preemptor: &Preemptor) -> Decision {
+    plan(cluster, preemptor, &Context::default())
+}
+
+/// The plan, or a panic that says what was decided instead.
+pub fn planned(decision: Decision) -> Plan {
+    match decision {
+        Decision::Preempt(plan) => *plan,
+        Decision::Unschedulable(why) => panic!("unschedulable: {why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The sentence, or a panic that says what was decided instead.
+pub fn shortfall(decision: Decision) -> String {
+    match decision {
+        Decision::Unschedulable(why) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Names of the victim units.
+pub fn victims(plan: &Plan) -> Vec<&str> {
+    plan.victims.iter().map(|victim| victim.key.name.as_str()).collect()
+}
+
+/// UIDs of the victim pods.
+pub fn victim_uids(plan: &Plan) -> BTreeSet<String> {
+    plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()).collect()
+}
+
+/// `pod>node` of every placement.
+pub fn places(plan: &Plan) -> Vec<String> {
+    plan.placements.iter().map(|p| format!("{}>{}", p.pod.name, p.node)).collect()
+}

@@ -1,0 +1,358 @@
+//! What happened, told by the audit log alone.
+
+use super::log::Line;
+use super::record::{is, map, number, text};
+use giveway_crds::keys;
+use giveway_crds::plan::StoredPlan;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A namespace and a name.
+pub type Key = (String, String);
+
+/// Everything that the log tells about pods, groups and plans.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Every pod that was created, by UID.
+    pub pods: BTreeMap<String, PodRecord>,
+    /// Every removal that was asked for, by whoever, also refused ones, in the order in which they were asked for.
+    pub removals: Vec<Removal>,
+    /// Every binding.
+    pub bindings: Vec<Binding>,
+    /// Every nomination that was set or withdrawn.
+    pub nominations: Vec<Nomination>,
+    /// Every plan that was stored, each time that it changed.
+    pub plans: Vec<PlanRecord>,
+    /// Every PodGroup, as it was last seen.
+    pub groups: BTreeMap<Key, GroupRecord>,
+    current: BTreeMap<Key, String>,
+    classes: BTreeMap<String, i32>,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct PodRecord {
+    /// Namespace and name.
+    pub key: Key,
+    /// The PodGroup that its label names.
+    pub group: Option<String>,
+    /// Its own priority.
+    pub priority: i32,
+    /// When it was bound, and where to.
+    pub bound: Option<(Timestamp, String)>,
+    /// When its removal was first accepted, whoever asked.
+    pub removed: Option<Timestamp>,
+}
+
+/// A PodGroup.
+#[derive(Clone, Debug, Default)]
+pub struct GroupRecord {
+    /// Whether it gives way whole.
+    pub whole: bool,
+    /// How many members it needs; 0 for a basic group.
+    pub min_count: usize,
+    /// Its priority.
+    pub priority: Option<i32>,
+    /// Its class.
+    pub class: Option<String>,
+    /// Whether it was deleted.
+    pub deleted: bool,
+}
+
+/// By which request a pod was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The eviction subresource.
+    Evict,
+    /// DELETE.
+    Delete,
+    /// DELETE of a collection.
+    DeleteCollection,
+}
+
+/// A request to remove a pod.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// Who asked.
+    pub user: String,
+    /// How.
+    pub how: How,
+    /// Namespace and name of the pod.
+    pub pod: Key,
+    /// UID of the pod that had the name at that time, or that the answer shows.
+    pub uid: String,
+    /// The UID that the request insisted on.
+    pub precondition: Option<String>,
+    /// The HTTP status of the answer.
+    pub code: u16,
+    /// Why it was refused.
+    pub message: String,
+    /// Whether it was accepted.
+    pub accepted: bool,
+}
+
+/// A pod got a node.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub user: String,
+    /// Namespace and name of the pod.
+    pub pod: Key,
+    /// UID of the pod.
+    pub uid: String,
+    /// The node.
+    pub node: String,
+}
+
+/// `status.nominatedNodeName` of a pod was written.
+#[derive(Clone, Debug)]
+pub struct Nomination {
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub user: String,
+    /// Namespace and name of the pod.
+    pub pod: Key,
+    /// The node; `None` when the nomination was withdrawn.
+    pub node: Option<String>,
+}
+
+/// Who a plan is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Preemptor {
+    /// A PodGroup.
+    Group(Key),
+    /// A single pod, by UID.
+    Pod(String),
+}
+
+/// A plan as it was stored.
+#[derive(Clone, Debug)]
+pub struct PlanRecord {
+    /// When the request that stored it was answered.
+    pub at: Timestamp,
+    /// Who stored it.
+    pub user: String,
+    /// Who it is for.
+    pub preemptor: Preemptor,
+    /// The plan.
+    pub plan: StoredPlan,
+}
+
+impl PlanRecord {
+    /// Whether the plan names this pod as a victim.
+    pub fn names(&self, uid: &str) -> bool {
+        self.plan.victims.iter().flat_map(|victim| &victim.pods).any(|pod| pod.uid == uid)
+    }
+}
+
+impl History {
+    /// Builds the history from the lines of a log.
+    pub fn new(lines: &[Line]) -> Self {
+        let mut order: Vec<&Line> = lines.iter().collect();
+        // The log is in the order of answers; what was removed is asked in the order of requests, so a creation that
+        // was answered counts before everything that was asked for later.
+        order.sort_by_key(|line| match line.verb.as_str() {
+            "delete" | "deletecollection" => line.request_received_timestamp,
+            _ if line.object_ref.subresource == "eviction" => line.request_received_timestamp,
+            _ => line.stage_timestamp,
+        });
+        let mut history = Self::default();
+        for line in order {
+            history.take(line);
+        }
+        history
+    }
+
+    fn take(&mut self, line: &Line) {
+        let object = &line.object_ref;
+        let removes = matches!(line.verb.as_str(), "delete" | "deletecollection") || object.subresource == "eviction";
+        match (object.api_group.as_str(), object.resource.as_str(), object.subresource.as_str()) {
+            ("", "pods", "" | "eviction") if removes => self.take_removal(line),
+            _ if !line.took_effect() => {}
+            ("", "pods", "binding") => self.take_binding(line),
+            ("", "pods", "status") => self.take_pod_status(line),
+            ("", "pods", "") => self.take_pod(line),
+            (keys::GROUP, "podgroups", _) => self.take_group(line, removes),
+            ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
+                let class = &line.response_object;
+                self.classes.insert(text(class, "/metadata/name"), number(class, "/value").unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_pod(&mut self, line: &Line) {
+        let pod = &line.response_object;
+        if !is(pod, "Pod") {
+            return;
+        }
+        let uid = text(pod, "/metadata/uid");
+        let key = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
+        if line.verb == "create" {
+            let node = Some(text(pod, "/spec/nodeName")).filter(|node| !node.is_empty());
+            let record = PodRecord {
+                key: key.clone(),
+                group: map(pod, "/metadata/labels").remove(keys::LABEL_POD_GROUP),
+                priority: number(pod, "/spec/priority").unwrap_or(0),
+                bound: node.map(|node| (line.stage_timestamp, node)),
+                removed: None,
+            };
+            self.pods.insert(uid.clone(), record);
+            self.current.insert(key, uid.clone());
+        }
+        let stored = map(pod, "/metadata/annotations").remove(keys::ANNOTATION_PLAN);
+        if let Some(plan) = stored.and_then(|plan| serde_json::from_str(&plan).ok()) {
+            self.take_plan(line, Preemptor::Pod(uid), plan);
+        }
+    }
+
+    fn take_pod_status(&mut self, line: &Line) {
+        // A patch tells only what it changes; an update repeats everything.
+        let Some(node) = line.request_object.pointer("/status/nominatedNodeName") else { return };
+        let node = node.as_str().filter(|node| !node.is_empty()).map(str::to_owned);
+        self.nominations.push(Nomination {
+            at: line.stage_timestamp,
+            user: line.user.username.clone(),
+            pod: key_of(line),
+            node,
+        });
+    }
+
+    fn take_binding(&mut self, line: &Line) {
+        let pod = key_of(line);
+        let node = text(&line.request_object, "/target/name");
+        let uid = self.current.get(&pod).cloned().unwrap_or_default();
+        if let Some(record) = self.pods.get_mut(&uid) {
+            record.bound = Some((line.stage_timestamp, node.clone()));
+        }
+        self.bindings.push(Binding { at: line.stage_timestamp, user: line.user.username.clone(), pod, uid, node });
+    }
+
+    fn take_removal(&mut self, line: &Line) {
+        let how = match line.verb.as_str() {
+            "delete" => How::Delete,
+            "deletecollection" => How::DeleteCollection,
+            _ => How::Evict,
+        };
+        if how == How::DeleteCollection {
+            let items = line.response_object.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+            for pod in &items {
+                let key = (line.object_ref.namespace.clone(), text(pod, "/metadata/name"));
+                self.push_removal(line, how, key, Some(text(pod, "/metadata/uid")));
+            }
+            return;
+        }
+        let answered = is(&line.response_object, "Pod").then(|| text(&line.response_object, "/metadata/uid"));
+        self.push_removal(line, how, key_of(line), answered);
+    }
+
+    fn push_removal(&mut self, line: &Line, how: How, pod: Key, answered: Option<String>) {
+        let request = &line.request_object;
+        let precondition = [text(request, "/preconditions/uid"), text(request, "/deleteOptions/preconditions/uid")]
+            .into_iter()
+            .find(|uid| !uid.is_empty());
+        let accepted = line.took_effect();
+        let uid = answered
+            .or_else(|| precondition.clone().filter(|_| accepted))
+            .or_else(|| self.current.get(&pod).cloned())
+            .unwrap_or_default();
+        if accepted {
+            if let Some(record) = self.pods.get_mut(&uid) {
+                record.removed.get_or_insert(line.request_received_timestamp);
+            }
+        }
+        self.removals.push(Removal {
+            at: line.request_received_timestamp,
+            user: line.user.username.clone(),
+            how,
+            pod,
+            uid,
+            precondition,
+            code: line.response_status.code,
+            message: line.response_status.message.clone(),
+            accepted,
+        });
+    }
+
+    fn take_group(&mut self, line: &Line, removes: bool) {
+        let group = &line.response_object;
+        if removes {
+            if let Some(record) = self.groups.get_mut(&key_of(line)) {
+                record.deleted = true;
+            }
+            return;
+        }
+        if !is(group, "PodGroup") {
+            return;
+        }
+        let key = (text(group, "/metadata/namespace"), text(group, "/metadata/name"));
+        let class = Some(text(group, "/spec/priorityClassName")).filter(|class| !class.is_empty());
+        let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
+        let record = GroupRecord {
+            whole: text(group, "/spec/disruptionMode") == "PodGroup",
+            min_count: usize::try_from(min_count).unwrap_or(0),
+            priority: number(group, "/spec/priority"),
+            class,
+            deleted: false,
+        };
+        self.groups.insert(key.clone(), record);
+        let stored = group.pointer("/status/preemption").cloned();
+        if let Some(plan) = stored.and_then(|plan| serde_json::from_value(plan).ok()) {
+            self.take_plan(line, Preemptor::Group(key), plan);
+        }
+    }
+
+    fn take_plan(&mut self, line: &Line, preemptor: Preemptor, plan: StoredPlan) {
+        let last = self.plans.iter().rev().find(|record| record.preemptor == preemptor);
+        if last.is_none_or(|record| record.plan != plan) {
+            let user = line.user.username.clone();
+            self.plans.push(PlanRecord { at: line.stage_timestamp, user, preemptor, plan });
+        }
+    }
+
+    /// The accepted removals that Giveway's operator asked for.
+    pub fn evicted(&self) -> Vec<&Removal> {
+        self.removed_by(super::OPERATOR)
+    }
+
+    /// The accepted removals that this user asked for.
+    pub fn removed_by(&self, user: &str) -> Vec<&Removal> {
+        self.removals.iter().filter(|removal| removal.accepted && removal.user == user).collect()
+    }
+
+    /// The names of the pods that Giveway evicted, sorted.
+    pub fn evicted_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.evicted().into_iter().map(|removal| removal.pod.1.clone()).collect();
+        names.sort();
+        names
+    }
+
+    /// The pod's priority as it counts: its group's where it has one, or else its own.
+    pub fn effective_priority(&self, uid: &str) -> Option<i32> {
+        let pod = self.pods.get(uid)?;
+        let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
+        let of_group = group.and_then(|key| self.priority_of_group(&key));
+        Some(of_group.unwrap_or(pod.priority))
+    }
+
+    /// The group's priority: as stored, or else as its class says.
+    pub fn priority_of_group(&self, key: &Key) -> Option<i32> {
+        let group = self.groups.get(key)?;
+        group.priority.or_else(|| self.classes.get(group.class.as_ref()?).copied())
+    }
+
+    /// The members of a group that were created, by UID.
+    pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
+        self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
+    }
+}
+
+fn key_of(line: &Line) -> Key {
+    (line.object_ref.namespace.clone(), line.object_ref.name.clone())
+}

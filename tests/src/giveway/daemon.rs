@@ -1,0 +1,134 @@
+//! One of Giveway's processes: killed, ended and started again at will.
+
+use super::http;
+use crate::control_plane::{Process, Program, Spawner};
+use crate::wait;
+use anyhow::{Result, anyhow, bail};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// A daemon that may be running or not.
+pub struct Daemon {
+    spawner: Spawner,
+    program: Program,
+    metrics: u16,
+    process: Option<Process>,
+}
+
+impl Daemon {
+    pub(super) fn new(spawner: Spawner, program: Program, metrics: u16) -> Self {
+        Self { spawner, program, metrics, process: None }
+    }
+
+    /// Starts the process and does not wait for it.
+    ///
+    /// # Errors
+    /// It cannot be started, or it runs already.
+    pub fn spawn(&mut self) -> Result<()> {
+        if self.process.as_mut().is_some_and(|process| process.exited().is_none()) {
+            bail!("{} runs already", self.program.name);
+        }
+        self.process = Some(self.spawner.spawn(self.program.clone())?);
+        Ok(())
+    }
+
+    /// Starts the process and waits until it is ready.
+    ///
+    /// # Panics
+    /// It does not become ready.
+    pub async fn start(&mut self) {
+        self.spawn().unwrap();
+        self.wait_ready(Duration::from_secs(60)).await.unwrap();
+    }
+
+    /// Kills the process (SIGKILL) and waits until it is gone.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Asks the process to end (SIGTERM); returns how it ended and how long that took.
+    ///
+    /// # Panics
+    /// It does not run, or has not ended after half a minute.
+    pub async fn terminate(&mut self) -> (ExitStatus, Duration) {
+        let mut process = self.process.take().expect("the daemon runs");
+        let start = Instant::now();
+        process.terminate();
+        let status = process.wait(Duration::from_secs(30)).await;
+        let name = &self.program.name;
+        (status.unwrap_or_else(|| panic!("{name} has not ended 30 s after SIGTERM")), start.elapsed())
+    }
+
+    /// Waits until the process has ended by itself.
+    ///
+    /// # Panics
+    /// It does not run, or the time is up.
+    pub async fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
+        let process = self.process.as_mut().expect("the daemon was started");
+        process.wait(limit).await.unwrap_or_else(|| panic!("{} still runs", self.program.name))
+    }
+
+    /// How the process ended, if it was started and has ended.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.process.as_mut().and_then(Process::exited)
+    }
+
+    /// The process id, where it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Sets a flag, as `--name=value`, for the next start.
+    pub fn flag(&mut self, flag: &str) {
+        let name = flag.split('=').next().unwrap_or(flag);
+        self.program.args.retain(|arg| arg.split('=').next() != Some(name));
+        self.program.args.push(flag.to_owned());
+    }
+
+    /// The log file, of all starts.
+    pub fn log(&self) -> PathBuf {
+        self.program.log()
+    }
+
+    /// What the daemon answers on this path of its metrics address, such as `/metrics`.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn http(&self, path: &str) -> Result<(u16, String)> {
+        Ok(http::get(self.metrics, path).await?)
+    }
+
+    /// Waits until `/readyz` answers 200.
+    ///
+    /// # Errors
+    /// The process ended, or the time is up.
+    pub async fn wait_ready(&mut self, limit: Duration) -> Result<()> {
+        let (metrics, name) = (self.metrics, self.program.name.clone());
+        let process = self.process.as_mut().ok_or_else(|| anyhow!("{name} was not started"))?;
+        let ready = wait::until(&format!("{name} is ready"), limit, async || {
+            if let Some(status) = process.exited() {
+                return Ok(Err(anyhow!("{name} has ended ({status}):\n{}", process.log_tail(20))));
+            }
+            match http::get(metrics, "/readyz").await {
+                Ok((200, _)) => Ok(Ok(())),
+                Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
+                Err(error) => Err(format!("/readyz: {error}")),
+            }
+        })
+        .await;
+        match ready {
+            Ok(ready) => ready,
+            Err(error) => bail!("{error}; the end of its log:\n{}", process.log_tail(20)),
+        }
+    }
+
+    /// Lets the process live on after this value is dropped.
+    pub(super) fn detach(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.detach();
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The smallest HTTP client that can read `/readyz` and `/metrics` of a daemon.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// GETs a path from a port of this machine; returns the status and the rest of the answer.
+///
+/// # Errors
+/// Nobody answers, or not in HTTP.
+pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
+    let answer = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(5), answer).await.map_err(io::Error::other)??;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| io::Error::other(format!("no HTTP answer: {head}")))?;
+    Ok((status, body.to_owned()))
+}

@@ -1,0 +1,98 @@
+//! CRDs and chart, applied with the real kubectl and the real helm.
+
+use crate::control_plane::{ControlPlane, kubeconfig::base64};
+use crate::{paths, wait};
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// `kubectl apply -f crds/`, and the wait until the new kinds are served.
+///
+/// # Errors
+/// The API server refuses one of the CRDs.
+pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
+    let directory = paths::repository().join("crds");
+    super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &directory.display().to_string()]).await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(plane.client());
+    wait::until("the CRDs are established", Duration::from_secs(30), async || {
+        let all = crds.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let mine = all.items.iter().filter(|crd| crd.spec.group == giveway_crds::keys::GROUP);
+        let established = mine.filter(|crd| is_established(crd)).count();
+        let wanted = giveway_crds::all_crds().len();
+        if established == wanted { Ok(()) } else { Err(format!("{established} of {wanted} are")) }
+    })
+    .await?;
+    Ok(())
+}
+
+fn is_established(crd: &CustomResourceDefinition) -> bool {
+    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Established" && c.status == "True"))
+}
+
+/// Creates a namespace where there is none.
+pub(super) async fn create_namespace(plane: &ControlPlane, name: &str) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(plane.client());
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    if namespaces.get_opt(name).await?.is_none() {
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        namespaces.create(&PostParams::default(), &namespace).await?;
+    }
+    Ok(())
+}
+
+/// Renders the chart for daemons outside the cluster, with the webhook on this port, and applies it.
+pub(super) async fn install_chart(plane: &ControlPlane, port: u16, values: &[String]) -> Result<()> {
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut args: Vec<String> =
+        ["template", "giveway", &chart, "--namespace", super::NAMESPACE, "--include-crds=false"]
+            .map(str::to_owned)
+            .to_vec();
+    let fixed = [
+        "deployments.enabled=false".to_owned(),
+        format!("webhook.url=https://127.0.0.1:{port}"),
+        format!("webhook.caBundle={}", base64(plane.pki().ca().as_bytes())),
+    ];
+    for value in fixed.iter().chain(values) {
+        args.extend(["--set".to_owned(), value.clone()]);
+    }
+    let helm = run("helm", plane.directory(), &args).await?;
+    if !helm.status.success() {
+        bail!("helm template: {}", String::from_utf8_lossy(&helm.stderr).trim());
+    }
+    let manifests = plane.directory().join("giveway.yaml");
+    std::fs::write(&manifests, &helm.stdout)?;
+    let file = manifests.display().to_string();
+    super::run_kubectl(&plane.kubeconfig(), &["apply", "-n", super::NAMESPACE, "-f", &file]).await?;
+    Ok(())
+}
+
+/// Runs kubectl as the administrator of the control plane with this kubeconfig.
+///
+/// # Errors
+/// kubectl is not built or cannot be started.
+pub async fn kubectl<S: AsRef<OsStr>>(kubeconfig: &Path, args: &[S]) -> Result<Output> {
+    let home = kubeconfig.parent().unwrap_or(Path::new("/"));
+    let mut all = vec![OsStr::new("--kubeconfig"), kubeconfig.as_os_str()];
+    all.extend(args.iter().map(AsRef::as_ref));
+    run("kubectl", home, &all).await
+}
+
+/// Runs a program of the control plane's module with a clean environment, in the root of the repository.
+async fn run<S: AsRef<OsStr>>(name: &str, home: &Path, args: &[S]) -> Result<Output> {
+    let output = Command::new(paths::control_plane_program(name)?)
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .current_dir(paths::repository())
+        .output();
+    output.await.with_context(|| format!("running {name}"))
+}

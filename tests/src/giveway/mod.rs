@@ -1,0 +1,168 @@
+//! Giveway, installed the way a user installs it: the CRDs of `crds/`, the chart of `helm/` rendered by the real helm,
+//! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
+
+mod daemon;
+mod http;
+mod manifests;
+
+pub use daemon::Daemon;
+pub use manifests::{install_crds, kubectl};
+
+use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
+use crate::{paths, wait};
+use anyhow::{Context as _, Result, bail};
+use giveway_crds::policy::SchedulingPolicy;
+use giveway_crds::{PodGroup, PodGroupSpec, keys};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// The namespace that Giveway is installed in.
+pub const NAMESPACE: &str = "giveway-system";
+/// How long a daemon may take to become ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// How to install Giveway.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// More flags of the operator.
+    pub operator_flags: Vec<String>,
+    /// More flags of the webhook.
+    pub webhook_flags: Vec<String>,
+    /// More values of the chart, as `key=value`.
+    pub helm_values: Vec<String>,
+}
+
+/// An installed Giveway.
+pub struct Giveway {
+    /// The operator.
+    pub operator: Daemon,
+    /// The webhook.
+    pub webhook: Daemon,
+}
+
+impl Giveway {
+    /// Installs Giveway on a control plane, starts both daemons and waits until admission is in force.
+    ///
+    /// # Errors
+    /// A manifest is refused, or a daemon does not become ready.
+    pub async fn install(plane: &ControlPlane, settings: &Settings) -> Result<Self> {
+        install_crds(plane).await?;
+        manifests::create_namespace(plane, NAMESPACE).await?;
+        let tls = plane.directory().join("webhook-tls");
+        std::fs::create_dir_all(&tls)?;
+        let identity = plane.pki().server()?;
+        write_private(&tls.join("tls.crt"), identity.certificate.as_bytes())?;
+        write_private(&tls.join("tls.key"), identity.key.as_bytes())?;
+        let [https, webhook_metrics, operator_metrics] = ports::free()?;
+        manifests::install_chart(plane, https, &settings.helm_values).await?;
+
+        let mut webhook_flags = vec![
+            format!("--address=127.0.0.1:{https}"),
+            format!("--metrics-address=127.0.0.1:{webhook_metrics}"),
+            format!("--tls-directory={}", tls.display()),
+        ];
+        webhook_flags.extend(settings.webhook_flags.iter().cloned());
+        let mut operator_flags = vec![format!("--metrics-address=127.0.0.1:{operator_metrics}")];
+        operator_flags.extend(settings.operator_flags.iter().cloned());
+        let mut giveway = Self {
+            webhook: daemon(plane, "giveway-webhook", webhook_metrics, webhook_flags).await?,
+            operator: daemon(plane, "giveway-operator", operator_metrics, operator_flags).await?,
+        };
+        giveway.webhook.spawn()?;
+        giveway.operator.spawn()?;
+        giveway.webhook.wait_ready(READY).await?;
+        giveway.operator.wait_ready(READY).await?;
+        wait_for_admission(plane.client()).await?;
+        Ok(giveway)
+    }
+
+    /// Lets both daemons live on after this value is dropped.
+    pub fn detach(&mut self) {
+        self.operator.detach();
+        self.webhook.detach();
+    }
+}
+
+/// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program.
+async fn daemon(plane: &ControlPlane, name: &str, metrics: u16, mut args: Vec<String>) -> Result<Daemon> {
+    args.insert(0, format!("--namespace={NAMESPACE}"));
+    let token = token(plane.client(), name).await?;
+    let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
+    let path = plane.directory().join(format!("{name}.kubeconfig"));
+    kubeconfig::write(&path, &plane.kubeconfig_with_token(&user, &token))?;
+    let env = BTreeMap::from([
+        ("KUBECONFIG".to_owned(), path.display().to_string()),
+        ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
+    ]);
+    let program = Program {
+        name: name.to_owned(),
+        path: paths::giveway_program(name)?,
+        args,
+        env,
+        directory: plane.directory().to_path_buf(),
+    };
+    Ok(Daemon::new(plane.spawner(), program, metrics))
+}
+
+async fn token(client: Client, account: &str) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
+    let spec = TokenRequestSpec { expiration_seconds: Some(24 * 3600), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec, ..TokenRequest::default() };
+    let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
+    let answer = answer.with_context(|| format!("asking for a token of the ServiceAccount {account}"))?;
+    answer.status.map(|status| status.token).context("the API server answered without a token")
+}
+
+/// The API server learns of webhook configurations with a delay: waits until both kinds of them answer.
+async fn wait_for_admission(client: Client) -> Result<()> {
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let name = "giveway-admission-probe";
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let group = PodGroup {
+        metadata,
+        spec: PodGroupSpec {
+            scheduling_policy: SchedulingPolicy::gang(1),
+            priority_class_name: Some(name.to_owned()),
+            ..PodGroupSpec::default()
+        },
+        status: None,
+    };
+    let mut shape = crate::cluster::Shape::default();
+    shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), name.to_owned());
+    let pod = shape.pod(name);
+    wait::until("Giveway's admission is in force", READY, async || {
+        match groups.create(&dry_run, &group).await {
+            Err(kube::Error::Api(status)) if status.message.contains("no PriorityClass with name") => {}
+            Err(error) => return Err(format!("a PodGroup with an unknown class is answered with: {error}")),
+            Ok(_) => return Err("a PodGroup with an unknown class is accepted".to_owned()),
+        }
+        let pod = pods.create(&dry_run, &pod).await.map_err(|error| format!("a member pod is refused: {error}"))?;
+        let gates = crate::cluster::scheduling_gates(&pod);
+        if gates.iter().any(|gate| gate == keys::GATE) {
+            Ok(())
+        } else {
+            Err("a member of a group that does not exist is not gated".to_owned())
+        }
+    })
+    .await?;
+    Ok(())
+}
+
+/// Runs kubectl as the administrator and returns what it printed.
+///
+/// # Errors
+/// It failed; the message is what it said.
+pub async fn run_kubectl(plane_kubeconfig: &Path, args: &[&str]) -> Result<String> {
+    let output = kubectl(plane_kubeconfig, args).await?;
+    if !output.status.success() {
+        bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,285 @@
+//! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
+
+use crate::audit::{self, History, Promises};
+use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
+use crate::control_plane::process::tail;
+use crate::control_plane::{ControlPlane, Options};
+use crate::giveway::{self, Giveway, Settings};
+use crate::paths;
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::fs;
+use std::path::Path;
+
+/// How a world is started.
+#[derive(Clone, Debug, Default)]
+pub struct WorldBuilder {
+    options: Options,
+    settings: Settings,
+    bare: bool,
+}
+
+impl WorldBuilder {
+    /// Without Giveway: nothing but Kubernetes.
+    #[must_use]
+    pub fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// Without Giveway, and with the in-tree group preemption.
+    #[must_use]
+    pub fn in_tree(mut self) -> Self {
+        self.options.in_tree = true;
+        self.bare()
+    }
+
+    /// Client limits of kube-scheduler: requests a second, and burst.
+    #[must_use]
+    pub fn scheduler_rate(mut self, rate: u32, burst: u32) -> Self {
+        self.options.scheduler_rate = Some((rate, burst));
+        self
+    }
+
+    /// One more flag of the operator.
+    #[must_use]
+    pub fn operator_flag(mut self, flag: &str) -> Self {
+        self.settings.operator_flags.push(flag.to_owned());
+        self
+    }
+
+    /// One more flag of the webhook.
+    #[must_use]
+    pub fn webhook_flag(mut self, flag: &str) -> Self {
+        self.settings.webhook_flags.push(flag.to_owned());
+        self
+    }
+
+    /// One more value of the chart, as `key=value`.
+    #[must_use]
+    pub fn helm_value(mut self, value: &str) -> Self {
+        self.settings.helm_values.push(value.to_owned());
+        self
+    }
+
+    /// Starts it all and waits until it is ready.
+    ///
+    /// # Panics
+    /// Something does not become ready.
+    pub async fn start(self) -> World {
+        match self.try_start().await {
+            Ok(world) => world,
+            Err(error) => panic!("{error:#}"),
+        }
+    }
+
+    async fn try_start(mut self) -> Result<World> {
+        let plane = ControlPlane::start(self.options).await?;
+        let mut world = World { kit: Kit::new(plane.client()), giveway: None, plane };
+        if !self.bare {
+            // A lease that runs out soon: tests kill operators and wait for the next one.
+            let lease = "--lease-duration-seconds";
+            if !self.settings.operator_flags.iter().any(|flag| flag.starts_with(lease)) {
+                self.settings.operator_flags.push(format!("{lease}=4"));
+            }
+            world.giveway = Some(Giveway::install(&world.plane, &self.settings).await?);
+        }
+        Ok(world)
+    }
+}
+
+/// A running cluster. When it is dropped nothing is left of it; when the test fails, its logs are kept under
+/// `target/e2e` first.
+pub struct World {
+    giveway: Option<Giveway>,
+    kit: Kit,
+    plane: ControlPlane,
+}
+
+impl World {
+    /// A control plane with Giveway.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A control plane without Giveway.
+    pub async fn bare() -> Self {
+        Self::builder().bare().start().await
+    }
+
+    /// More choices.
+    pub fn builder() -> WorldBuilder {
+        WorldBuilder::default()
+    }
+
+    /// A client with every right.
+    pub fn client(&self) -> Client {
+        self.kit.client.clone()
+    }
+
+    /// What builders of one's own need.
+    pub fn kit(&self) -> Kit {
+        self.kit.clone()
+    }
+
+    /// The control plane.
+    pub fn plane(&mut self) -> &mut ControlPlane {
+        &mut self.plane
+    }
+
+    /// The operator, to kill and start.
+    ///
+    /// # Panics
+    /// The world has no Giveway.
+    pub fn operator(&mut self) -> &mut giveway::Daemon {
+        &mut self.giveway.as_mut().expect("this world has Giveway").operator
+    }
+
+    /// The webhook, to kill and start.
+    ///
+    /// # Panics
+    /// The world has no Giveway.
+    pub fn webhook(&mut self) -> &mut giveway::Daemon {
+        &mut self.giveway.as_mut().expect("this world has Giveway").webhook
+    }
+
+    /// Fake nodes.
+    pub fn nodes(&self, count: usize) -> NodesBuilder {
+        NodesBuilder::new(self.kit(), count)
+    }
+
+    /// A priority class.
+    pub fn class(&self, name: &str, value: i32) -> ClassBuilder {
+        ClassBuilder::new(self.kit(), name, value)
+    }
+
+    /// A PodGroup and its pods, all of which it needs.
+    pub fn gang(&self, name: &str, size: usize) -> GroupBuilder {
+        GroupBuilder::new(self.kit(), name, size)
+    }
+
+    /// A single pod.
+    pub fn pod(&self, name: &str) -> PodBuilder {
+        PodBuilder::new(self.kit(), name)
+    }
+
+    /// Groups or single pods on every free place of these nodes.
+    pub fn fill<S: AsRef<str>>(&self, nodes: &[S]) -> FillBuilder {
+        FillBuilder::new(self.kit(), nodes)
+    }
+
+    /// A PodDisruptionBudget.
+    pub fn budget(&self, name: &str) -> BudgetBuilder {
+        BudgetBuilder::new(self.kit(), name)
+    }
+
+    /// Creates a namespace; builders that are given the kit create in it.
+    ///
+    /// # Panics
+    /// It is refused.
+    pub async fn namespace(&self, name: &str) -> Kit {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        Api::all(self.client()).create(&PostParams::default(), &namespace).await.unwrap();
+        let kit = Kit { client: self.client(), namespace: name.to_owned() };
+        let accounts = kit.api::<k8s_openapi::api::core::v1::ServiceAccount>();
+        crate::wait::wait_for("the namespace has a ServiceAccount", std::time::Duration::from_secs(30), async || {
+            let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
+            account.map(|_| ()).ok_or_else(|| "there is none".to_owned())
+        })
+        .await;
+        kit
+    }
+
+    /// `kubectl apply -f crds/`, on a control plane without Giveway.
+    ///
+    /// # Panics
+    /// The API server refuses one of the CRDs.
+    pub async fn install_crds(&self) {
+        giveway::install_crds(&self.plane).await.unwrap();
+    }
+
+    /// Runs kubectl as the administrator; returns what it printed, or what it said when it failed.
+    ///
+    /// # Errors
+    /// kubectl failed.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String, String> {
+        let output = giveway::kubectl(&self.plane.kubeconfig(), args).await.map_err(|error| format!("{error:#}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// `kubectl apply` of a manifest; returns what it printed, or why it was refused.
+    ///
+    /// # Errors
+    /// The manifest was refused.
+    pub async fn apply(&self, manifest: &str) -> Result<String, String> {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().map_err(|error| error.to_string())?;
+        fs::write(file.path(), manifest).map_err(|error| error.to_string())?;
+        self.kubectl(&["apply", "-f", &file.path().display().to_string()]).await
+    }
+
+    /// What the audit log tells so far.
+    ///
+    /// # Panics
+    /// The log cannot be read.
+    pub async fn audit(&self) -> History {
+        audit::read(&self.kit.client, &self.plane.audit_log()).await.unwrap()
+    }
+
+    /// Checks every promise against the audit log. To be called at rest, at the end of each test.
+    ///
+    /// # Panics
+    /// One was broken.
+    pub async fn check_promises(&self) {
+        self.check(&Promises::new()).await;
+    }
+
+    /// Checks the promises as configured.
+    ///
+    /// # Panics
+    /// One was broken.
+    pub async fn check(&self, promises: &Promises) {
+        let broken = promises.broken(&self.audit().await);
+        assert!(broken.is_empty(), "promises were broken:\n  {}", broken.join("\n  "));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            report(&self.plane);
+        }
+    }
+}
+
+/// Keeps the logs of a failed test and prints the end of those that matter most.
+fn report(plane: &ControlPlane) {
+    let name = plane.directory().file_name().unwrap_or_default();
+    let kept = paths::repository().join("target/e2e").join(name);
+    let mut copied = Vec::new();
+    if fs::create_dir_all(&kept).is_ok() {
+        copied = copy_logs(plane.directory(), &kept);
+    }
+    eprintln!("\nthe logs of this test are in {}: {}", kept.display(), copied.join(", "));
+    for daemon in ["giveway-operator", "giveway-webhook"] {
+        let log = plane.directory().join("logs").join(format!("{daemon}.log"));
+        if log.exists() {
+            eprintln!("--- the end of {daemon}.log:\n{}", tail(&log, 30));
+        }
+    }
+}
+
+fn copy_logs(from: &Path, to: &Path) -> Vec<String> {
+    let logs = fs::read_dir(from.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = logs.chain([from.join("audit.log"), from.join("giveway.yaml")]);
+    files
+        .filter_map(|file| {
+            let name = file.file_name()?.to_owned();
+            fs::copy(&file, to.join(&name)).ok()?;
+            Some(name.to_string_lossy().into_owned())
+        })
+        .collect()
+}

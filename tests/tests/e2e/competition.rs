@@ -1,0 +1,100 @@
+//! Several want the same room: reservations hold, and nobody who is more important waits.
+
+use crate::{MINUTE, SCHEDULED};
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().grace_seconds(3).groups_of(4).await;
+    let (one, two) =
+        tokio::join!(world.gang("one", 4).priority("high").create(), world.gang("two", 4).priority("high").create());
+    let (winner, loser) = giveway_tests::wait::wait_for("one of the two is bound", MINUTE, async || {
+        for (a, b) in [(&one, &two), (&two, &one)] {
+            if a.get().await.status.is_some_and(|s| s.scheduled.as_deref() == Some("4/4")) {
+                return Ok((a, b));
+            }
+        }
+        Err("none is".to_owned())
+    })
+    .await;
+    winner.wait_bound(MINUTE).await;
+    let message = loser.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.starts_with("4 pods needed, 0 fit now."), "{message}");
+    assert_eq!(world.audit().await.evicted().len(), 4, "the room was made once");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lower_pod_cannot_steal_the_reserved_places() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("mid", 500).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    // Two groups with different grace: places become free one after the other, and stand empty for a while.
+    world.fill(&nodes[..1]).priority("low").prefix("quick").whole().groups_of(2).await;
+    world.fill(&nodes[1..]).priority("low").prefix("slow").whole().grace_seconds(6).groups_of(2).await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
+    let thief = world.pod("thief").priority("mid").create().await;
+    thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    gang.wait_bound(MINUTE).await;
+    let history = world.audit().await;
+    assert!(history.bindings.iter().all(|b| b.pod.1 != "thief"), "the thief was bound");
+    assert_eq!(history.evicted().len(), 4);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("mid", 500).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let huge = world.gang("huge", 100).priority("high").create().await;
+    huge.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let small = world.gang("small", 2).priority("mid").create().await;
+    small.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 2);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    let mut low = world.gang("batch", 2).whole().priority("low").on(&nodes).create().await;
+    low.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    low.wait_gone(MINUTE).await;
+    // What a controller does: the same group, new pods, no node.
+    let mut again = world.gang("batch", 2).priority("low").without_group();
+    again.add_pods(2).await;
+    low.pods.clone_from(&again.pods);
+    giveway_tests::wait::wait_for("the group tells that it waits again", MINUTE, async || {
+        let conditions = low.get().await.status.unwrap_or_default().conditions;
+        let message =
+            giveway_crds::condition::find(&conditions, SCHEDULED).map(|c| c.message.clone()).unwrap_or_default();
+        if message.starts_with("Was scheduled; now waits again. 2 pods needed, 0 fit now.") {
+            Ok(())
+        } else {
+            Err(message)
+        }
+    })
+    .await;
+    world.nodes(1).cpus(2).prefix("late").create().await;
+    low.wait_bound(MINUTE).await;
+    low.wait_condition("DisruptionTarget", "False", "Scheduled", MINUTE).await;
+    world.check_promises().await;
+}

@@ -1,0 +1,83 @@
+//! The operator is killed at the worst moments: the next one finishes the plan, and nobody is evicted twice.
+
+use crate::{MINUTE, SCHEDULED};
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
+    // One eviction a second: there is a moment between two of them.
+    let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(3).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(6).await;
+    let gang =
+        world.gang("train", 6).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(5)).create().await;
+    let first = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    world.operator().kill();
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new(), "killed before the first eviction");
+    world.operator().start().await;
+    wait_for("some but not all victims are evicted", MINUTE, async || {
+        let evicted = world.audit().await.evicted().len();
+        if (1..6).contains(&evicted) { Ok(()) } else { Err(format!("{evicted} of 6 are evicted")) }
+    })
+    .await;
+    world.operator().kill();
+    let between = world.audit().await.evicted().len();
+    assert!(between < 6, "killed between two evictions, after {between}");
+    world.operator().start().await;
+    gang.wait_bound(MINUTE).await;
+    let last = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!(last.id, first.id, "the stored plan was finished, no second one was made");
+    assert_ne!(last.term, first.term, "by another leader");
+    let history = world.audit().await;
+    let uids: BTreeSet<&str> = history.evicted().iter().map(|r| r.uid.as_str()).collect();
+    assert_eq!((history.evicted().len(), uids.len()), (6, 6), "each victim once");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_ends_the_operator_within_a_second_and_releases_the_lease() {
+    let mut world = World::start().await;
+    world.nodes(1).cpus(2).create().await;
+    world.class("high", 1000).managed().create().await;
+    world.gang("train", 2).priority("high").create().await.wait_bound(MINUTE).await;
+    let (status, took) = world.operator().terminate().await;
+    assert!(status.success(), "{status}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let holder = world
+        .kubectl(&["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"])
+        .await
+        .unwrap();
+    assert_eq!(holder, "", "the lease was released");
+    world.operator().start().await;
+    world.nodes(1).cpus(2).prefix("more").create().await;
+    let gang = world.gang("second", 2).priority("high").create().await;
+    gang.wait_bound(Duration::from_secs(10)).await;
+    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losing_the_lease_ends_the_process() {
+    let mut world = World::start().await;
+    let patch = r#"{"spec":{"holderIdentity":"somebody-else","leaseDurationSeconds":3600,"renewTime":"2100-01-01T00:00:00.000000Z"}}"#;
+    wait_for("the operator holds the lease", MINUTE, async || {
+        let args =
+            ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
+        let holder = world.kubectl(&args).await?;
+        if holder.is_empty() { Err("nobody does".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    let args = ["patch", "lease", "giveway-operator", "-n", "giveway-system", "--type=merge", "-p", patch];
+    world.kubectl(&args).await.unwrap();
+    let status = world.operator().wait_exit(Duration::from_secs(10)).await;
+    assert!(!status.success(), "{status}");
+    let log = std::fs::read_to_string(world.operator().log()).unwrap();
+    assert!(log.contains("the lease giveway-operator was lost: another instance holds it"), "{log}");
+}

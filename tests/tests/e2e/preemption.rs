@@ -1,0 +1,141 @@
+//! A gang that does not fit: who goes for it, and how the group and its victims tell it.
+
+use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED};
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::world::World;
+
+async fn classes(world: &World) {
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!(plan.cost.victim_pods, 4);
+    gang.wait_condition(PLANNED, "False", "Completed", MINUTE).await;
+    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    let history = world.audit().await;
+    assert_eq!(history.evicted().len(), 4);
+    for removal in history.evicted() {
+        assert_eq!(removal.precondition.as_deref(), Some(removal.uid.as_str()), "evicted by UID");
+    }
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(4).cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    let gang = world.gang("train", 8).priority("high").create().await;
+    let bound = gang.wait_bound(MINUTE).await;
+    let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!((plan.cost.victim_pods, plan.cost.victim_groups), (8, 2), "{}", plan.message);
+    for (pod, node) in gang.pods.iter().zip(&bound) {
+        let placement = plan.placements.iter().find(|p| p.pod == pod.name).unwrap();
+        assert_eq!(&placement.node, node, "pod {}", pod.name);
+    }
+    let victims: Vec<&str> = plan.victims.iter().map(|v| v.name.as_str()).collect();
+    for group in low.iter().filter(|g| victims.contains(&g.name.as_str())) {
+        group.wait_gone(MINUTE).await;
+        let message = group.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
+        assert_eq!(
+            message,
+            "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this group is 10."
+        );
+        assert_eq!(group.get().await.status.unwrap().preempted_by.as_deref(), Some("podgroup/default/train"));
+    }
+    assert_eq!(world.audit().await.evicted().len(), 8);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_takes_single_pods_and_whole_groups_and_says_so() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(3).cpus(4).create().await;
+    world.fill(&nodes[..1]).priority("low").prefix("single").singles().await;
+    world.fill(&nodes[1..]).priority("low").prefix("group").whole().groups_of(4).await;
+    let gang = world.gang("train", 8).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!((plan.cost.victim_pods, plan.cost.victim_groups), (8, 1), "{}", plan.message);
+    let message = gang.wait_event("Planned", MINUTE).await;
+    assert_eq!(
+        message,
+        "8 pods, among them 1 whole pod group, of priority 10 or less give way to 8 pods of pod group default/train with priority 1000."
+    );
+    let evicted = world.audit().await.evicted_names();
+    assert_eq!(evicted.iter().filter(|n| n.starts_with("single")).count(), 4, "{evicted:?}");
+    let story = world.kubectl(&["describe", "gpg", "train"]).await.unwrap();
+    for part in ["PodGroupInitiallyScheduled", "8 pods have a node, 8 needed.", "Planned", "Evicting", "Completed"] {
+        assert!(story.contains(part), "{part} is not in:\n{story}");
+    }
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_pod_of_a_managed_class_takes_a_whole_group() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let pod = world.pod("vip").priority("high").create().await;
+    pod.wait_bound(MINUTE).await;
+    let history = world.audit().await;
+    assert_eq!(history.evicted().len(), 2, "one group, whole: {:?}", history.evicted_names());
+    let gone = if history.evicted_names()[0].starts_with(&low[0].name) { &low[0] } else { &low[1] };
+    gone.wait_gone(MINUTE).await;
+    let message = gone.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
+    assert!(message.starts_with("Preempted by pod default/vip of priority 1000"), "{message}");
+    let planned = pod.wait_event("Planned", MINUTE).await;
+    assert!(planned.starts_with("2 pods, among them 1 whole pod group, of priority 10 or less give way"), "{planned}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_start_only_after_victims_with_a_grace_period_are_gone() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes).priority("low").whole().grace_seconds(5).groups_of(4).await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
+    let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPreemption", MINUTE).await;
+    assert!(message.starts_with("4 pods wait for room: ") && message.contains(" of 4 victims are gone"), "{message}");
+    gang.wait_condition(PLANNED, "True", "WaitingForVictims", MINUTE).await;
+    gang.wait_bound(MINUTE).await;
+    let history = world.audit().await;
+    let asked = history.evicted().iter().map(|r| r.at).max().unwrap();
+    let bound = history.bindings.iter().filter(|b| b.pod.1.starts_with("train")).map(|b| b.at).min().unwrap();
+    assert!(bound.duration_since(asked).as_secs() >= 4, "bound {bound}, last eviction {asked}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_group_s_priority_counts_and_a_difference_is_told() {
+    let world = World::start().await;
+    classes(&world).await;
+    world.class("mid", 500).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    // Pods of the low class in a group of the high class are safe from a gang of the class between.
+    let safe = world.gang("safe", 4).whole().priority("high").on(&nodes).create_group().await;
+    let mut pods = world.gang("safe", 4).priority("low").on(&nodes).without_group();
+    pods.add_pods(4).await;
+    let message = safe.wait_condition("PodsNotMatchingPriority", "True", "PriorityMismatch", MINUTE).await;
+    assert_eq!(message, "4 pods have priority 10; the group's priority 1000 counts instead.");
+    let gang = world.gang("train", 2).priority("mid").create().await;
+    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.starts_with("2 pods needed, 0 fit now."), "{message}");
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}

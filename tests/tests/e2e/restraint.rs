@@ -1,0 +1,103 @@
+//! When nobody may be evicted, nobody is, and the group says why, in numbers.
+
+use crate::{MINUTE, PLANNED, SCHEDULED};
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::world::World;
+
+async fn nobody_was_evicted(world: &World) {
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missing() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).gpus(4).cpus(16).create().await;
+    world.fill(&nodes).priority("low").gpu(1).whole().groups_of(4).await;
+    let gang = world.gang("train", 9).priority("high").gpu(1).create().await;
+    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert_eq!(
+        message,
+        "9 pods needed, 0 fit now. Missing 9 nvidia.com/gpu. Evicting every workload below priority 1000 would free 8."
+    );
+    nobody_was_evicted(&world).await;
+    // One more node, and the same gang is helped.
+    world.nodes(1).gpus(4).cpus(16).prefix("late").create().await;
+    gang.wait_bound(MINUTE).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_priority_evicts_nobody() {
+    let world = World::start().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("high").whole().groups_of(4).await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.starts_with("2 pods needed, 0 fit now. Missing 2 cpu."), "{message}");
+    assert!(message.contains("No workload has a priority below 1000"), "{message}");
+    nobody_was_evicted(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_class_with_policy_never_evicts_nobody() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("patient", 1000).managed().never().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").singles().await;
+    let gang = world.gang("train", 2).priority("patient").create().await;
+    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.contains("preemptionPolicy Never"), "{message}");
+    let pod = world.pod("single").priority("patient").create().await;
+    pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    nobody_was_evicted(&world).await;
+    // Room that others leave is taken.
+    low[0].delete().await;
+    low[1].delete().await;
+    low[2].delete().await;
+    gang.wait_bound(MINUTE).await;
+    pod.wait_bound(MINUTE).await;
+    nobody_was_evicted(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_that_appears_between_plan_and_eviction_saves_the_victims() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    let gang =
+        world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    assert_eq!(plan.cost.victim_pods, 4);
+    gang.wait_condition(PLANNED, "True", "Planned", MINUTE).await;
+    world.nodes(1).cpus(4).prefix("late").create().await;
+    gang.wait_bound(MINUTE).await;
+    let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
+    assert_eq!(message, "Room appeared; nobody was evicted.");
+    nobody_was_evicted(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    let gang =
+        world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    gang.wait_plan(PlanState::Planned, MINUTE).await;
+    gang.pods[0].delete().await;
+    let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
+    assert_eq!(message, "Only 3 of the 4 pods needed are left with a place.");
+    let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+    assert_eq!(message, "4 pods needed, 3 exist. None starts before all 4 have a place.");
+    nobody_was_evicted(&world).await;
+}

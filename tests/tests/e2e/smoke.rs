@@ -1,0 +1,127 @@
+//! The harness itself: what it starts works, what it reads is true, and nothing is left of it.
+
+use giveway_tests::audit::{ADMIN, How, SCHEDULER};
+use giveway_tests::{Shaped as _, World};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_are_scheduled_run_and_go_and_the_audit_log_tells_it() {
+    let world = World::bare().await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    world.class("low", 10).create().await;
+
+    let placed = world.pod("placed").cpu(1).priority("low").create().await;
+    assert!(nodes.contains(&placed.wait_bound(LIMIT).await));
+    placed.wait_running(LIMIT).await;
+    let quick = world.pod("quick").cpu(1).on(&nodes[0]).create().await;
+    let slow = world.pod("slow").cpu(1).on(&nodes[1]).grace_seconds(3).create().await;
+
+    placed.delete().await;
+    placed.wait_gone(LIMIT).await;
+    quick.delete().await;
+    quick.wait_gone(Duration::from_secs(10)).await;
+    let asked = Instant::now();
+    slow.delete().await;
+    slow.wait_gone(LIMIT).await;
+    let took = asked.elapsed();
+    assert!(took > Duration::from_millis(1500), "a pod with 3 s of grace was gone after {took:?}");
+    assert!(took < Duration::from_secs(10), "a pod with 3 s of grace was gone only after {took:?}");
+
+    let audit = world.audit().await;
+    let removed = audit.removed_by(ADMIN);
+    let told: Vec<(&str, &str, How)> =
+        removed.iter().map(|removal| (removal.pod.1.as_str(), removal.uid.as_str(), removal.how)).collect();
+    assert_eq!(
+        told,
+        [
+            ("placed", placed.uid.as_str(), How::Delete),
+            ("quick", quick.uid.as_str(), How::Delete),
+            ("slow", slow.uid.as_str(), How::Delete)
+        ]
+    );
+    assert_eq!(audit.bindings.len(), 1, "only one pod needed the scheduler: {:?}", audit.bindings);
+    assert_eq!((audit.bindings[0].user.as_str(), audit.bindings[0].uid.as_str()), (SCHEDULER, placed.uid.as_str()));
+    assert_eq!(audit.effective_priority(&placed.uid), Some(10));
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it() {
+    let world = World::bare().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.class("low", 10).create().await;
+    world.class("high", 100).create().await;
+    let low = world.fill(&nodes).priority("low").singles().await;
+    assert_eq!(low.len(), 2);
+
+    let high = world.pod("high").priority("high").create().await;
+    assert_eq!(high.wait_bound(LIMIT).await, nodes[0]);
+
+    let audit = world.audit().await;
+    let victims = audit.removed_by(SCHEDULER);
+    assert_eq!(victims.len(), 1, "{victims:?}");
+    assert!(low.iter().any(|pod| pod.uid == victims[0].uid), "{victims:?}");
+    assert!(audit.evicted().is_empty(), "Giveway is not installed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_counts_pods_without_a_controller() {
+    let world = World::bare().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).label("app", "web").singles().await;
+    world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
+    let (mut one, mut two) = tokio::join!(World::bare(), World::bare());
+    let directories = [one.plane().directory().to_owned(), two.plane().directory().to_owned()];
+    let pids: Vec<u32> = one.plane().processes().chain(two.plane().processes()).map(|process| process.pid()).collect();
+    assert_eq!(pids.len(), 10);
+    one.nodes(1).create().await;
+    two.nodes(2).create().await;
+    let count = async |world: &World| world.kubectl(&["get", "nodes", "-o", "name"]).await.unwrap().lines().count();
+    assert_eq!((count(&one).await, count(&two).await), (1, 2));
+    one.plane().check_alive().unwrap();
+    two.plane().check_alive().unwrap();
+
+    drop(one);
+    drop(two);
+    for pid in pids {
+        assert!(!alive(pid), "process {pid} is still there");
+    }
+    for directory in directories {
+        assert!(!directory.exists(), "{} is still there", directory.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9() {
+    let program = env!("CARGO_BIN_EXE_giveway-dev");
+    let mut holder = Command::new(program).arg("hold").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    let mut output = std::io::BufReader::new(holder.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut told).unwrap();
+    let (directory, pids) = told.trim().split_once(' ').expect("the holder prints a directory and process ids");
+    let pids: Vec<u32> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.len() == 5 && pids.iter().all(|pid| alive(*pid)), "{told}");
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    giveway_tests::wait::wait_for("everything is gone", LIMIT, async || {
+        let left: Vec<&u32> = pids.iter().filter(|pid| alive(**pid)).collect();
+        if left.is_empty() && !Path::new(directory).exists() { Ok(()) } else { Err(format!("{left:?} {directory}")) }
+    })
+    .await;
+}
+
+/// Whether a process runs; one that is dead and was not waited for by its parent does not.
+fn alive(pid: u32) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
+    let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    !state.is_empty() && !state.starts_with('Z')
+}

@@ -1,0 +1,77 @@
+//! Groups that are made from a Workload's templates.
+
+use crate::{MINUTE, SCHEDULED};
+use giveway_crds::keys;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+
+const WORKLOAD: &str = "
+apiVersion: scheduling.giveway.dev/v1alpha1
+kind: Workload
+metadata: {name: serve}
+spec:
+  podGroupTemplates:
+  - name: worker
+    schedulingPolicy: {gang: {minCount: 2}}
+    disruptionMode: PodGroup
+    priorityClassName: high
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it() {
+    let world = World::start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(1).cpus(4).create().await;
+    world.apply(WORKLOAD).await.unwrap();
+    let pod = |name: &str, replica: &str| {
+        world
+            .pod(name)
+            .label(keys::LABEL_WORKLOAD, "serve")
+            .label(keys::LABEL_TEMPLATE, "worker")
+            .label(keys::LABEL_REPLICA, replica)
+    };
+    let first = pod("a-0", "0").create().await;
+    let group = world.gang("serve-worker-0", 2).without_group();
+    let message = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+    assert_eq!(message, "2 pods needed, 1 exist. None starts before all 2 have a place.");
+    let made = group.get().await;
+    assert_eq!(made.spec.priority, Some(1000));
+    assert_eq!(first.get().await.unwrap().spec.unwrap().priority, Some(1000), "the group's class became the pod's");
+    let second = pod("a-1", "0").create().await;
+    first.wait_bound(MINUTE).await;
+    second.wait_bound(MINUTE).await;
+    wait_for("the workload counts its group", MINUTE, async || {
+        let counts = world.kubectl(&["get", "gwl", "serve", "-o", "jsonpath={.status.groups}"]).await?;
+        if counts == r#"{"pending":0,"preempting":0,"scheduled":1,"total":1}"# { Ok(()) } else { Err(counts) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_cannot_vanish_under_its_members() {
+    let world = World::start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(1).cpus(2).create().await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    wait_for("the group is protected", MINUTE, async || {
+        let finalizers = gang.get().await.metadata.finalizers.unwrap_or_default();
+        if finalizers == [keys::FINALIZER_PROTECTION] { Ok(()) } else { Err(format!("{finalizers:?}")) }
+    })
+    .await;
+    gang.delete().await;
+    assert!(gang.get().await.metadata.deletion_timestamp.is_some(), "it stays while pods run");
+    for pod in &gang.pods {
+        pod.delete().await;
+    }
+    wait_for("the group is gone with its last pod", MINUTE, async || {
+        match world.kubectl(&["get", "gpg", "train"]).await {
+            Err(text) if text.contains("NotFound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    world.check_promises().await;
+}

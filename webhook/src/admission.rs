@@ -1,0 +1,105 @@
+//! From the bytes of a request to the bytes of its answer, whatever the bytes are.
+//!
+//! Promises: every body gets a well-formed review; a panic of a rule becomes a refusal with code 500; before the view
+//! is complete nothing is judged.
+
+use crate::judge::{Endpoint, judge};
+use crate::lookup::Lookup;
+use crate::metrics::Metrics;
+use crate::review::{self, Request};
+use crate::verdict::{Outcome, Refusal, Verdict};
+use crate::view::View;
+use crate::watch::SharedView;
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often missing objects are looked up for one request: a pod names a workload, which names a class.
+const LOOKUP_ROUNDS: usize = 2;
+
+/// A rule: [`judge`], or a replacement in tests.
+pub type Rule = fn(Endpoint, &Request, &View) -> Verdict;
+
+/// The view is not complete yet; the API server's failure policy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotReady;
+
+/// Answers admission requests.
+#[derive(Debug)]
+pub struct Admission<L> {
+    view: Arc<SharedView>,
+    lookup: L,
+    metrics: Arc<Metrics>,
+    rule: Rule,
+    patience: Duration,
+}
+
+impl<L: Lookup> Admission<L> {
+    /// Answers by the rules of this crate, after at most `patience` of waiting for the view to be complete.
+    pub fn new(view: Arc<SharedView>, lookup: L, metrics: Arc<Metrics>, patience: Duration) -> Self {
+        Self { view, lookup, metrics, rule: judge, patience }
+    }
+
+    /// Answers by another rule.
+    pub fn with_rule(self, rule: Rule) -> Self {
+        Self { rule, ..self }
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, endpoint: Endpoint, body: &[u8]) -> Result<Value, NotReady> {
+        let started = Instant::now();
+        let request = match catch_unwind(|| review::decode(body)) {
+            Ok(Ok(request)) => request,
+            Ok(Err(undecodable)) => {
+                self.metrics.undecodable.inc();
+                tracing::warn!(
+                    endpoint = endpoint.as_str(),
+                    reason = undecodable.refusal.message,
+                    "undecodable request"
+                );
+                return Ok(review::encode_refusal(&undecodable.uid, &undecodable.refusal));
+            }
+            Err(_) => return Ok(review::encode_refusal("", &self.panicked())),
+        };
+        if tokio::time::timeout(self.patience, self.view.synced()).await.is_err() {
+            return Err(NotReady);
+        }
+        let mut verdict = self.judge(endpoint, &request);
+        for _ in 0..LOOKUP_ROUNDS {
+            if verdict.notes.missing.is_empty() || !self.lookup.fetch(&verdict.notes.missing).await {
+                break;
+            }
+            verdict = self.judge(endpoint, &request);
+        }
+        self.metrics.verdict(endpoint, &request, &verdict, started.elapsed());
+        log(endpoint, &request, &verdict);
+        let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request, &verdict)));
+        Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
+    }
+
+    fn judge(&self, endpoint: Endpoint, request: &Request) -> Verdict {
+        let judged = catch_unwind(AssertUnwindSafe(|| (self.rule)(endpoint, request, &self.view.read())));
+        judged.unwrap_or_else(|_| Verdict { outcome: Outcome::Refused(self.panicked()), ..Verdict::default() })
+    }
+
+    fn panicked(&self) -> Refusal {
+        self.metrics.panics.inc();
+        tracing::error!("a rule panicked; the request is refused");
+        Refusal::internal("Giveway's webhook failed on this request; its log says where: please report it")
+    }
+}
+
+fn log(endpoint: Endpoint, request: &Request, verdict: &Verdict) {
+    let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &request.resource.resource);
+    let (namespace, name, user) = (request.namespace(), request.name.as_deref().unwrap_or_default(), request.user());
+    match &verdict.outcome {
+        Outcome::Refused(Refusal { code, message }) => {
+            tracing::info!(endpoint, operation, resource, namespace, name, user, code, message, "refused");
+        }
+        outcome => {
+            let changed = matches!(outcome, Outcome::Changed(_));
+            tracing::debug!(endpoint, operation, resource, namespace, name, user, changed, "allowed");
+        }
+    }
+}

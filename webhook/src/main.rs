@@ -1,0 +1,98 @@
+//! The webhook's process: starts its parts, and ends them in order on SIGTERM or Ctrl-C.
+
+use anyhow::Context;
+use clap::Parser;
+use giveway_webhook::Error;
+use giveway_webhook::admission::Admission;
+use giveway_webhook::config::{Config, LogFormat};
+use giveway_webhook::lookup::ApiLookup;
+use giveway_webhook::metrics::Metrics;
+use giveway_webhook::routes::{self, BodyLimits, Health};
+use giveway_webhook::server::{Limits, Shutdown, serve};
+use giveway_webhook::tls::{self, Certificate, Directory};
+use giveway_webhook::watch::{SharedView, follow_all};
+use rustls::crypto::aws_lc_rs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// How long a request waits for the first list of the watches; below the time-out of the webhook configurations.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let _ = aws_lc_rs::default_provider().install_default();
+    let config = Config::parse();
+    start_log(&config)?;
+
+    let client_config = kube::Config::infer().await.context("no API server is configured")?;
+    let client = kube::Client::try_from(client_config).context("the API server's configuration cannot be used")?;
+
+    let metrics = Arc::new(Metrics::default());
+    let view = Arc::new(SharedView::new(config.settings()));
+    let certificate = Arc::new(Certificate::default());
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
+    let directory = Directory::new(config.tls_directory.clone(), provider, Arc::clone(&certificate));
+    tokio::spawn(directory.follow(Arc::clone(&metrics)));
+    tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
+
+    let health = Health::new(certificate, Arc::clone(&view));
+    let lookup = ApiLookup::new(client, Arc::clone(&view), Arc::clone(&metrics));
+    let admission = Arc::new(Admission::new(view, lookup, Arc::clone(&metrics), PATIENCE));
+    let reviews = routes::service(routes::admission(admission, health.clone(), BodyLimits::default()));
+    let plain = routes::service(routes::metrics(Arc::clone(&metrics), health));
+
+    let listener = listen(config.address).await?;
+    let metrics_listener = listen(config.metrics_address).await?;
+    tracing::info!(address = %config.address, metrics = %config.metrics_address, "listening");
+
+    let shutdown = Shutdown::default();
+    tokio::spawn(on_signals(shutdown.clone())?);
+    let metrics_shutdown = Shutdown::default();
+    let limits = Limits::default();
+    // The metrics of the metrics server itself are of no interest.
+    let uncounted = Arc::new(Metrics::default());
+    let plain_server =
+        tokio::spawn(serve(metrics_listener, None, plain, limits.clone(), metrics_shutdown.clone(), uncounted));
+    serve(listener, Some(acceptor), reviews, limits, shutdown, metrics).await;
+    metrics_shutdown.drain.cancel();
+    metrics_shutdown.abort.cancel();
+    plain_server.await?;
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log_level)
+        .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+}
+
+/// The first signal drains, the second one ends at once.
+fn on_signals(shutdown: Shutdown) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
+    Ok(async move {
+        for token in [&shutdown.drain, &shutdown.abort] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("asked to end");
+            token.cancel();
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! Prometheus metrics. Every label has a fixed, small set of values, whatever a client sends.
+
+use crate::judge::{Endpoint, Kind};
+use crate::review::Request;
+use crate::verdict::{Outcome, Verdict};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    endpoint: &'static str,
+    kind: &'static str,
+    operation: &'static str,
+    allowed: &'static str,
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    endpoint: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    certificate_reloads: Family<ResultLabels, Counter>,
+    connections: Gauge,
+    /// TLS handshakes that failed or timed out.
+    pub handshake_failures: Counter,
+    /// Requests that are no admission reviews.
+    pub undecodable: Counter,
+    /// Panics of rules, each answered with a refusal.
+    pub panics: Counter,
+    /// Objects that were looked up because a request named them and the watches did not know them yet.
+    pub lookups: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("giveway_webhook"),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(buckets),
+            certificate_reloads: Family::default(),
+            connections: Gauge::default(),
+            handshake_failures: Counter::default(),
+            undecodable: Counter::default(),
+            panics: Counter::default(),
+            lookups: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("requests", "Admission requests by verdict", metrics.requests.clone());
+        registry.register("request_duration_seconds", "Time to a verdict", metrics.durations.clone());
+        registry.register(
+            "certificate_reloads",
+            "Certificates that were taken into use, or could not be",
+            metrics.certificate_reloads.clone(),
+        );
+        registry.register("connections", "Open connections", metrics.connections.clone());
+        registry.register(
+            "handshake_failures",
+            "TLS handshakes that failed or timed out",
+            metrics.handshake_failures.clone(),
+        );
+        registry.register(
+            "undecodable_requests",
+            "Requests that are no admission reviews",
+            metrics.undecodable.clone(),
+        );
+        registry.register("panics", "Panics of rules, each answered with a refusal", metrics.panics.clone());
+        registry.register(
+            "lookups",
+            "Objects asked for because watches did not know them yet",
+            metrics.lookups.clone(),
+        );
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Counts a verdict.
+    pub fn verdict(&self, endpoint: Endpoint, request: &Request, verdict: &Verdict, took: Duration) {
+        let endpoint = endpoint.as_str();
+        let kind = Kind::of(request).map_or("other", Kind::as_str);
+        let (allowed, code) = match &verdict.outcome {
+            Outcome::Refused(refusal) => ("false", refusal.code),
+            _ => ("true", 200),
+        };
+        let operation = request.operation.as_str();
+        self.requests.get_or_create(&RequestLabels { endpoint, kind, operation, allowed, code }).inc();
+        self.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a certificate that was taken into use, or could not be.
+    pub fn certificate_reload(&self, used: bool) {
+        let result = if used { "success" } else { "failure" };
+        self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
+    }
+
+    /// Counts a connection for as long as the guard lives.
+    pub fn connection(&self) -> ConnectionGuard {
+        self.connections.inc();
+        ConnectionGuard(self.connections.clone())
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut out = String::new();
+        match text::encode(&mut out, &self.registry) {
+            Ok(()) => out,
+            Err(_) => String::new(),
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct ConnectionGuard(Gauge);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn buckets() -> Histogram {
+    Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
+}

@@ -1,0 +1,165 @@
+//! HTTP: which path does what, and the limits of a body.
+
+use crate::admission::Admission;
+use crate::judge::Endpoint;
+use crate::lookup::Lookup;
+use crate::metrics::Metrics;
+use crate::tls::Certificate;
+use crate::watch::SharedView;
+use futures::{Stream, StreamExt, pin_mut};
+use http::StatusCode;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use warp::filters::BoxedFilter;
+use warp::reply::{Response, json, with_status};
+use warp::{Buf, Filter, Reply};
+
+/// Limits of a request's body.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// Bytes. API servers accept objects of 3 MiB, and an update carries two of them.
+    pub bytes: usize,
+    /// How long the body may take.
+    pub time: Duration,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes: 8 * 1024 * 1024, time: Duration::from_secs(10) }
+    }
+}
+
+/// Whether the webhook can do its work.
+#[derive(Clone, Debug)]
+pub struct Health {
+    certificate: Arc<Certificate>,
+    view: Arc<SharedView>,
+}
+
+impl Health {
+    /// Ready when a certificate is loaded and the view is complete.
+    pub fn new(certificate: Arc<Certificate>, view: Arc<SharedView>) -> Self {
+        Self { certificate, view }
+    }
+
+    fn ready(&self) -> Response {
+        if !self.certificate.is_loaded() {
+            return text("no certificate is loaded\n", StatusCode::SERVICE_UNAVAILABLE);
+        }
+        if !self.view.is_synced() {
+            return text("the watches are not synced\n", StatusCode::SERVICE_UNAVAILABLE);
+        }
+        text("ok\n", StatusCode::OK)
+    }
+}
+
+/// The HTTPS side: `/mutate`, `/validate`, `/healthz`, `/readyz`.
+pub fn admission<L: Lookup>(
+    admission: Arc<Admission<L>>,
+    health: Health,
+    limits: BodyLimits,
+) -> BoxedFilter<(Response,)> {
+    review("mutate", Endpoint::Mutate, Arc::clone(&admission), limits)
+        .or(review("validate", Endpoint::Validate, admission, limits))
+        .unify()
+        .or(probes(health))
+        .unify()
+        .boxed()
+}
+
+/// The plain-text side: `/metrics`, `/healthz`, `/readyz`.
+pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
+    let scrape = warp::path!("metrics").and(warp::get()).map(move || {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        warp::reply::with_header(metrics.encode(), http::header::CONTENT_TYPE, kind).into_response()
+    });
+    scrape.or(probes(health)).unify().boxed()
+}
+
+fn probes(health: Health) -> BoxedFilter<(Response,)> {
+    let live = warp::path!("healthz").and(warp::get()).map(|| text("ok\n", StatusCode::OK));
+    let ready = warp::path!("readyz").and(warp::get()).map(move || health.ready());
+    live.or(ready).unify().boxed()
+}
+
+fn review<L: Lookup>(
+    path: &'static str,
+    endpoint: Endpoint,
+    admission: Arc<Admission<L>>,
+    limits: BodyLimits,
+) -> BoxedFilter<(Response,)> {
+    warp::path(path)
+        .and(warp::path::end())
+        .and(warp::post())
+        .and(warp::header::optional::<u64>("content-length"))
+        .and(warp::body::stream())
+        .then(move |length: Option<u64>, body| {
+            let admission = Arc::clone(&admission);
+            async move {
+                let body = match read_body(length, body, limits).await {
+                    Ok(body) => body,
+                    Err(refused) => return refused,
+                };
+                match admission.answer(endpoint, &body).await {
+                    Ok(review) => json(&review).into_response(),
+                    Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
+                }
+            }
+        })
+        .boxed()
+}
+
+async fn read_body<B: Buf>(
+    length: Option<u64>,
+    body: impl Stream<Item = Result<B, warp::Error>>,
+    limits: BodyLimits,
+) -> Result<Vec<u8>, Response> {
+    let too_large = || {
+        let message = format!("the body must be no more than {} bytes\n", limits.bytes);
+        text(&message, StatusCode::PAYLOAD_TOO_LARGE)
+    };
+    let announced = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
+    if announced > limits.bytes {
+        return Err(too_large());
+    }
+    let read = async {
+        pin_mut!(body);
+        let mut bytes = Vec::with_capacity(announced);
+        while let Some(chunk) = body.next().await {
+            let mut chunk =
+                chunk.map_err(|error| text(&format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST))?;
+            if bytes.len() + chunk.remaining() > limits.bytes {
+                return Err(too_large());
+            }
+            while chunk.has_remaining() {
+                let part = chunk.chunk();
+                bytes.extend_from_slice(part);
+                let part = part.len();
+                chunk.advance(part);
+            }
+        }
+        Ok(bytes)
+    };
+    let timed_out = || text("the body took too long\n", StatusCode::REQUEST_TIMEOUT);
+    tokio::time::timeout(limits.time, read).await.unwrap_or_else(|_| Err(timed_out()))
+}
+
+fn text(message: &str, status: StatusCode) -> Response {
+    with_status(message.to_owned(), status).into_response()
+}
+
+/// A filter as a service of the HTTP library.
+pub fn service(
+    filter: BoxedFilter<(Response,)>,
+) -> impl hyper::service::Service<
+    http::Request<hyper::body::Incoming>,
+    Response = Response,
+    Error = Infallible,
+    Future: Send,
+> + Clone
++ Send
++ Sync
++ 'static {
+    hyper_util::service::TowerToHyperService::new(warp::service(filter))
+}

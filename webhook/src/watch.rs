@@ -1,0 +1,247 @@
+//! Feeds the view from watches of classes, groups and workloads.
+//!
+//! An object that cannot be read is skipped and logged: it counts as absent and never stalls the watch. The view is
+//! replaced kind by kind when a watch starts over, never emptied in between.
+
+use crate::view::{Settings, View, take};
+use futures::{StreamExt, pin_mut};
+use giveway_crds::priority::{Class, Classes};
+use giveway_crds::{PodGroup, Workload};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// A kind that the view is made from.
+pub trait Viewed: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
+    /// The bit of [`SharedView`]'s synced set that stands for this kind.
+    const BIT: u8;
+
+    /// Adds or replaces the object.
+    fn store(&self, view: &mut View);
+
+    /// Removes the object with this metadata.
+    fn remove(view: &mut View, metadata: &ObjectMeta);
+
+    /// Removes every object of the kind.
+    fn clear(view: &mut View);
+}
+
+impl Viewed for PriorityClass {
+    const BIT: u8 = 1;
+
+    fn store(&self, view: &mut View) {
+        view.classes.upsert(Class::from_object(self));
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        view.classes.remove(metadata.name.as_deref().unwrap_or_default());
+    }
+
+    fn clear(view: &mut View) {
+        view.classes = Classes::default();
+    }
+}
+
+impl Viewed for PodGroup {
+    const BIT: u8 = 2;
+
+    fn store(&self, view: &mut View) {
+        view.put_group(self);
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        take(&mut view.groups, metadata.namespace.as_deref(), metadata.name.as_deref());
+    }
+
+    fn clear(view: &mut View) {
+        view.groups.clear();
+    }
+}
+
+impl Viewed for Workload {
+    const BIT: u8 = 4;
+
+    fn store(&self, view: &mut View) {
+        view.put_workload(self);
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        take(&mut view.workloads, metadata.namespace.as_deref(), metadata.name.as_deref());
+    }
+
+    fn clear(view: &mut View) {
+        view.workloads.clear();
+    }
+}
+
+/// The view, shared by the watches that write it and the requests that read it.
+#[derive(Debug)]
+pub struct SharedView {
+    view: RwLock<View>,
+    synced: tokio::sync::watch::Sender<u8>,
+}
+
+const ALL: u8 = PriorityClass::BIT | PodGroup::BIT | Workload::BIT;
+
+impl SharedView {
+    /// A view that knows nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { view: RwLock::new(View::new(settings)), synced: tokio::sync::watch::Sender::new(0) }
+    }
+
+    /// A view that is complete, for tests.
+    pub fn complete(view: View) -> Self {
+        Self { view: RwLock::new(view), synced: tokio::sync::watch::Sender::new(ALL) }
+    }
+
+    /// The view at this moment. Not to be held across an await.
+    pub fn read(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every watch has listed its kind once.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow() == ALL
+    }
+
+    /// Waits until every watch has listed its kind once.
+    pub async fn synced(&self) {
+        let mut changes = self.synced.subscribe();
+        // The sender lives as long as `self`, so that this cannot fail.
+        let _ = changes.wait_for(|bits| *bits == ALL).await;
+    }
+
+    /// Changes the view.
+    pub fn write(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn mark_synced(&self, bit: u8) {
+        self.synced.send_modify(|bits| *bits |= bit);
+    }
+}
+
+/// Watches everything that the view is made from, for ever.
+pub async fn follow_all(client: Client, view: Arc<SharedView>) {
+    tokio::join!(
+        follow::<PriorityClass>(client.clone(), Arc::clone(&view)),
+        follow::<PodGroup>(client.clone(), Arc::clone(&view)),
+        follow::<Workload>(client, view),
+    );
+}
+
+async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
+    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    let events = watch(api, watcher::Config::default()).default_backoff();
+    pin_mut!(events);
+    let mut listed: Vec<K> = Vec::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => apply(event, &mut listed, &view),
+            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is started again"),
+        }
+    }
+}
+
+fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view: &SharedView) {
+    match event {
+        Event::Init => listed.clear(),
+        Event::InitApply(object) => listed.extend(readable(object).ok()),
+        Event::InitDone => {
+            view.write(|view| {
+                K::clear(view);
+                listed.iter().for_each(|object| object.store(view));
+            });
+            view.mark_synced(K::BIT);
+            *listed = Vec::new();
+        }
+        Event::Apply(object) => match readable(object) {
+            Ok(object) => view.write(|view| object.store(view)),
+            Err(metadata) => view.write(|view| K::remove(view, &metadata)),
+        },
+        Event::Delete(object) => view.write(|view| K::remove(view, object.meta())),
+    }
+}
+
+/// The object, or the metadata of one that cannot be read.
+fn readable<K: Viewed>(object: DeserializeGuard<K>) -> Result<K, Box<ObjectMeta>> {
+    object.0.map_err(|invalid| {
+        let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
+        tracing::warn!(
+            kind = %K::kind(&()), ?namespace, ?name, error = invalid.error,
+            "an object cannot be read and counts as absent"
+        );
+        Box::new(invalid.metadata)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shared() -> SharedView {
+        let settings =
+            Settings { namespace: "own".into(), operator_user: "operator".into(), manage_new_classes: false };
+        SharedView::new(settings)
+    }
+
+    fn group(name: &str, spec: serde_json::Value) -> DeserializeGuard<PodGroup> {
+        serde_json::from_value(json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"namespace": "a", "name": name}, "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn gang() -> serde_json::Value {
+        json!({"schedulingPolicy": {"gang": {"minCount": 2}}})
+    }
+
+    #[test]
+    fn a_watch_that_starts_over_replaces_the_view_at_its_end() {
+        let (view, mut listed) = (shared(), vec![]);
+        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::InitDone, Event::Init] {
+            apply(event, &mut listed, &view);
+        }
+        assert!(view.read().group("a", "one").is_some_and(|g| g.gang), "still there while the new list arrives");
+        apply(Event::InitApply(group("two", gang())), &mut listed, &view);
+        apply(Event::InitDone, &mut listed, &view);
+        assert!(view.read().group("a", "one").is_none());
+        assert!(view.read().group("a", "two").is_some());
+    }
+
+    #[test]
+    fn an_unreadable_object_counts_as_absent_and_stalls_nothing() {
+        let (view, mut listed) = (shared(), vec![]);
+        apply(Event::Apply(group("g", gang())), &mut listed, &view);
+        apply(Event::Apply(group("g", json!({"schedulingPolicy": 5}))), &mut listed, &view);
+        assert!(view.read().group("a", "g").is_none());
+        apply(Event::Apply(group("h", gang())), &mut listed, &view);
+        assert!(view.read().group("a", "h").is_some());
+    }
+
+    #[test]
+    fn a_deleted_object_is_forgotten() {
+        let (view, mut listed) = (shared(), vec![]);
+        apply(Event::Apply(group("g", gang())), &mut listed, &view);
+        apply(Event::Delete(group("g", gang())), &mut listed, &view);
+        assert!(view.read().groups.is_empty());
+    }
+
+    #[test]
+    fn the_view_is_synced_when_every_kind_is() {
+        let view = shared();
+        for bit in [PriorityClass::BIT, PodGroup::BIT] {
+            view.mark_synced(bit);
+            assert!(!view.is_synced());
+        }
+        view.mark_synced(Workload::BIT);
+        assert!(view.is_synced());
+    }
+}

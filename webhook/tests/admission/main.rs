@@ -1,0 +1,11 @@
+//! Tests of the admission rules, from a request to its verdict, and of the protocol around them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod fixtures;
+mod members;
+mod pod_groups;
+mod pod_updates;
+mod pods;
+mod priority_classes;
+mod reviews;
+mod workloads;

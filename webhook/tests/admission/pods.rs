@@ -1,0 +1,149 @@
+//! Pods at creation, apart from groups: annotations of classes, and pods that are never touched.
+
+use crate::fixtures::*;
+use giveway_crds::keys::*;
+use giveway_webhook::verdict::Reference;
+use serde_json::{Value, json};
+
+#[test]
+fn the_annotations_of_a_class_are_copied() {
+    let view = cluster();
+    for (class, policy, threshold) in [
+        ("managed", json!("PreemptLowerPriority"), Value::Null),
+        ("managed-never", json!("Never"), Value::Null),
+        ("guarded", Value::Null, json!("1000")),
+        ("plain", Value::Null, Value::Null),
+    ] {
+        let request = create("pods", pod_of(&view, class, json!({}), json!({})));
+        let object = mutated(&request, &view);
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(annotations[ANNOTATION_PREEMPTION_POLICY], policy, "{class}");
+        assert_eq!(annotations[ANNOTATION_THRESHOLD], threshold, "{class}");
+        assert_eq!(object["spec"], request.object["spec"], "{class}: nothing else changes");
+    }
+}
+
+#[test]
+fn a_pod_without_annotations_gets_the_map_too() {
+    let view = cluster();
+    let mut pod = pod_of(&view, "managed", json!({}), json!({}));
+    pod["metadata"].as_object_mut().unwrap().remove("annotations");
+    let object = mutated(&create("pods", pod), &view);
+    assert_eq!(object["metadata"]["annotations"], json!({ANNOTATION_PREEMPTION_POLICY: "PreemptLowerPriority"}));
+}
+
+#[test]
+fn an_annotation_set_to_what_the_class_gives_is_accepted() {
+    let view = cluster();
+    for (class, key, value) in
+        [("managed", ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority"), ("guarded", ANNOTATION_THRESHOLD, "1000")]
+    {
+        assert_untouched(&mutate(&create("pods", pod_of(&view, class, json!({}), json!({key: value}))), &view));
+    }
+}
+
+#[test]
+fn an_annotation_set_to_another_value_than_the_class_gives_is_refused() {
+    let view = cluster();
+    let (policy, threshold) = (ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD);
+    for (class, key, given, type_, computed) in [
+        ("managed", policy, "Never", "string", "PreemptLowerPriority"),
+        ("plain", policy, "Never", "string", "no value"),
+        ("guarded", threshold, "5", "integer", "1000"),
+        ("managed", threshold, "5", "integer", "no value"),
+    ] {
+        let pod = pod_of(&view, class, json!({}), json!({key: given}));
+        let message = format!(
+            "metadata.annotations[{key}]: the {type_} value of {key} ({given}) must not be provided in pod annotations; admission computed {computed} from the given PriorityClass name"
+        );
+        assert_refused(mutate(&create("pods", pod), &view), 403, &message);
+    }
+    let classless = create("pods", pod(json!({}), json!({policy: "Never"})));
+    assert!(refusal(mutate(&classless, &view)).message.contains("admission computed no value"));
+}
+
+#[test]
+fn a_threshold_that_cannot_be_read_is_not_copied() {
+    let mut view = cluster();
+    for bad in ["high", "2000000001"] {
+        view.classes.upsert(giveway_crds::priority::Class { threshold: Some(bad.into()), ..class("odd", 1) });
+        assert_untouched(&mutate(&create("pods", pod_of(&view, "odd", json!({}), json!({}))), &view));
+    }
+}
+
+#[test]
+fn a_plan_that_a_user_writes_is_refused() {
+    let message = "metadata.annotations[scheduling.giveway.dev/preemption-plan]: Invalid value: \"{}\": Giveway writes here what it decided for this pod: remove the annotation";
+    let pod = |plan: &str| create("pods", pod(json!({}), json!({ANNOTATION_PLAN: plan})));
+    assert_refused(mutate(&pod("{}"), &cluster()), 422, message);
+    let long = refusal(mutate(&pod(&"é".repeat(5000)), &cluster())).message;
+    assert!(long.len() < 400, "a long value is shortened: {long}");
+}
+
+#[test]
+fn a_class_that_the_view_does_not_know_is_looked_up() {
+    let mut pod = pod(json!({}), json!({}));
+    pod["spec"]["priorityClassName"] = json!("new");
+    let verdict = mutate(&create("pods", pod), &cluster());
+    assert!(verdict.notes.missing.contains(&Reference::Class("new".into())));
+    assert_untouched(&verdict);
+}
+
+#[test]
+fn pods_of_kube_system_and_of_our_own_namespace_and_mirror_pods_are_never_touched() {
+    let labels = json!({LABEL_POD_GROUP: "gang"});
+    let stolen = json!({ANNOTATION_PLAN: "x", ANNOTATION_THRESHOLD: "y"});
+    for namespace in ["kube-system", "giveway-system"] {
+        let mut made = create("pods", pod(labels.clone(), stolen.clone()));
+        made.namespace = Some(namespace.into());
+        assert_untouched(&mutate(&made, &cluster()));
+        let mut changed = update("pods", pod(json!({}), json!({})), pod(labels.clone(), stolen.clone()));
+        changed.namespace = Some(namespace.into());
+        assert_untouched(&validate(&changed, &cluster()));
+    }
+    let mirror = pod(labels, json!({"kubernetes.io/config.mirror": "hash", ANNOTATION_PLAN: "x"}));
+    assert_untouched(&mutate(&create("pods", mirror), &cluster()));
+}
+
+#[test]
+fn other_operations_subresources_and_kinds_are_untouched() {
+    let labelled = pod(json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    for sub_resource in ["ephemeralcontainers", "resize", "binding", "eviction", "exec"] {
+        let mut request = update("pods", pod(json!({}), json!({})), labelled.clone());
+        request.sub_resource = Some(sub_resource.into());
+        assert_untouched(&validate(&request, &cluster()));
+        assert_untouched(&mutate(&request, &cluster()));
+    }
+    let mut delete = create("pods", Value::Null);
+    delete.operation = giveway_webhook::review::Operation::Delete;
+    delete.old_object = labelled;
+    assert_untouched(&mutate(&delete, &cluster()));
+    assert_untouched(&validate(&delete, &cluster()));
+    let mut other = create("pods", json!({"spec": 5}));
+    other.resource.resource = "deployments".into();
+    assert_untouched(&mutate(&other, &cluster()));
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_is_refused_with_the_field() {
+    for (object, message) in [
+        (
+            json!({"spec": {"nodeName": 5}}),
+            "spec.nodeName: Invalid value: invalid type: integer `5`, expected a string",
+        ),
+        (
+            json!({"spec": {"schedulingGates": {}}}),
+            "spec.schedulingGates: Invalid value: invalid type: map, expected a sequence",
+        ),
+        (
+            json!({"metadata": {"labels": ["a"]}}),
+            "metadata.labels: Invalid value: invalid type: sequence, expected a map",
+        ),
+        (json!("pod"), "the Pod cannot be read: invalid type: string \"pod\""),
+        (Value::Null, "the Pod cannot be read: invalid type: null"),
+    ] {
+        let refusal = refusal(mutate(&create("pods", object), &cluster()));
+        assert_eq!(refusal.code, 422);
+        assert!(refusal.message.starts_with(message), "{}", refusal.message);
+    }
+}

@@ -1,0 +1,214 @@
+//! The protocol: whatever the bytes are, the answer is a well-formed review.
+
+use crate::fixtures::*;
+use giveway_crds::keys::LABEL_POD_GROUP;
+use giveway_webhook::admission::{Admission, NotReady};
+use giveway_webhook::judge::Endpoint;
+use giveway_webhook::lookup::{Lookup, NoLookup};
+use giveway_webhook::metrics::Metrics;
+use giveway_webhook::verdict::{Reference, Verdict};
+use giveway_webhook::view::View;
+use giveway_webhook::watch::SharedView;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn admission<L: Lookup>(view: Arc<SharedView>, lookup: L) -> Admission<L> {
+    Admission::new(view, lookup, Arc::new(Metrics::default()), Duration::from_millis(20))
+}
+
+async fn answer(body: &[u8]) -> Value {
+    let shared = Arc::new(SharedView::complete(cluster()));
+    admission(shared, NoLookup).answer(Endpoint::Mutate, body).await.unwrap()
+}
+
+fn review(request: Value) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string().into_bytes()
+}
+
+fn pod_request(object: Value) -> Vec<u8> {
+    review(json!({
+        "uid": "u-9", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "namespace": "team", "operation": "CREATE",
+        "userInfo": {"username": "alice"}, "object": object, "oldObject": null, "dryRun": false, "options": {},
+    }))
+}
+
+#[tokio::test]
+async fn an_undecodable_request_gets_a_well_formed_refusal_with_the_uid_where_there_is_one() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
+        ("empty", vec![], "", "the body is empty: send an AdmissionReview"),
+        ("not JSON", b"hello".to_vec(), "", "the body is not JSON: expected value at line 1 column 1"),
+        ("not UTF-8", vec![0xff, 0xfe, 0x00], "", "the body is not JSON"),
+        ("cut off", pod_request(json!({}))[..80].to_vec(), "", "the body is not JSON: EOF while parsing"),
+        ("too deep", deep.into_bytes(), "", "the body is not JSON: recursion limit exceeded"),
+        (
+            "another type",
+            b"[1]".to_vec(),
+            "",
+            "apiVersion and kind are \"\" and \"\": must be \"admission.k8s.io/v1\" and \"AdmissionReview\"",
+        ),
+        (
+            "another version",
+            br#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u-3"}}"#.to_vec(),
+            "u-3",
+            "apiVersion and kind are \"admission.k8s.io/v1beta1\" and \"AdmissionReview\": must be",
+        ),
+        ("no request", review(Value::Null), "", "request: Required value: the AdmissionReview holds no request"),
+        ("request of a wrong type", review(json!(7)), "", "request..: invalid type: integer `7`"),
+        ("no operation", review(json!({"uid": "u-4", "resource": {}})), "u-4", "request..: missing field `operation`"),
+        (
+            "unknown operation",
+            review(json!({"uid": "u-5", "resource": {}, "operation": "PATCH"})),
+            "u-5",
+            "request.operation: unknown variant `PATCH`",
+        ),
+        (
+            "user of a wrong type",
+            review(json!({"uid": "u-6", "resource": {}, "operation": "CREATE", "userInfo": {"username": 5}})),
+            "u-6",
+            "request.userInfo.username: invalid type: integer `5`",
+        ),
+        (
+            "uid of a wrong type",
+            review(json!({"uid": 5, "resource": {}, "operation": "CREATE"})),
+            "",
+            "request.uid: invalid type: integer `5`",
+        ),
+    ];
+    for (name, body, uid, message) in cases {
+        let review = answer(&body).await;
+        assert_eq!(
+            (&review["apiVersion"], &review["kind"]),
+            (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+        );
+        let response = &review["response"];
+        assert_eq!((&response["uid"], &response["allowed"]), (&json!(uid), &json!(false)), "{name}");
+        assert_eq!(
+            (&response["status"]["code"], &response["status"]["reason"]),
+            (&json!(400), &json!("BadRequest")),
+            "{name}"
+        );
+        let got = response["status"]["message"].as_str().unwrap();
+        assert!(got.starts_with(message), "{name}: {got}");
+    }
+}
+
+#[tokio::test]
+async fn a_decodable_request_is_answered_with_a_patch_and_its_uid() {
+    let review = answer(&pod_request(pod(json!({LABEL_POD_GROUP: "gang"}), json!({})))).await;
+    let response = &review["response"];
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-9"), &json!(true)));
+    assert_eq!(response["patchType"], json!("JSONPatch"));
+    assert!(response["patch"].is_string(), "base64, as the protocol has it");
+}
+
+#[tokio::test]
+async fn a_refusal_carries_code_and_reason_and_a_warning_its_text() {
+    let review = answer(&pod_request(pod(json!({LABEL_POD_GROUP: ""}), json!({})))).await;
+    let status = &review["response"]["status"];
+    assert_eq!(
+        (&status["status"], &status["code"], &status["reason"]),
+        (&json!("Failure"), &json!(422), &json!("Invalid"))
+    );
+
+    let view = cluster();
+    let pod = pod_of(&view, "plain", json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    let review = answer(&pod_request(pod)).await;
+    assert!(review["response"]["warnings"][0].as_str().unwrap().contains("differs from the pod group's"));
+}
+
+#[tokio::test]
+async fn a_huge_object_is_judged_like_any_other() {
+    let mut pod = pod(json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    pod["metadata"]["annotations"]["note"] = json!("x".repeat(3 << 20));
+    assert_eq!(answer(&pod_request(pod)).await["response"]["allowed"], json!(true));
+}
+
+#[tokio::test]
+async fn a_panic_of_a_rule_is_a_refusal_with_code_500_and_the_next_request_is_answered() {
+    let shared = Arc::new(SharedView::complete(cluster()));
+    let metrics = Arc::new(Metrics::default());
+    let broken = Admission::new(Arc::clone(&shared), NoLookup, Arc::clone(&metrics), Duration::from_millis(20))
+        .with_rule(|_, _, _| panic!("a rule that panics, on purpose"));
+    let body = pod_request(pod(json!({}), json!({})));
+    let review = broken.answer(Endpoint::Mutate, &body).await.unwrap();
+    assert_eq!(review["response"]["uid"], json!("u-9"));
+    assert_eq!(review["response"]["status"]["code"], json!(500));
+    let message = review["response"]["status"]["message"].as_str().unwrap();
+    assert_eq!(message, "Giveway's webhook failed on this request; its log says where: please report it");
+    assert!(metrics.encode().contains("giveway_webhook_panics_total 1"));
+    let healthy = admission(shared, NoLookup).answer(Endpoint::Mutate, &body).await.unwrap();
+    assert_eq!(healthy["response"]["allowed"], json!(true));
+}
+
+#[tokio::test]
+async fn nothing_is_judged_before_the_view_is_complete() {
+    let shared = Arc::new(SharedView::new(empty().settings));
+    let got = admission(shared, NoLookup).answer(Endpoint::Mutate, &pod_request(pod(json!({}), json!({})))).await;
+    assert_eq!(got, Err(NotReady));
+}
+
+/// Finds everything that the full cluster has.
+struct Late {
+    view: Arc<SharedView>,
+    full: View,
+}
+
+impl Lookup for Late {
+    async fn fetch(&self, missing: &BTreeSet<Reference>) -> bool {
+        let mut found = false;
+        self.view.write(|view| {
+            for reference in missing {
+                match reference {
+                    Reference::Class(name) => {
+                        found |= self.full.classes.get(name).is_some_and(|class| view.classes.upsert(class.clone()));
+                    }
+                    Reference::PodGroup { namespace, name } => {
+                        if let Some(group) = self.full.group(namespace, name) {
+                            view.groups.entry(namespace.clone()).or_default().insert(name.clone(), group.clone());
+                            found = true;
+                        }
+                    }
+                    Reference::Workload { .. } => {}
+                }
+            }
+        });
+        found
+    }
+}
+
+#[tokio::test]
+async fn what_was_created_a_moment_ago_is_looked_up_and_judged_again() {
+    let shared = Arc::new(SharedView::complete(empty()));
+    let late = Late { view: Arc::clone(&shared), full: cluster() };
+    let admission = admission(shared, late);
+    let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
+    let review = admission.answer(Endpoint::Mutate, &pod_request(object)).await.unwrap();
+    let patch: k8s_openapi::ByteString = serde_json::from_value(review["response"]["patch"].clone()).unwrap();
+    let patch = String::from_utf8(patch.0).unwrap();
+    assert!(patch.contains(r#""path":"/spec/priorityClassName","value":"managed""#), "{patch}");
+    assert!(!patch.contains("schedulingGates"), "a basic group is not held: {patch}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_with_bounded_labels() {
+    let metrics = Arc::new(Metrics::default());
+    let shared = Arc::new(SharedView::complete(cluster()));
+    let admission = Admission::new(shared, NoLookup, Arc::clone(&metrics), Duration::from_millis(20))
+        .with_rule(|_, _, _| Verdict::default());
+    for resource in ["pods", "made-up-1", "made-up-2"] {
+        let request = json!({"uid": "u", "resource": {"group": "", "resource": resource}, "operation": "CREATE"});
+        admission.answer(Endpoint::Validate, &review(request)).await.unwrap();
+    }
+    let text = metrics.encode();
+    let line = |kind: &str, count: u32| {
+        format!(
+            r#"giveway_webhook_requests_total{{endpoint="validate",kind="{kind}",operation="CREATE",allowed="true",code="200"}} {count}"#
+        )
+    };
+    assert!(text.contains(&line("pods", 1)), "{text}");
+    assert!(text.contains(&line("other", 2)), "{text}");
+}
