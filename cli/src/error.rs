@@ -18,7 +18,7 @@ pub(crate) enum CliError {
     #[error("{file}: {kind} {object}: {field}: {problem}")]
     Object { file: String, kind: String, object: String, field: String, problem: String },
     #[error("{file}: {source}")]
-    Model { file: String, source: ModelError },
+    Model { file: String, source: Box<ModelError> },
     #[error("{file}: {preemptor} is not in it")]
     NoPreemptor { file: String, preemptor: Preemptor },
     #[error("standard output: {0}")]

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use giveway_crds::PodGroup;
-use giveway_planner::{Cluster, ModelError, Preemptor};
+use giveway_planner::{Cluster, Preemptor};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -80,7 +80,10 @@ impl Reader {
             }
             _ => Ok(false),
         };
-        taken.map(|_| ()).map_err(|source: ModelError| CliError::Model { file: self.file.clone(), source })
+        match taken {
+            Ok(_) => Ok(()),
+            Err(error) => Err(CliError::Model { file: self.file.clone(), source: Box::new(error) }),
+        }
     }
 
     fn object<T: DeserializeOwned>(&self, item: &Value) -> Result<T, CliError> {

@@ -24,31 +24,11 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     derive = "Default",
     doc = "Workload holds the templates of the pod groups of one workload. A pod names a template with the labels `scheduling.giveway.dev/workload` and `scheduling.giveway.dev/pod-group-template` (and `scheduling.giveway.dev/pod-group-replica` for one group per replica); the PodGroup is created when the first such pod appears.",
-    printcolumn(
-        name = "Groups",
-        type_ = "integer",
-        json_path = ".status.groups.total",
-        description = "pod groups made from this workload's templates"
-    ),
-    printcolumn(
-        name = "Scheduled",
-        type_ = "integer",
-        json_path = ".status.groups.scheduled",
-        description = "groups that are scheduled"
-    ),
-    printcolumn(
-        name = "Pending",
-        type_ = "integer",
-        json_path = ".status.groups.pending",
-        description = "groups that wait"
-    ),
-    printcolumn(
-        name = "Preempting",
-        type_ = "integer",
-        json_path = ".status.groups.preempting",
-        description = "groups for which others are evicted now"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Groups", "type": "integer", "jsonPath": ".status.groups.total", "description": "pod groups made from this workload's templates"}"#,
+    printcolumn = r#"{"name": "Scheduled", "type": "integer", "jsonPath": ".status.groups.scheduled", "description": "groups that are scheduled"}"#,
+    printcolumn = r#"{"name": "Pending", "type": "integer", "jsonPath": ".status.groups.pending", "description": "groups that wait"}"#,
+    printcolumn = r#"{"name": "Preempting", "type": "integer", "jsonPath": ".status.groups.preempting", "description": "groups for which others are evicted now"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[x_kube(validation = Rule::new("has(self.controllerRef) == has(oldSelf.controllerRef) && (!has(self.controllerRef) || self.controllerRef == oldSelf.controllerRef)").message("controllerRef: field is immutable").field_path(".controllerRef"))]
 pub struct WorkloadSpec {

@@ -192,7 +192,9 @@ impl Arbiter {
             self.dirty.extend(group);
         }
         if let Preemptor::Group(key) = &flight.preemptor {
-            self.last_plans.remove(key);
+            if flight.evicts() {
+                self.last_plans.remove(key);
+            }
             self.dirty.insert(key.clone());
         }
         self.flights.insert(flight.preemptor.clone(), flight);

@@ -19,6 +19,8 @@ pub struct Housekeeping {
     orphans: BTreeSet<String>,
     /// Calls under way, by what they write.
     calls: BTreeMap<String, Call>,
+    /// Groups that have to be looked at again, because a call for them was not due.
+    again: BTreeSet<ObjectKey>,
 }
 
 impl Housekeeping {
@@ -27,11 +29,14 @@ impl Housekeeping {
         self.calls.entry(what.to_owned()).or_default().answered(ok, now);
     }
 
-    fn start(&mut self, what: String, now: Instant) -> bool {
+    /// Whether a call is to be made now. If not, the group is looked at again later.
+    fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
         let call = self.calls.entry(what).or_default();
         let due = call.due(now);
         if due {
             *call = Call::Pending;
+        } else {
+            self.again.insert(group.clone());
         }
         due
     }
@@ -39,29 +44,30 @@ impl Housekeeping {
     /// What is to be done for the groups that something happened to.
     pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) -> Vec<Command> {
         let mut commands = Vec::new();
-        let mut workloads = BTreeSet::new();
-        for key in touched {
+        let mut workloads = BTreeMap::new();
+        let keys: BTreeSet<ObjectKey> =
+            std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
+        for key in &keys {
             match model.groups.get(key) {
                 Some(record) => {
                     if let Some((workload, _)) = &record.template {
-                        workloads.insert(ObjectKey::new(&key.namespace, workload));
+                        workloads.insert(ObjectKey::new(&key.namespace, workload), key);
                     }
                     let live = model.cluster.members(key).any(|p| !p.ended());
-                    if live != record.protected
-                        && !(live && record.deleting)
-                        && self.start(format!("finalizer of pod group {key}"), now)
-                    {
+                    let wanted = live != record.protected && !(live && record.deleting);
+                    let what = format!("finalizer of pod group {key}: {live}");
+                    if wanted && self.start(what, key, now) {
                         commands.push(Command::Protect { group: key.clone(), uid: record.uid.clone(), protect: live });
                     }
                 }
                 None => self.missing(model, key, now, &mut commands),
             }
         }
-        for workload in workloads {
+        for (workload, group) in workloads {
             let Some(record) = model.workloads.get(&workload) else { continue };
             let wanted = status::workload_status(model, &workload);
             if record.object.status.as_ref() != Some(&wanted)
-                && self.start(format!("status of workload {workload}"), now)
+                && self.start(format!("status of workload {workload}"), group, now)
             {
                 commands.push(Command::WriteWorkloadStatus { workload, status: Box::new(wanted) });
             }
@@ -73,7 +79,7 @@ impl Housekeeping {
     fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
         let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
-            if self.start(format!("pod group {key}"), now) {
+            if self.start(format!("pod group {key}"), key, now) {
                 commands.push(Command::CreateGroup(Box::new(group)));
             }
             return;

@@ -146,25 +146,26 @@ fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
         return match said {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
-                format!("{placed} pods were released, {bound} are bound. kube-scheduler says: {said}"),
+                format!("{} were released, {bound} are bound. kube-scheduler says: {said}", pods(placed)),
             ),
-            _ => (Reason::Releasing, format!("{placed} pods were released, kube-scheduler has bound {bound} of them.")),
+            _ => (
+                Reason::Releasing,
+                format!("{} were released, kube-scheduler has bound {bound} of them.", pods(placed)),
+            ),
         };
     }
     if flight.evicts() {
         let gone = flight.gone(cluster);
         let message = format!(
-            "{placed} pods wait for room: {gone} of {} victims are gone. They start together when all are.",
-            pods(flight.victims.len())
+            "{} wait for room: {gone} of {} victims are gone. They start together when all are.",
+            pods(placed),
+            flight.victims.len()
         );
         (Reason::WaitingForPreemption, message)
     } else {
-        (
-            Reason::WaitingForPreemption,
-            format!(
-                "{placed} pods have a place and are about to start; places are being reserved, or pods that are terminating still have to go."
-            ),
-        )
+        let message =
+            format!("{} have a place, which is being reserved; pods that terminate there go first.", pods(placed));
+        (Reason::WaitingForPreemption, message)
     }
 }
 

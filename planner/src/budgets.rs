@@ -1,7 +1,7 @@
 //! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
 //! (KEP-3280: a guaranteed budget).
 
-use crate::model::{Budget, Cluster, PodIndex, Unit};
+use crate::model::{Budget, Cluster, ObjectKey, PodIndex, Unit};
 use std::collections::BTreeMap;
 
 /// The budgets that potential victims are under.
@@ -28,14 +28,14 @@ impl<'a> Budgets<'a> {
         if cluster.budgets().next().is_none() {
             return budgets;
         }
-        let mut numbers: BTreeMap<*const Budget, usize> = BTreeMap::new();
+        let mut numbers: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         for index in units.iter().flat_map(|unit| &unit.pods) {
             let Some(pod) = cluster.pod_at(*index) else { continue };
             for budget in cluster.budgets_in(&pod.key.namespace) {
                 if !budget.matches(&pod.labels) || budget.disrupted_pods.contains(&pod.key.name) {
                     continue;
                 }
-                let number = *numbers.entry(std::ptr::from_ref(budget)).or_insert_with(|| {
+                let number = *numbers.entry(&budget.key).or_insert_with(|| {
                     budgets.list.push(budget);
                     budgets.list.len() - 1
                 });
@@ -128,5 +128,70 @@ impl<'a> Budgets<'a> {
 
     fn allowed(&self, number: usize) -> usize {
         usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::UnitKind;
+    use serde_json::{Value, json};
+
+    fn list(value: &Value) -> Vec<Value> {
+        value.as_array().cloned().unwrap_or_default()
+    }
+
+    fn upsert_budget(cluster: &mut Cluster, name: usize, data: &Value) {
+        let disrupted = list(&data["disruptedPods"]);
+        let disrupted = disrupted.iter().map(|pod| (pod.as_str().unwrap().to_owned(), json!("2026-01-01T00:00:00Z")));
+        let mut object = json!({
+            "metadata": {"namespace": data["namespace"], "name": name.to_string()},
+            "status": {"disruptionsAllowed": data["disruptionsAllowed"], "currentHealthy": 0, "desiredHealthy": 0,
+                "expectedPods": 0, "disruptedPods": disrupted.collect::<serde_json::Map<_, _>>()}
+        });
+        if data["matchLabels"].is_object() || data["matchExpressions"].is_array() {
+            object["spec"] = json!({"selector": {
+                "matchLabels": data.get("matchLabels").cloned().unwrap_or_else(|| json!({})),
+                "matchExpressions": list(&data["matchExpressions"])}});
+        }
+        cluster.upsert_budget(&serde_json::from_value(object).unwrap()).unwrap();
+    }
+
+    /// Adds the pods of a victim and returns them as a unit.
+    fn unit(cluster: &mut Cluster, victim: &Value) -> Unit {
+        let mut pods = Vec::new();
+        for pod in list(&victim["pods"]) {
+            let metadata = json!({"namespace": pod["namespace"], "name": pod["name"], "labels": pod["labels"]});
+            cluster.upsert_pod(&serde_json::from_value(json!({"metadata": metadata})).unwrap()).unwrap();
+            let key = ObjectKey::new(pod["namespace"].as_str().unwrap(), pod["name"].as_str().unwrap());
+            pods.push(cluster.pod_index(&key).unwrap());
+        }
+        let (kind, key) = (UnitKind::Pod, ObjectKey::default());
+        Unit { kind, key, priority: 0, grouped: false, pods, started: None, threshold: None }
+    }
+
+    #[test]
+    fn the_split_by_budgets_is_the_one_that_kube_schedulers_tests_expect() {
+        let all: Vec<Value> = serde_yaml_ng::from_str(include_str!("../../tests/cases/units.yaml")).unwrap();
+        let cases: Vec<&Value> = all.iter().filter(|case| case["kind"] == "pdb_split").collect();
+        assert_eq!(cases.len(), 12);
+        for case in cases {
+            let mut cluster = Cluster::default();
+            for (name, budget) in list(&case["pdbs"]).iter().enumerate() {
+                upsert_budget(&mut cluster, name, budget);
+            }
+            let victims = list(&case["victims"]);
+            let units: Vec<Unit> = victims.iter().map(|victim| unit(&mut cluster, victim)).collect();
+            let budgets = Budgets::new(&cluster, &units, 0);
+            let mut tally = budgets.tally();
+            let got: Vec<usize> = units.iter().map(|unit| budgets.add(&mut tally, unit)).collect();
+            let violating = list(&case["expect"]["violating"]);
+            let wanted = victims.iter().map(|victim| {
+                let names: Vec<Value> = list(&victim["pods"]).iter().map(|pod| pod["name"].clone()).collect();
+                let found = violating.iter().find(|v| list(&v["pods"]) == names);
+                found.map_or(0, |v| usize::try_from(v["violateCount"].as_u64().unwrap()).unwrap())
+            });
+            assert_eq!(got, wanted.collect::<Vec<_>>(), "{}", case["source"]);
+        }
     }
 }

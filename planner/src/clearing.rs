@@ -149,9 +149,11 @@ impl Clearings<'_, '_> {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
         let mut so_far = tally.clone();
         let violations: usize = units().map(|unit| self.problem.budgets.add(&mut so_far, unit)).sum();
-        let weight: u128 = units().map(|unit| u128::from(offset_priority(unit.priority)) * unit.pods.len() as u128).sum();
+        let weight: u128 =
+            units().map(|unit| u128::from(offset_priority(unit.priority)) * unit.pods.len() as u128).sum();
         let highest = units().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
-        let started = units().filter(|unit| unit.priority == highest).map(|unit| unit.started.unwrap_or(i64::MAX)).min();
+        let started =
+            units().filter(|unit| unit.priority == highest).map(|unit| unit.started.unwrap_or(i64::MAX)).min();
         Price {
             violations: violations as u128,
             // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
@@ -172,7 +174,8 @@ impl Clearings<'_, '_> {
         touched.sort_unstable();
         touched.dedup();
         touched.retain(|rank| self.shape.unsuitable[*rank].is_none());
-        let fit = |room: &Room<'_>| -> usize { touched.iter().map(|rank| room.capacity(self.pod, *rank, remaining)).sum() };
+        let fit =
+            |room: &Room<'_>| -> usize { touched.iter().map(|rank| room.capacity(self.pod, *rank, remaining)).sum() };
         let before = fit(room);
         units().for_each(|unit| room.take(&unit.pods));
         let after = fit(room);

@@ -4,6 +4,7 @@ use crate::feasibility::{Nodes, Refusal, unsuitable};
 use crate::model::{Cluster, Pod, PodIndex};
 use crate::plan::{Decision, Preemptor};
 use giveway_crds::policy::PreemptionPolicy;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The pods of a preemptor that wait for a place.
@@ -92,7 +93,7 @@ impl Demand {
             let unsuitable = (0..nodes.len()).map(|rank| unsuitable(example?, nodes.at(rank))).collect();
             sized.push((largest, sum, Shape { members, unsuitable }));
         }
-        sized.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+        sized.sort_by_key(|(largest, sum, _)| Reverse((*largest, *sum)));
         sized.into_iter().map(|(_, _, shape)| shape).collect()
     }
 }

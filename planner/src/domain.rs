@@ -3,19 +3,19 @@
 //! For a single pod each node is a domain; for a group it is the whole cluster. Members of a unit that run outside the
 //! domain are evicted with it: they count for its cost, not for feasibility.
 
+use crate::demand::Demand;
 use crate::feasibility::{Nodes, Rank};
 use crate::importance;
 use crate::model::{Cluster, GroupIndex, NodeIndex, Pod, PodIndex, Unit};
 use crate::plan::{Context, UnitKind};
 use giveway_crds::policy::DisruptionMode;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Index of a unit in [`Potential::units`].
 pub(crate) type UnitIndex = usize;
 
 /// Everybody who may be evicted for a preemptor.
-#[derive(Default)]
 pub(crate) struct Potential {
     /// The units.
     pub(crate) units: Vec<Unit>,
@@ -24,23 +24,34 @@ pub(crate) struct Potential {
 }
 
 impl Potential {
-    /// The units of strictly lower priority, without mirror pods, pods that leave anyway, and what is to be spared.
-    pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, priority: i32, context: &Context) -> Self {
-        let mut potential = Self { units: Vec::new(), on: vec![Vec::new(); nodes.len()] };
-        let mut seen: BTreeMap<GroupIndex, bool> = BTreeMap::new();
+    /// Nobody.
+    pub(crate) fn none(nodes: &Nodes<'_>) -> Self {
+        Self { units: Vec::new(), on: vec![Vec::new(); nodes.len()] }
+    }
+
+    /// The units of strictly lower priority, without mirror pods, pods that leave anyway, what is to be spared, and the
+    /// preemptor's own group.
+    pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
+        let mut potential = Self::none(nodes);
+        let own = demand.members.first().and_then(|member| cluster.group_index_of(*member));
+        let own = own.filter(|group| cluster.group_at(*group).is_some());
+        let mut seen: BTreeSet<GroupIndex> = BTreeSet::new();
         for rank in 0..nodes.len() {
             for index in cluster.pods_at(nodes.index(rank)) {
                 let Some(pod) = cluster.pod_at(*index) else { continue };
                 let group = cluster.group_index_of(*index);
+                if own.is_some() && group == own {
+                    continue;
+                }
                 let whole = group.filter(|group| {
                     cluster.group_at(*group).is_some_and(|group| group.mode == DisruptionMode::PodGroup)
                 });
                 let unit = match whole {
-                    Some(group) if seen.insert(group, true).is_none() => whole_group(cluster, group, context),
+                    Some(group) if seen.insert(group) => whole_group(cluster, group, context),
                     Some(_) => None,
                     None => single_pod(cluster, *index, pod, context),
                 };
-                if let Some(unit) = unit.filter(|unit| unit.priority < priority) {
+                if let Some(unit) = unit.filter(|unit| unit.priority < demand.priority) {
                     potential.push(cluster, nodes, unit);
                 }
             }

@@ -23,6 +23,8 @@ pub struct Shortfall {
     pub refusals: Vec<(usize, Refusal)>,
     /// How many nodes there are.
     pub nodes: usize,
+    /// Whether no node that could be used is large enough for one of the pods, even when it is empty.
+    pub too_small: bool,
     /// Priority of the preemptor.
     pub priority: i32,
     /// What preemption could do.
@@ -65,21 +67,26 @@ impl Shortfall {
         // The smallest of those without a place: what is missing at least.
         let in_order = problem.shapes.iter().rev().flat_map(|shape| shape.members.iter().map(move |m| (shape, *m)));
         let unplaced: Vec<_> = in_order.filter(|(_, member)| !placed.contains(member)).take(short).collect();
-        let mut lacking: BTreeSet<ResourceId> = BTreeSet::new();
         let mut refusals: BTreeMap<Refusal, usize> = BTreeMap::new();
         let mut usable: BTreeSet<Rank> = BTreeSet::new();
-        if let Some((shape, pod)) = unplaced.first().and_then(|(s, m)| Some((s, problem.cluster.pod_at(*m)?))) {
+        let example = unplaced.first().and_then(|(shape, member)| Some((shape, problem.cluster.pod_at(*member)?)));
+        if let Some((shape, pod)) = example {
             for rank in 0..problem.nodes.len() {
-                let refusal = shape.unsuitable[rank].clone().or_else(|| now.room.refuse(pod, rank));
-                match refusal {
-                    Some(Refusal::Insufficient(_)) | None => {
-                        lacking.extend(now.room.lacks(pod, rank));
-                        usable.insert(rank);
-                    }
+                match shape.unsuitable[rank].clone().or_else(|| now.room.refuse(pod, rank)) {
+                    Some(Refusal::Insufficient(_)) | None => drop(usable.insert(rank)),
                     Some(refusal) => *refusals.entry(refusal).or_default() += 1,
                 }
             }
         }
+        let large = |rank: &Rank| {
+            example
+                .is_some_and(|(_, pod)| pod.requests.iter().all(|(id, n)| problem.nodes.at(*rank).allocatable(id) >= n))
+        };
+        let too_small = !usable.is_empty() && !usable.iter().any(large);
+        if !too_small {
+            usable.retain(large);
+        }
+        let lacking = example.map(|(_, pod)| lacking(now, pod, &usable)).unwrap_or_default();
         let amount = |id: ResourceId| {
             let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
             pods.map(|pod| pod.requests.get(id)).sum()
@@ -99,11 +106,24 @@ impl Shortfall {
                 .collect(),
             refusals,
             nodes: problem.nodes.len(),
+            too_small,
             priority: demand.priority,
             help: help(problem),
-            guaranteed: problem.budgets.guaranteed(&problem.potential.units).iter().map(|b| b.key.to_string()).collect(),
+            guaranteed: problem
+                .budgets
+                .guaranteed(&problem.potential.units)
+                .iter()
+                .map(|b| b.key.to_string())
+                .collect(),
         }
     }
+}
+
+/// The resources of which there is too little: on the nodes that lack the fewest.
+fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
+    let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.room.lacks(pod, *rank)).collect();
+    let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();
+    lacks.into_iter().filter(|list| Some(list.len()) == fewest).flatten().collect()
 }
 
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
@@ -136,6 +156,9 @@ impl fmt::Display for Shortfall {
         if !self.missing.is_empty() {
             write!(f, " Missing {}.", self.amounts(|missing| missing.amount, true))?;
         }
+        if self.too_small {
+            f.write_str(" No node offers as much as one pod asks for.")?;
+        }
         if !self.refusals.is_empty() {
             let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
             write!(f, " {}.", list.join(", "))?;
@@ -155,7 +178,7 @@ impl Shortfall {
             Help::NotEnough(fit) => fit,
         };
         write!(f, " Evicting every workload below priority {} would ", self.priority)?;
-        if self.missing.iter().all(|missing| missing.freed == 0) {
+        if self.too_small || self.missing.iter().all(|missing| missing.freed == 0) {
             return f.write_str("not help.");
         }
         write!(f, "free {}", self.amounts(|missing| missing.freed, self.missing.len() > 1))?;

@@ -18,3 +18,36 @@ pub(crate) fn compare(a: &Unit, b: &Unit) -> Ordering {
         .then_with(|| a.key.cmp(&b.key))
         .then_with(|| b.kind.cmp(&a.kind))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectKey;
+    use crate::plan::UnitKind;
+    use serde_json::Value;
+
+    fn unit(data: &Value) -> Unit {
+        let grouped = data["type"] == "PodGroup";
+        let pods = u32::try_from(data["pods"].as_u64().unwrap()).unwrap();
+        Unit {
+            kind: if grouped { UnitKind::PodGroup } else { UnitKind::Pod },
+            key: ObjectKey::new("default", data["uid"].as_str().unwrap_or("same")),
+            priority: i32::try_from(data["priority"].as_i64().unwrap()).unwrap(),
+            grouped,
+            pods: (0..pods).collect(),
+            started: data["earliestStartTimeUnix"].as_i64().map(|seconds| seconds * 1_000_000_000),
+            threshold: None,
+        }
+    }
+
+    #[test]
+    fn the_order_is_the_one_that_kube_schedulers_tests_expect() {
+        let all: Vec<Value> = serde_yaml_ng::from_str(include_str!("../../tests/cases/units.yaml")).unwrap();
+        let cases: Vec<&Value> = all.iter().filter(|case| case["kind"] == "more_important_victim").collect();
+        assert_eq!(cases.len(), 16);
+        for case in cases {
+            let more = compare(&unit(&case["a"]), &unit(&case["b"])) == Ordering::Less;
+            assert_eq!(Some(more), case["expect"]["aIsMoreImportant"].as_bool(), "{}", case["source"]);
+        }
+    }
+}

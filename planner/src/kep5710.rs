@@ -45,7 +45,10 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     }
     let (cost, rank, victims) = best?;
     let trace = vec![
-        format!("{candidates} of {} nodes would have room without their lower-priority workloads.", problem.nodes.len()),
+        format!(
+            "{candidates} of {} nodes would have room without their lower-priority workloads.",
+            problem.nodes.len()
+        ),
         format!("{} costs least: {cost}.", problem.nodes.at(rank).name),
     ];
     Some(Found { placed: vec![(member, rank)], victims, cost, trace })

@@ -15,10 +15,10 @@ pub mod feasibility;
 mod importance;
 mod kep5710;
 pub mod model;
+mod placement;
 pub mod plan;
 mod problem;
 pub mod quantity;
-mod placement;
 mod reprieve;
 mod still_fits;
 

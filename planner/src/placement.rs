@@ -135,7 +135,7 @@ impl<'p, 'a> Search<'p, 'a> {
     fn refresh(&mut self, front: &mut Front, shape: &'p Shape, rank: Rank, remaining: usize) {
         let pod = shape.members.first().and_then(|index| self.problem.cluster.pod_at(*index));
         let capacity = match (pod, &shape.unsuitable[rank]) {
-            (Some(pod), None) => self.layout.room.capacity(pod, rank, remaining),
+            (Some(pod), None) => self.layout.room.capacity(pod, rank, usize::MAX),
             _ => 0,
         };
         front.set(rank, self.problem.vacating[rank], capacity);

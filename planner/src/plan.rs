@@ -195,7 +195,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Err(decision) => return decision,
     };
     let nodes = Nodes::new(cluster);
-    let problem = Problem::new(cluster, &nodes, demand, context);
+    let mut problem = Problem::new(cluster, &nodes, demand, context);
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
@@ -210,6 +210,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
         Some(Found { placed: then.placed, victims: Vec::new(), cost: Cost::default(), trace })
     } else {
+        problem.consider_victims();
         match context.strategy {
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         }

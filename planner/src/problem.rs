@@ -29,10 +29,9 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Looks everything up.
+    /// Looks up what placing the members depends on. Nobody may go yet.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, demand: Demand, context: &'a Context) -> Self {
         let now = room_now(cluster, nodes, &demand, context);
-        let potential = Potential::new(cluster, nodes, demand.priority, context);
         let mut leaves = Vec::new();
         let mut vacating = vec![false; nodes.len()];
         for (rank, vacates) in vacating.iter_mut().enumerate() {
@@ -49,12 +48,18 @@ impl<'a> Problem<'a> {
             nodes,
             shapes: demand.shapes(cluster, nodes, now.wide()),
             now,
-            budgets: Budgets::new(cluster, &potential.units, demand.priority),
             demand,
-            potential,
+            potential: Potential::none(nodes),
+            budgets: Budgets::default(),
             leaving: leaves,
             vacating,
         }
+    }
+
+    /// Looks up who may go.
+    pub(crate) fn consider_victims(&mut self) {
+        self.potential = Potential::new(self.cluster, self.nodes, &self.demand, self.context);
+        self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority);
     }
 
     /// The room once everybody who leaves anyway is gone.

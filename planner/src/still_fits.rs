@@ -39,7 +39,10 @@ pub fn still_fits(
         let Some(pod) = cluster.pod_at(index) else { continue };
         let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
         let Some(rank) = rank else {
-            return Err(format!("Node {}, planned for pod {}, does not exist any more.", placement.node, placement.pod));
+            return Err(format!(
+                "Node {}, planned for pod {}, does not exist any more.",
+                placement.node, placement.pod
+            ));
         };
         if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(pod, rank)) {
             let why = refusal.on_one_node(|id| cluster.resource_name(id));

@@ -15,6 +15,7 @@
 pub mod audit;
 pub mod cluster;
 pub mod control_plane;
+pub mod dev;
 pub mod giveway;
 pub mod paths;
 pub mod wait;

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a world is started.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn scheduler_rate(mut self, rate: u32, burst: u32) -> Self {
         self.options.scheduler_rate = Some((rate, burst));
+        self
+    }
+
+    /// Keeps everything in this directory instead of a temporary one.
+    #[must_use]
+    pub fn directory(mut self, directory: &Path) -> Self {
+        self.options.directory = Some(directory.to_path_buf());
         self
     }
 
@@ -75,7 +82,11 @@ impl WorldBuilder {
         }
     }
 
-    async fn try_start(mut self) -> Result<World> {
+    /// Starts it all and waits until it is ready.
+    ///
+    /// # Errors
+    /// Something does not become ready.
+    pub async fn try_start(mut self) -> Result<World> {
         let plane = ControlPlane::start(self.options).await?;
         let mut world = World { kit: Kit::new(plane.client()), giveway: None, plane };
         if !self.bare {
@@ -199,6 +210,21 @@ impl World {
     /// The API server refuses one of the CRDs.
     pub async fn install_crds(&self) {
         giveway::install_crds(&self.plane).await.unwrap();
+    }
+
+    /// The ids of all processes with the programs that they run.
+    pub fn processes(&self) -> Vec<(u32, PathBuf)> {
+        let own = self.plane.processes().map(|process| (process.pid(), process.program().path.clone()));
+        let daemons = self.giveway.iter().flat_map(|giveway| [&giveway.operator, &giveway.webhook]);
+        own.chain(daemons.filter_map(|daemon| Some((daemon.pid()?, daemon.program().path.clone())))).collect()
+    }
+
+    /// Lets everything live on after this value is dropped, and after the program has ended.
+    pub fn detach(&mut self) {
+        self.plane.detach();
+        for daemon in self.giveway.iter_mut().flat_map(|giveway| [&mut giveway.operator, &mut giveway.webhook]) {
+            daemon.detach();
+        }
     }
 
     /// Runs kubectl as the administrator; returns what it printed, or what it said when it failed.

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::view::Settings;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,12 +27,12 @@ pub struct Config {
     pub tls_directory: PathBuf,
 
     /// Giveway's own namespace. Nothing in it is touched, as in kube-system.
-    #[arg(long, default_value = "giveway-system")]
+    #[arg(long, default_value = "giveway-system", value_parser = NonEmptyStringValueParser::new())]
     pub namespace: String,
 
     /// User name of the operator: the only one who may remove the gate from members of gangs, and change Giveway's
     /// annotations on pods.
-    #[arg(long, default_value = "system:serviceaccount:giveway-system:giveway-operator", value_name = "USER")]
+    #[arg(long, default_value = "system:serviceaccount:giveway-system:giveway-operator", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub operator_user: String,
 
     /// Make every new PriorityClass a managed one, except system- classes and those annotated
@@ -81,5 +82,12 @@ mod tests {
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.operator_user, "system:serviceaccount:giveway-system:giveway-operator");
+    }
+
+    #[test]
+    fn an_empty_operator_user_would_match_nameless_requests_and_is_refused() {
+        let arguments = ["giveway-webhook", "--tls-directory", "/tls", "--operator-user", ""];
+        let error = Config::try_parse_from(arguments).unwrap_err().to_string();
+        assert!(error.contains("a value is required for '--operator-user <USER>'"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ use giveway_webhook::server::{Limits, Shutdown, serve};
 use giveway_webhook::tls::{self, Certificate, Directory};
 use giveway_webhook::watch::{SharedView, follow_all};
 use rustls::crypto::aws_lc_rs;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +70,10 @@ async fn main() -> anyhow::Result<()> {
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match config.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

@@ -134,7 +134,10 @@ pub fn decode(body: &[u8]) -> Result<Request, Undecodable> {
     if request.is_null() {
         return Err(refuse("request: Required value: the AdmissionReview holds no request".to_owned()));
     }
-    serde_path_to_error::deserialize(request).map_err(|error| refuse(format!("request.{error}")))
+    serde_path_to_error::deserialize(request).map_err(|error| match error.path().to_string().as_str() {
+        "." => refuse(format!("request: {}", error.inner())),
+        path => refuse(format!("request.{path}: {}", error.inner())),
+    })
 }
 
 /// Puts a verdict on a request into an AdmissionReview.

@@ -99,7 +99,7 @@ fn review<L: Lookup>(
             async move {
                 let body = match read_body(length, body, limits).await {
                     Ok(body) => body,
-                    Err(refused) => return refused,
+                    Err(error) => return error.answer(limits),
                 };
                 match admission.answer(endpoint, &body).await {
                     Ok(review) => json(&review).into_response(),
@@ -110,39 +110,54 @@ fn review<L: Lookup>(
         .boxed()
 }
 
+/// A body that is not read to its end.
+enum BodyError {
+    TooLarge,
+    TooSlow,
+    Broken(warp::Error),
+}
+
+impl BodyError {
+    fn answer(&self, limits: BodyLimits) -> Response {
+        match self {
+            Self::TooLarge => {
+                let message = format!("the body must be no more than {} bytes\n", limits.bytes);
+                text(&message, StatusCode::PAYLOAD_TOO_LARGE)
+            }
+            Self::TooSlow => text("the body took too long\n", StatusCode::REQUEST_TIMEOUT),
+            Self::Broken(error) => text(&format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST),
+        }
+    }
+}
+
 async fn read_body<B: Buf>(
     length: Option<u64>,
     body: impl Stream<Item = Result<B, warp::Error>>,
     limits: BodyLimits,
-) -> Result<Vec<u8>, Response> {
-    let too_large = || {
-        let message = format!("the body must be no more than {} bytes\n", limits.bytes);
-        text(&message, StatusCode::PAYLOAD_TOO_LARGE)
-    };
+) -> Result<Vec<u8>, BodyError> {
     let announced = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
     if announced > limits.bytes {
-        return Err(too_large());
+        return Err(BodyError::TooLarge);
     }
     let read = async {
         pin_mut!(body);
-        let mut bytes = Vec::with_capacity(announced);
+        // What was announced is not believed: memory grows with what arrives.
+        let mut bytes = Vec::new();
         while let Some(chunk) = body.next().await {
-            let mut chunk =
-                chunk.map_err(|error| text(&format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST))?;
+            let mut chunk = chunk.map_err(BodyError::Broken)?;
             if bytes.len() + chunk.remaining() > limits.bytes {
-                return Err(too_large());
+                return Err(BodyError::TooLarge);
             }
             while chunk.has_remaining() {
                 let part = chunk.chunk();
                 bytes.extend_from_slice(part);
-                let part = part.len();
-                chunk.advance(part);
+                let taken = part.len();
+                chunk.advance(taken);
             }
         }
         Ok(bytes)
     };
-    let timed_out = || text("the body took too long\n", StatusCode::REQUEST_TIMEOUT);
-    tokio::time::timeout(limits.time, read).await.unwrap_or_else(|_| Err(timed_out()))
+    tokio::time::timeout(limits.time, read).await.unwrap_or(Err(BodyError::TooSlow))
 }
 
 fn text(message: &str, status: StatusCode) -> Response {

@@ -232,7 +232,7 @@ impl Actuator {
             }
             Command::Protect { group, uid, protect } => {
                 let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
-                Report::Object { what: format!("finalizer of pod group {group}"), result }
+                Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
             }
             Command::Publish(notice) => {
                 let result = self.write("event", object::publish(&self.recorder, &notice)).await;

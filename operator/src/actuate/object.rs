@@ -57,23 +57,27 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     }
 }
 
-/// Adds or removes our finalizer, and keeps those of others.
+/// Adds or removes our finalizer, and keeps those of others. A group that changes meanwhile is read again.
 pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, protect: bool) -> Result<(), CallError> {
+    const ATTEMPTS: usize = 5;
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
-    let current = groups.get(&group.name).await?;
-    if current.uid().as_deref() != Some(uid) {
-        return Err(CallError::Gone);
+    let mut attempt = 1;
+    loop {
+        let current = groups.get(&group.name).await?;
+        if current.uid().as_deref() != Some(uid) {
+            return Err(CallError::Gone);
+        }
+        let mut finalizers: Vec<String> =
+            current.finalizers().iter().filter(|f| *f != keys::FINALIZER_PROTECTION).cloned().collect();
+        if protect {
+            finalizers.push(keys::FINALIZER_PROTECTION.to_owned());
+        }
+        let patch = json!({ "metadata": { "resourceVersion": current.resource_version(), "finalizers": finalizers } });
+        match groups.patch(&group.name, &params(), &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            result => return result.map(|_| ()).map_err(CallError::from),
+        }
     }
-    let mut finalizers: Vec<String> =
-        current.finalizers().iter().filter(|f| *f != keys::FINALIZER_PROTECTION).cloned().collect();
-    if protect {
-        finalizers.push(keys::FINALIZER_PROTECTION.to_owned());
-    }
-    let patch = json!({
-        "metadata": { "uid": uid, "resourceVersion": current.resource_version(), "finalizers": finalizers }
-    });
-    groups.patch(&group.name, &params(), &Patch::Merge(patch)).await?;
-    Ok(())
 }
 
 /// Emits an event.

@@ -38,11 +38,11 @@ pub(super) fn refuse(room: &Room<'_>, pod: &Pod, rank: Rank) -> Option<Refusal> 
             return Some(Refusal::AntiAffinity);
         }
     }
-    for domains in room.topology.iter().map(|(key, _)| key) {
+    for key in room.topology.keys() {
         let guards = |occupant: &Pod| {
-            occupant.constraints.anti_affinity.iter().any(|term| term.topology_key == *domains && about(term, pod))
+            occupant.constraints.anti_affinity.iter().any(|term| term.topology_key == *key && about(term, pod))
         };
-        if same_domain(room, domains, rank).iter().any(|other| room.occupants(*other).any(guards)) {
+        if same_domain(room, key, rank).iter().any(|other| room.occupants(*other).any(guards)) {
             return Some(Refusal::AntiAffinity);
         }
     }

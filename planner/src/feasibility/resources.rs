@@ -1,6 +1,6 @@
 //! Filter: what the node still has of every resource the pod asks for (kube-scheduler's NodeResourcesFit).
 
-use crate::model::{Resources, ResourceId};
+use crate::model::{ResourceId, Resources};
 
 /// The first resource of which too little is free. A resource that is not asked for is not looked at.
 pub(super) fn lacking(requests: &Resources, free: &[i128]) -> Option<ResourceId> {

@@ -18,7 +18,8 @@ fn allows(room: &Room<'_>, pod: &Pod, rank: Rank, constraint: &SpreadConstraint)
         if counted.peek().is_none() {
             continue;
         }
-        let matching = counted.map(|rank| room.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count());
+        let matching =
+            counted.map(|rank| room.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count());
         let matching: usize = matching.sum();
         fewest = fewest.min(matching);
         eligible += 1;

@@ -35,7 +35,11 @@ impl Budget {
             key: ObjectKey::new(namespace, name),
             uid: metadata.uid.clone().unwrap_or_default(),
             disruptions_allowed: status.map_or(0, |s| s.disruptions_allowed),
-            disrupted_pods: status.iter().flat_map(|s| s.disrupted_pods.iter().flatten()).map(|(p, _)| p.clone()).collect(),
+            disrupted_pods: status
+                .iter()
+                .flat_map(|s| s.disrupted_pods.iter().flatten())
+                .map(|(p, _)| p.clone())
+                .collect(),
             selector: budget.spec.as_ref().and_then(|s| s.selector.as_ref()).map(Selector::from_object),
         })
     }

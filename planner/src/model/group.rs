@@ -53,7 +53,13 @@ impl Group {
         if policy.basic.is_some() == policy.gang.is_some() {
             let problem = "exactly one of `basic`, `gang` is required".to_owned();
             let (field, value) = ("spec.schedulingPolicy".to_owned(), if policy.basic.is_some() { "both" } else { "" });
-            return Err(ModelError { kind: "PodGroup", object: key.to_string(), field, value: value.to_owned(), problem });
+            return Err(ModelError {
+                kind: "PodGroup",
+                object: key.to_string(),
+                field,
+                value: value.to_owned(),
+                problem,
+            });
         }
         if let Some(gang) = policy.gang.as_ref().filter(|gang| gang.min_count < 1) {
             let problem = "must be greater than or equal to 1".to_owned();

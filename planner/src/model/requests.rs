@@ -89,7 +89,8 @@ impl Reader<'_> {
         let requests = container.resources.as_ref().and_then(|r| r.requests.as_ref());
         let mut amounts = self.amounts(requests, &format!("{path}.resources.requests"))?;
         if let Some(status) = statuses.iter().find(|s| s.name == container.name) {
-            let has = self.amounts(status.allocated_resources.as_ref(), "status.containerStatuses.allocatedResources")?;
+            let has =
+                self.amounts(status.allocated_resources.as_ref(), "status.containerStatuses.allocatedResources")?;
             raise(&mut amounts, &has);
         }
         Ok(amounts)
@@ -101,7 +102,8 @@ impl Reader<'_> {
 
     fn amount(&mut self, name: &str, quantity: &Quantity, field: &str) -> Result<(ResourceId, i128), ModelError> {
         let field = || format!("{field}[{name}]");
-        let nano = quantity::parse(&quantity.0).map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?;
+        let nano =
+            quantity::parse(&quantity.0).map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?;
         if nano < 0 {
             let problem = "must be greater than or equal to 0".to_owned();
             let (object, value) = (self.object.to_owned(), quantity.0.clone());

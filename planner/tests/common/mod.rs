@@ -1,8 +1,10 @@
 //! Builders for small clusters, shared by the tests.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use giveway_crds::PodGroup;
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, plan};
+use giveway_crds::policy::DisruptionMode;
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, plan, still_fits};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -193,4 +195,45 @@ pub fn victim_uids(plan: &Plan) -> BTreeSet<String> {
 /// `pod>node` of every placement.
 pub fn places(plan: &Plan) -> Vec<String> {
     plan.placements.iter().map(|p| format!("{}>{}", p.pod.name, p.node)).collect()
+}
+
+/// Judges a plan without trusting what it says: it fits once its victims (and whoever leaves anyway) are gone and not
+/// with one unit less; everybody evicted is of lower priority, bound, and not torn from a whole group.
+pub fn check_plan(cluster: &Cluster, preemptor: &Preemptor, plan: &Plan) -> Result<(), String> {
+    let priority = match preemptor {
+        Preemptor::Group(key) => cluster.group(key).unwrap().priority,
+        Preemptor::Pod(key) => cluster.effective_priority(cluster.pod(key).unwrap()),
+    };
+    let leaving = cluster.pods().filter(|pod| pod.terminating).map(|pod| pod.uid.clone());
+    let all: BTreeSet<String> = victim_uids(plan).into_iter().chain(leaving).collect();
+    let fits = |gone: &BTreeSet<String>| still_fits(cluster, &plan.placements, priority, &Context::default(), gone);
+    fits(&all)?;
+    for victim in &plan.victims {
+        if victim.priority >= priority {
+            return Err(format!("{} has priority {}", victim.key, victim.priority));
+        }
+        let mut without = all.clone();
+        for pod in &victim.pods {
+            without.remove(&pod.uid);
+            let known =
+                cluster.pod(&pod.key).filter(|known| known.uid == pod.uid && known.node.as_ref() == Some(&pod.node));
+            if !known.is_some_and(|known| known.live() && !known.mirror) {
+                return Err(format!("{} is no running pod", pod.key));
+            }
+        }
+        if fits(&without).is_ok() {
+            return Err(format!("{} is evicted for nothing", victim.key));
+        }
+    }
+    for uid in victim_uids(plan) {
+        let pod = cluster.pods().find(|pod| pod.uid == uid).unwrap();
+        let Some(group) = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup) else {
+            continue;
+        };
+        let mut members = cluster.members(&group.key).filter(|pod| pod.live() && pod.bound());
+        if !members.all(|member| all.contains(&member.uid)) {
+            return Err(format!("{} is torn apart", group.key));
+        }
+    }
+    Ok(())
 }

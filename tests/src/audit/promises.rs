@@ -112,12 +112,20 @@ fn torn(history: &History, key: &Key) -> Vec<String> {
     broken
 }
 
-/// Promise 4, second half: nothing is evicted without a plan that was stored before.
-fn planned_before(history: &History) -> Vec<String> {
+/// How many accepted evictions no stored plan had announced.
+pub fn unplanned_count(history: &History) -> usize {
+    unplanned(history).count()
+}
+
+fn unplanned(history: &History) -> impl Iterator<Item = &Removal> {
     let unplanned = history.evicted().into_iter().filter(|removal| preemptor_of(history, removal).is_none());
     // The rest of a group of which the stock scheduler took a pod goes without a plan.
-    let unplanned = unplanned.filter(|removal| !began_by_scheduler(history, removal));
-    unplanned
+    unplanned.filter(|removal| !began_by_scheduler(history, removal))
+}
+
+/// Promise 4, second half: nothing is evicted without a plan that was stored before.
+fn planned_before(history: &History) -> Vec<String> {
+    unplanned(history)
         .map(|removal| format!("{} was evicted at {} without a plan stored before", removal.pod.1, removal.at))
         .collect()
 }

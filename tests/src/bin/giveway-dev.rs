@@ -1,7 +1,10 @@
 //! `make up`, `make down` and `make demo`.
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use giveway_tests::control_plane::{ControlPlane, Options};
+use giveway_tests::dev::demo;
+use giveway_tests::dev::up::{self, UpOptions};
 use std::process::ExitCode;
 
 /// A local Kubernetes control plane with Giveway on it.
@@ -14,7 +17,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Hold a bare control plane until the standard input ends or the program is killed (for the harness's own test).
+    /// Start a control plane with Giveway and leave it running.
+    Up(UpOptions),
+    /// Stop what `up` or `demo --keep` left running.
+    Down,
+    /// Let a full cluster make room for a gang, and prove from the audit log how.
+    Demo {
+        /// Leave the cluster running for a look around.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Hold a bare control plane until the program is killed (for the harness's own test).
     #[command(hide = true)]
     Hold,
 }
@@ -22,10 +35,14 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Hold => hold().await,
+        Command::Up(options) => up::up(&options).await.map(|()| true),
+        Command::Down => up::down().await.map(|()| true),
+        Command::Demo { keep } => demo::demo(keep).await,
+        Command::Hold => hold().await.map(|()| true),
     };
     match result {
-        Ok(code) => code,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -33,10 +50,9 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn hold() -> anyhow::Result<ExitCode> {
+async fn hold() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let pids: Vec<String> = plane.processes().map(|process| process.pid().to_string()).collect();
     println!("{} {}", plane.directory().display(), pids.join(" "));
-    std::future::pending::<()>().await;
-    Ok(ExitCode::SUCCESS)
+    std::future::pending().await
 }

@@ -51,6 +51,11 @@ impl Guard {
         self.say("gone", pid);
     }
 
+    /// Leaves everything as it is when this program ends.
+    pub(super) fn keep(&self) {
+        self.say("keep", 0);
+    }
+
     fn say(&self, word: &str, pid: u32) {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = pipe.as_mut() {

@@ -1,10 +1,11 @@
 # Outlives the process that started the control plane in directory $1, by a moment: reads from its standard input
 # which process groups belong to it, and at the end of the input (a drop, a panic, Ctrl-C, kill -9) ends them all and
-# removes the directory.
+# removes the directory. The word `keep` makes it leave everything as it is.
 trap '' HUP INT TERM
 groups=
 while read -r word group; do
     case $word in
+    keep) exit ;;
     add) groups="$groups $group" ;;
     gone)
         rest=

@@ -38,7 +38,7 @@ const READY: Duration = Duration::from_secs(90);
 pub struct ControlPlane {
     // Order matters for dropping: processes first, then the guard, which removes the directory.
     processes: BTreeMap<String, Process>,
-    guard: Option<Guard>,
+    guard: Guard,
     directory: PathBuf,
     pki: Pki,
     server: String,
@@ -64,17 +64,14 @@ impl ControlPlane {
     }
 
     async fn start_once(options: &Options) -> Result<Self> {
-        let (directory, guard) = match &options.directory {
+        let directory = match &options.directory {
             Some(directory) => {
                 fs::create_dir_all(directory)?;
-                (directory.canonicalize()?, None)
+                directory.canonicalize()?
             }
-            None => {
-                let directory = tempfile::Builder::new().prefix("giveway-").tempdir()?.keep();
-                let guard = Guard::start(&directory)?;
-                (directory, Some(guard))
-            }
+            None => tempfile::Builder::new().prefix("giveway-").tempdir()?.keep(),
         };
+        let guard = Guard::start(&directory)?;
         let [etcd, etcd_peer, api] = ports::free()?;
         let ports = Ports { etcd, etcd_peer, api };
         let server = format!("https://127.0.0.1:{api}");
@@ -147,8 +144,9 @@ impl ControlPlane {
         self.run(old.program().clone())
     }
 
-    /// Lets everything live on after this value is dropped. Only for a control plane in a named directory.
+    /// Lets everything live on after this value is dropped, and after the program has ended.
     pub fn detach(&mut self) {
+        self.guard.keep();
         self.processes.values_mut().for_each(Process::detach);
     }
 
@@ -201,7 +199,7 @@ impl ControlPlane {
 
 /// Starts programs that are ended with a control plane, at the latest.
 #[derive(Clone)]
-pub struct Spawner(Option<Guard>);
+pub struct Spawner(Guard);
 
 impl Spawner {
     /// Starts a program.
@@ -209,7 +207,7 @@ impl Spawner {
     /// # Errors
     /// See [`Process::spawn`].
     pub fn spawn(&self, program: Program) -> Result<Process> {
-        Process::spawn(program, self.0.as_ref())
+        Process::spawn(program, &self.0)
     }
 }
 

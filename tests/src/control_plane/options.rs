@@ -12,8 +12,8 @@ pub struct Options {
     pub scheduler_rate: Option<(u32, u32)>,
     /// More arguments of kube-scheduler.
     pub scheduler_args: Vec<String>,
-    /// Where to keep everything. A temporary directory, removed in the end, when absent; a named one stays, and
-    /// nobody but the caller ends the processes once they are detached.
+    /// Where to keep everything; a temporary directory when absent. It is removed in the end, unless the control
+    /// plane is detached.
     pub directory: Option<PathBuf>,
 }
 

@@ -36,7 +36,7 @@ impl Program {
 pub struct Process {
     program: Program,
     child: Child,
-    guard: Option<Guard>,
+    guard: Guard,
     status: Option<ExitStatus>,
     detached: bool,
 }
@@ -46,7 +46,7 @@ impl Process {
     ///
     /// # Errors
     /// The executable is missing or cannot be started.
-    pub fn spawn(program: Program, guard: Option<&Guard>) -> Result<Self> {
+    pub fn spawn(program: Program, guard: &Guard) -> Result<Self> {
         let log = program.log();
         fs::create_dir_all(program.directory.join("logs"))?;
         let out: File = OpenOptions::new()
@@ -67,10 +67,8 @@ impl Process {
             .stderr(out)
             .spawn()
             .with_context(|| format!("starting {}", program.path.display()))?;
-        if let Some(guard) = guard {
-            guard.add(child.id());
-        }
-        Ok(Self { program, child, guard: guard.cloned(), status: None, detached: false })
+        guard.add(child.id());
+        Ok(Self { program, child, guard: guard.clone(), status: None, detached: false })
     }
 
     /// What was started.
@@ -88,9 +86,7 @@ impl Process {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
             if self.status.is_some() {
-                if let Some(guard) = &self.guard {
-                    guard.gone(self.child.id());
-                }
+                self.guard.gone(self.child.id());
             }
         }
         self.status
@@ -112,9 +108,7 @@ impl Process {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             self.status = self.child.wait().ok();
-            if let Some(guard) = &self.guard {
-                guard.gone(self.child.id());
-            }
+            self.guard.gone(self.child.id());
         }
     }
 

@@ -125,8 +125,13 @@ impl Daemon {
         }
     }
 
+    /// What is started.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Lets the process live on after this value is dropped.
-    pub(super) fn detach(&mut self) {
+    pub fn detach(&mut self) {
         if let Some(process) = &mut self.process {
             process.detach();
         }

@@ -80,12 +80,6 @@ impl Giveway {
         wait_for_admission(plane.client()).await?;
         Ok(giveway)
     }
-
-    /// Lets both daemons live on after this value is dropped.
-    pub fn detach(&mut self) {
-        self.operator.detach();
-        self.webhook.detach();
-    }
 }
 
 /// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program.

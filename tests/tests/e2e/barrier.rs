@@ -1,6 +1,6 @@
 //! The gang barrier: members are held until the whole gang has a place, then start together.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_tests::cluster::{Shaped, scheduling_gates};
 use giveway_tests::world::World;
@@ -12,8 +12,7 @@ async fn a_gang_that_fits_is_bound_and_evicts_nobody() {
     world.class("high", 1000).managed().create().await;
     let gang = world.gang("train", 8).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
-    let message = gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
-    assert_eq!(message, "8 pods have a node, 8 needed.");
+    told(&gang, SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
     let status = gang.get().await.status.unwrap();
     assert_eq!(status.scheduled.as_deref(), Some("8/8"));
     assert_eq!(status.pods.unwrap().held, 0);
@@ -29,8 +28,8 @@ async fn a_gang_waits_for_its_members_and_says_how_many_are_missing() {
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 4).priority("high").create_group().await;
     gang.add_pods(3).await;
-    let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
-    assert_eq!(message, "4 pods needed, 3 exist. None starts before all 4 have a place.");
+    told(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 have a place.")
+        .await;
     for pod in &gang.pods {
         assert_eq!(scheduling_gates(&pod.get().await.unwrap()), [keys::GATE]);
     }

@@ -1,6 +1,6 @@
 //! Several want the same room: reservations hold, and nobody who is more important waits.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::world::World;
@@ -24,8 +24,7 @@ async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_n
     })
     .await;
     winner.wait_bound(MINUTE).await;
-    let message = loser.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert!(message.starts_with("4 pods needed, 0 fit now."), "{message}");
+    told(loser, SCHEDULED, "False Unschedulable", "4 pods needed, 0 fit now.").await;
     assert_eq!(world.audit().await.evicted().len(), 4, "the room was made once");
     world.check_promises().await;
 }

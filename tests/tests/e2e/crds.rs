@@ -66,8 +66,16 @@ async fn the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong(
         ("an empty policy", policy(json!({})), Err(ONE_OF)),
         ("both policies", policy(json!({"basic": {}, "gang": {"minCount": 1}})), Err(NOT_BOTH)),
         ("minCount 1", policy(json!({"gang": {"minCount": 1}})), Ok(())),
-        ("minCount 0", policy(json!({"gang": {"minCount": 0}})), Err("minCount: Invalid value: 0: must be greater than or equal to 1")),
-        ("minCount -3", policy(json!({"gang": {"minCount": -3}})), Err("minCount: Invalid value: -3: must be greater than or equal to 1")),
+        (
+            "minCount 0",
+            policy(json!({"gang": {"minCount": 0}})),
+            Err("minCount: Invalid value: 0: must be greater than or equal to 1"),
+        ),
+        (
+            "minCount -3",
+            policy(json!({"gang": {"minCount": -3}})),
+            Err("minCount: Invalid value: -3: must be greater than or equal to 1"),
+        ),
         ("no minCount", policy(json!({"gang": {}})), Err("spec.schedulingPolicy.gang.minCount: Required value")),
         (
             "minCount above int32",

@@ -13,6 +13,9 @@ mod restraint;
 mod smoke;
 mod workloads;
 
+use giveway_crds::condition;
+use giveway_tests::cluster::Group;
+use giveway_tests::wait::wait_for;
 use std::time::Duration;
 
 /// The deadline of every wait: generous, because two clusters share two cores.
@@ -21,3 +24,14 @@ const MINUTE: Duration = Duration::from_secs(60);
 const SCHEDULED: &str = giveway_crds::condition::types::INITIALLY_SCHEDULED;
 const PLANNED: &str = giveway_crds::condition::types::PREEMPTION_PLANNED;
 const DISRUPTED: &str = giveway_crds::condition::types::DISRUPTION_TARGET;
+
+/// Waits until a condition of the group says this: `True Scheduled`, and a text that its message contains.
+async fn told(group: &Group, type_: &str, state: &str, text: &str) {
+    wait_for(&format!("group {} tells {type_}={state}: {text}", group.name), MINUTE, async || {
+        let conditions = group.get().await.status.unwrap_or_default().conditions;
+        let Some(found) = condition::find(&conditions, type_) else { return Err(format!("no condition {type_}")) };
+        let is = format!("{} {}", found.status, found.reason);
+        if is == state && found.message.contains(text) { Ok(()) } else { Err(format!("{is}: {}", found.message)) }
+    })
+    .await;
+}

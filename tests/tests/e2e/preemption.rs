@@ -1,6 +1,6 @@
 //! A gang that does not fit: who goes for it, and how the group and its victims tell it.
 
-use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED};
+use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::world::World;
@@ -131,11 +131,10 @@ async fn the_group_s_priority_counts_and_a_difference_is_told() {
     let safe = world.gang("safe", 4).whole().priority("high").on(&nodes).create_group().await;
     let mut pods = world.gang("safe", 4).priority("low").on(&nodes).without_group();
     pods.add_pods(4).await;
-    let message = safe.wait_condition("PodsNotMatchingPriority", "True", "PriorityMismatch", MINUTE).await;
-    assert_eq!(message, "4 pods have priority 10; the group's priority 1000 counts instead.");
+    let words = "4 pods have priority 10; the group's priority 1000 counts instead.";
+    told(&safe, "PodsNotMatchingPriority", "True PriorityMismatch", words).await;
     let gang = world.gang("train", 2).priority("mid").create().await;
-    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert!(message.starts_with("2 pods needed, 0 fit now."), "{message}");
+    told(&gang, SCHEDULED, "False Unschedulable", "2 pods needed, 0 fit now.").await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }

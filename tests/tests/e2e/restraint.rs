@@ -1,6 +1,6 @@
 //! When nobody may be evicted, nobody is, and the group says why, in numbers.
 
-use crate::{MINUTE, PLANNED, SCHEDULED};
+use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::world::World;
@@ -18,11 +18,13 @@ async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missi
     let nodes = world.nodes(2).gpus(4).cpus(16).create().await;
     world.fill(&nodes).priority("low").gpu(1).whole().groups_of(4).await;
     let gang = world.gang("train", 9).priority("high").gpu(1).create().await;
-    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert_eq!(
-        message,
-        "9 pods needed, 0 fit now. Missing 9 nvidia.com/gpu. Evicting every workload below priority 1000 would free 8."
-    );
+    told(
+        &gang,
+        SCHEDULED,
+        "False Unschedulable",
+        "9 pods needed, 0 fit now. Missing 9 nvidia.com/gpu. Evicting every workload below priority 1000 would free 8.",
+    )
+    .await;
     nobody_was_evicted(&world).await;
     // One more node, and the same gang is helped.
     world.nodes(1).gpus(4).cpus(16).prefix("late").create().await;
@@ -37,9 +39,8 @@ async fn equal_priority_evicts_nobody() {
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("high").whole().groups_of(4).await;
     let gang = world.gang("train", 2).priority("high").create().await;
-    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert!(message.starts_with("2 pods needed, 0 fit now. Missing 2 cpu."), "{message}");
-    assert!(message.contains("No workload has a priority below 1000"), "{message}");
+    let words = "2 pods needed, 0 fit now. Missing 2 cpu. No workload has a priority below 1000.";
+    told(&gang, SCHEDULED, "False Unschedulable", words).await;
     nobody_was_evicted(&world).await;
 }
 
@@ -51,8 +52,7 @@ async fn a_class_with_policy_never_evicts_nobody() {
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 2).priority("patient").create().await;
-    let message = gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert!(message.contains("preemptionPolicy Never"), "{message}");
+    told(&gang, SCHEDULED, "False Unschedulable", "preemptionPolicy Never: nobody is evicted for it.").await;
     let pod = world.pod("single").priority("patient").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     nobody_was_evicted(&world).await;
@@ -97,7 +97,7 @@ async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan() {
     gang.pods[0].delete().await;
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Only 3 of the 4 pods needed are left with a place.");
-    let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
-    assert_eq!(message, "4 pods needed, 3 exist. None starts before all 4 have a place.");
+    told(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 have a place.")
+        .await;
     nobody_was_evicted(&world).await;
 }

@@ -1,6 +1,6 @@
 //! Groups that are made from a Workload's templates.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::wait::wait_for;
@@ -33,8 +33,9 @@ async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it()
     };
     let first = pod("a-0", "0").create().await;
     let group = world.gang("serve-worker-0", 2).without_group();
-    let message = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
-    assert_eq!(message, "2 pods needed, 1 exist. None starts before all 2 have a place.");
+    wait_for("the group is made", MINUTE, async || world.kubectl(&["get", "gpg", "serve-worker-0"]).await).await;
+    told(&group, SCHEDULED, "False WaitingForPods", "2 pods needed, 1 exist. None starts before all 2 have a place.")
+        .await;
     let made = group.get().await;
     assert_eq!(made.spec.priority, Some(1000));
     assert_eq!(first.get().await.unwrap().spec.unwrap().priority, Some(1000), "the group's class became the pod's");

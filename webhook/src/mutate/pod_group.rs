@@ -17,7 +17,7 @@ struct Facts {
     spec: Given,
 }
 
-/// Fills what follows from the priority class. On an update, only an object that was stored without a priority.
+/// Fills what follows from the priority class. On an update, what is stored stays.
 pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
     let group: Facts = object::read("PodGroup", &request.object)?;
     if group.metadata.deletion_timestamp.is_some() {
@@ -27,16 +27,11 @@ pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<
         Operation::Update => Some(object::read::<Facts>("PodGroup", &request.old_object)?.spec),
         _ => None,
     };
-    let Some(resolved) = priority::resolve("spec", &group.spec, stored.as_ref(), view, notes)? else {
-        return Ok(None);
-    };
     let mut object = request.object.clone();
-    if !resolved.class_name.is_empty() {
-        object::set(&mut object, &["spec", "priorityClassName"], resolved.class_name);
-    }
-    object::set(&mut object, &["spec", "priority"], resolved.priority);
-    if group.spec.preemption_policy.is_none() {
-        object::set(&mut object, &["spec", "preemptionPolicy"], resolved.policy.as_str());
+    let Some(spec) = object.get_mut("spec") else { return Ok(None) };
+    let resolved = priority::fill(spec, "spec", &group.spec, stored.as_ref(), view, notes)?;
+    if let (Some(resolved), None) = (resolved, &group.spec.preemption_policy) {
+        object::set(spec, &["preemptionPolicy"], resolved.policy.as_str());
     }
     Ok(Some(object))
 }

@@ -1,12 +1,14 @@
 //! Priority of groups and templates, resolved and refused as the API server's Priority plugin does it for pods
 //! (design, section 2, `spec.priorityClassName`, `spec.priority`, `spec.preemptionPolicy`).
 
+use crate::object;
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::View;
 use giveway_crds::keys;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Resolved;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The fields of a group or template that have to do with priority, as the user gave them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -23,23 +25,54 @@ pub struct Given {
     pub preemption_policy: Option<String>,
 }
 
-/// Resolves the priority of a group or template at `path` (such as `spec`) and compares it with what was given.
+/// Fills the priority of a group or template at `path` (such as `spec`) into `target`, and compares what was given
+/// with what its class says.
 ///
-/// `stored` is the same object as it is stored, on an update. An object that has its priority is left alone: CEL
-/// rules keep it. One that was stored while the webhook was away is filled; for what it has already it is not refused.
+/// `stored` is the same group or template as it is stored, on an update. What is stored stays: fields that a manifest
+/// leaves out are restored, as the Priority plugin restores them on pods, so that it can be applied again; CEL rules
+/// refuse other changes. What was stored while the webhook was away has no priority, and gets one.
 ///
-/// Returns `None` when there is nothing to fill. Errors: an unknown class, or a value that differs from the class's
-/// (403, in the Priority plugin's words).
-pub fn resolve(
+/// Returns what the class resolves to, unless the priority was stored already. Errors: an unknown class, or a value
+/// that differs from the class's (403, in the Priority plugin's words).
+pub fn fill(
+    target: &mut Value,
     path: &str,
     given: &Given,
     stored: Option<&Given>,
     view: &View,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
-    if stored.is_some_and(|s| s.priority.is_some()) {
+    if let Some(stored) = stored.filter(|stored| stored.priority.is_some()) {
+        restore(target, given, stored);
         return Ok(None);
     }
+    let Some(resolved) = resolve(path, given, stored, view, notes)? else { return Ok(None) };
+    if !resolved.class_name.is_empty() {
+        object::set(target, &["priorityClassName"], resolved.class_name.as_str());
+    }
+    object::set(target, &["priority"], resolved.priority);
+    Ok(Some(resolved))
+}
+
+fn restore(target: &mut Value, given: &Given, stored: &Given) {
+    if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
+        object::set(target, &["priorityClassName"], name.as_str());
+    }
+    if let (None, Some(priority)) = (given.priority, stored.priority) {
+        object::set(target, &["priority"], priority);
+    }
+    if let (None, Some(policy)) = (&given.preemption_policy, &stored.preemption_policy) {
+        object::set(target, &["preemptionPolicy"], policy.as_str());
+    }
+}
+
+fn resolve(
+    path: &str,
+    given: &Given,
+    stored: Option<&Given>,
+    view: &View,
+    notes: &mut Notes,
+) -> Result<Option<Resolved>, Refusal> {
     let class_name = given.priority_class_name.as_deref().filter(|name| !name.is_empty());
     let resolved = match view.classes.resolve(class_name) {
         Ok(resolved) => resolved,

@@ -69,8 +69,7 @@ pub fn stored_templates(request: &Request) -> Result<Option<BTreeMap<String, Giv
     Ok(Some(stored.spec.pod_group_templates.into_iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
-/// Fills what follows from the priority class of each template. On an update, only templates that are new or were
-/// stored without a priority.
+/// Fills what follows from the priority class of each template. On an update, what is stored stays.
 pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
     let workload: Facts = object::read("Workload", &request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
@@ -81,12 +80,8 @@ pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
         let path = template_path(index);
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
-        let Some(resolved) = priority::resolve(&path, &template.given(), before, view, notes)? else { continue };
         let Some(target) = object.pointer_mut(&format!("/spec/podGroupTemplates/{index}")) else { continue };
-        if !resolved.class_name.is_empty() {
-            object::set(target, &["priorityClassName"], resolved.class_name);
-        }
-        object::set(target, &["priority"], resolved.priority);
+        priority::fill(target, &path, &template.given(), before, view, notes)?;
     }
     notes.warnings.dedup();
     Ok(Some(object))

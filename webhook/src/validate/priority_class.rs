@@ -14,6 +14,7 @@ use giveway_crds::priority::MAX_THRESHOLD;
 /// Errors: a value that an annotation cannot have (422), a managed `system-` class (403).
 pub fn create(request: &Request) -> Result<(), Refusal> {
     let class: Facts = object::read("PriorityClass", &request.object)?;
+    not_system(&class)?;
     managed(&class)?;
     policy(&class)?;
     threshold(&class)
@@ -26,11 +27,11 @@ pub fn update(request: &Request) -> Result<(), Refusal> {
     for key in [ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY] {
         let after = class.metadata.annotation(key);
         if after != stored.metadata.annotation(key) {
+            not_system(&class)?;
             return Err(Refusal::invalid(
                 &annotation_path(key),
                 after.unwrap_or_default(),
-                "field is immutable: `kubectl giveway adopt priorityclass NAME` and `kubectl giveway release \
-                 priorityclass NAME` delete the class and create it anew",
+                "field is immutable: delete the class and create it anew; pods keep what they have",
             ));
         }
     }
@@ -40,17 +41,23 @@ pub fn update(request: &Request) -> Result<(), Refusal> {
     }
 }
 
+fn not_system(class: &Facts) -> Result<(), Refusal> {
+    match class.is_managed() && class.is_system() {
+        false => Ok(()),
+        true => Err(Refusal::forbidden(
+            &annotation_path(ANNOTATION_MANAGED),
+            format_args!(
+                "a class whose name starts with {SYSTEM_PREFIX} cannot be managed, because the cluster's own \
+                 components depend on how kube-scheduler preempts for it: remove the annotation"
+            ),
+        )),
+    }
+}
+
 fn managed(class: &Facts) -> Result<(), Refusal> {
     let path = annotation_path(ANNOTATION_MANAGED);
     match class.metadata.annotation(ANNOTATION_MANAGED) {
         None | Some("false") => Ok(()),
-        Some("true") if class.is_system() => Err(Refusal::forbidden(
-            &path,
-            format_args!(
-                "a class whose name starts with {SYSTEM_PREFIX} cannot be managed, because the cluster's own components \
-                 depend on how kube-scheduler preempts for it: remove the annotation"
-            ),
-        )),
         Some("true") if !class.is_never() => Err(Refusal::forbidden(
             &path,
             "a managed class has preemptionPolicy Never, which Giveway's mutating webhook sets: it did not run, or \

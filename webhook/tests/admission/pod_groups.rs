@@ -166,6 +166,17 @@ fn an_update_of_a_group_with_a_priority_is_left_to_cel() {
 }
 
 #[test]
+fn a_manifest_that_leaves_out_what_was_filled_can_be_applied_again() {
+    let stored = mutated(&create("podgroups", group(json!({}))), &cluster_with_default());
+    let mut replaced = group(json!({}));
+    replaced["spec"]["schedulingPolicy"]["gang"]["minCount"] = json!(3);
+    let object = mutated(&update("podgroups", replaced, stored.clone()), &cluster_with_default());
+    assert_eq!(filled(&object), filled(&stored));
+    assert_eq!(object["spec"]["schedulingPolicy"]["gang"]["minCount"], json!(3));
+    assert_untouched(&validate(&update("podgroups", object, stored), &cluster_with_default()));
+}
+
+#[test]
 fn an_update_fills_what_was_stored_while_the_webhook_was_away() {
     let stored = group(json!({"priorityClassName": "managed"}));
     let request = update("podgroups", stored.clone(), stored);

@@ -115,6 +115,8 @@ fn system_classes_cannot_be_managed() {
     let request = create("priorityclasses", class_object("system-x", "Never", &[(ANNOTATION_MANAGED, "true")]));
     let refusal = refusal(validate(&request, &cluster()));
     assert_eq!(refusal.code, 403);
+    let update = update("priorityclasses", request.object.clone(), class_object("system-x", "Never", &[]));
+    assert_eq!(crate::fixtures::refusal(validate(&update, &cluster())), refusal);
     assert_eq!(
         refusal.message,
         "metadata.annotations[scheduling.giveway.dev/managed]: a class whose name starts with system- cannot be managed, because the cluster's own components depend on how kube-scheduler preempts for it: remove the annotation"
@@ -137,8 +139,11 @@ fn both_annotations_are_immutable() {
         "Never",
         &[(ANNOTATION_MANAGED, "true"), (ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority")],
     );
+    let plain = class_object("c", "PreemptLowerPriority", &[]);
+    let late = class_object("c", "PreemptLowerPriority", &[(ANNOTATION_MANAGED, "true")]);
     for (object, old, path, value) in [
         (&on, &off, "managed", "true"),
+        (&late, &plain, "managed", "true"),
         (&off, &on, "managed", ""),
         (&other, &on, "preemption-policy", "PreemptLowerPriority"),
     ] {

@@ -99,6 +99,16 @@ fn on_an_update_only_new_and_unfilled_templates_are_resolved() {
 }
 
 #[test]
+fn a_manifest_that_leaves_out_what_was_filled_can_be_applied_again() {
+    let manifest = || {
+        workload_object("w", json!([template("a", json!({"priorityClassName": "managed"})), template("b", json!({}))]))
+    };
+    let stored = mutated(&create("workloads", manifest()), &cluster_with_default());
+    let object = mutated(&update("workloads", manifest(), stored.clone()), &cluster_with_default());
+    assert_eq!(object, stored);
+}
+
+#[test]
 fn a_workload_that_is_being_deleted_is_untouched() {
     let mut dying = workload_object("w", json!([template("a", json!({"priorityClassName": "nope"}))]));
     dying["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

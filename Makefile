@@ -1,0 +1,82 @@
+# Everything a developer does. `make` lists the targets.
+
+.DEFAULT_GOAL := help
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit daemons e2e test release up down demo clean \
+	need-cargo
+
+CARGO ?= cargo
+CONTROLPLANE := target/controlplane/bin
+HELM := $(CONTROLPLANE)/helm
+# A control plane takes half a core: two at a time is right for two cores.
+E2E_THREADS ?= 2
+
+NODES ?= 20
+CPUS ?= 8
+GPUS ?= 0
+IN_TREE ?=
+KEEP ?=
+
+help: ## List the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+need-cargo:
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+		echo "There is no \`cargo\`: install Rust (1.89 or newer) with rustup, from https://rustup.rs, or with your package manager."; exit 1; }
+	@command -v $${CC:-cc} >/dev/null 2>&1 || { \
+		echo "There is no C compiler: install gcc or clang with your package manager."; exit 1; }
+
+controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes)
+	@sh tests/controlplane/build.sh $(CONTROLPLANE)
+
+crds: need-cargo ## Regenerate crds/*.yaml from crds/src
+	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds
+
+fmt: need-cargo ## Format the sources
+	$(CARGO) fmt --all
+
+lint: need-cargo ## Check format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+crds-check: need-cargo
+	@mkdir -p target/crds && rm -f target/crds/*.yaml
+	@$(CARGO) run -q -p giveway-crds --bin giveway-crdgen target/crds
+	@for file in target/crds/*.yaml; do diff -u crds/$${file##*/} $$file || { \
+		echo "crds/$${file##*/} is not what crds/src generates: run \`make crds\`."; exit 1; }; done
+	@echo "crds/*.yaml are up to date"
+
+chart-check: controlplane
+	@$(HELM) lint --quiet helm
+	@$(HELM) template giveway helm --namespace giveway-system >target/chart-default.yaml
+	@$(HELM) template giveway helm --namespace giveway-system --set deployments.enabled=false \
+		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
+	@! grep -qE '^kind: (Deployment|Service|Secret)$$' target/chart-local.yaml || { \
+		echo "the chart renders Deployments, Services or Secrets although deployments.enabled=false"; exit 1; }
+	@echo "the chart renders"
+
+unit: need-cargo ## Run the unit tests
+	$(CARGO) test --workspace --exclude giveway-tests
+
+daemons: need-cargo
+	$(CARGO) build -p giveway-operator -p giveway-webhook -p kubectl-giveway
+
+e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+	$(CARGO) test -p giveway-tests -- --test-threads=$(E2E_THREADS) $(TEST)
+
+test: need-cargo controlplane lint crds-check chart-check unit e2e ## Run everything that continuous integration runs
+
+release: need-cargo
+	@echo "Building Giveway (release): a few minutes the first time."
+	$(CARGO) build --release -p giveway-operator -p giveway-webhook -p kubectl-giveway -p giveway-tests
+
+up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0; IN_TREE=1 without Giveway)
+	@target/release/giveway-dev up --nodes $(NODES) --cpus $(CPUS) --gpus $(GPUS) $(if $(IN_TREE),--in-tree)
+
+down: ## Stop what `make up` or `make demo KEEP=1` started
+	@if [ -x target/release/giveway-dev ]; then target/release/giveway-dev down; else echo "Nothing is running."; fi
+
+demo: controlplane release ## Watch a full cluster make room for a gang of 64 GPU pods (KEEP=1 leaves it running)
+	@target/release/giveway-dev demo $(if $(KEEP),--keep)
+
+clean: down ## Remove everything that was built, except the control plane
+	@if command -v $(CARGO) >/dev/null 2>&1; then rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml; fi

@@ -1,0 +1,150 @@
+{{/* Labels of every object. Call with a dict of "root" and "component". */}}
+{{- define "giveway.labels" -}}
+{{ include "giveway.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{/* Labels by which a component's pods are found. */}}
+{{- define "giveway.selector" -}}
+app.kubernetes.io/name: giveway
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Image of a component. */}}
+{{- define "giveway.image" -}}
+{{ .root.Values.image.repository }}/giveway-{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* User name of the operator, as the API server sees it. */}}
+{{- define "giveway.operatorUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:giveway-operator
+{{- end }}
+
+{{/* DNS names of the webhook's Service, as a JSON list. */}}
+{{- define "giveway.webhookNames" -}}
+{{- $name := printf "giveway-webhook.%s.svc" .Release.Namespace }}
+{{- toJson (list $name (printf "%s.cluster.local" $name)) }}
+{{- end }}
+
+{{/*
+Certificate of the webhook as a dict of ca, crt and key, all base64-encoded. Made once per rendering, and kept for as
+long as its Secret exists.
+*/}}
+{{- define "giveway.certificate" -}}
+{{- if not .Values.generated }}
+{{- $stored := lookup "v1" "Secret" .Release.Namespace "giveway-webhook-tls" }}
+{{- $data := ($stored | default dict).data | default dict }}
+{{- if and (index $data "tls.crt") (index $data "tls.key") }}
+{{- $ca := index $data "ca.crt" | default (index $data "tls.crt") }}
+{{- $_ := set .Values "generated" (dict "ca" $ca "crt" (index $data "tls.crt") "key" (index $data "tls.key")) }}
+{{- else }}
+{{- $names := include "giveway.webhookNames" . | fromJsonArray }}
+{{- $made := genSelfSignedCert (first $names) nil $names (int .Values.webhook.certificate.validDays) }}
+{{- $_ := set .Values "generated" (dict "ca" ($made.Cert | b64enc) "crt" ($made.Cert | b64enc) "key" ($made.Key | b64enc)) }}
+{{- end }}
+{{- end }}
+{{- toJson .Values.generated }}
+{{- end }}
+
+{{/* Where the API server finds a path of the webhook. Call with a dict of "root" and "path". */}}
+{{- define "giveway.clientConfig" -}}
+{{- $webhook := .root.Values.webhook -}}
+{{- if $webhook.url -}}
+url: {{ printf "%s/%s" $webhook.url .path | quote }}
+{{- else -}}
+service:
+  namespace: {{ .root.Release.Namespace }}
+  name: giveway-webhook
+  path: /{{ .path }}
+  port: 443
+{{- end }}
+{{- if $webhook.caBundle }}
+caBundle: {{ $webhook.caBundle }}
+{{- else if and .root.Values.deployments.enabled (not $webhook.certManager.enabled) (not $webhook.url) }}
+caBundle: {{ (include "giveway.certificate" .root | fromJson).ca }}
+{{- end }}
+{{- end }}
+
+{{/* What every webhook of both configurations has in common. Call with a dict of "root" and "path". */}}
+{{- define "giveway.webhookCommon" -}}
+clientConfig:
+  {{- include "giveway.clientConfig" . | nindent 2 }}
+admissionReviewVersions: [v1]
+sideEffects: None
+matchPolicy: Equivalent
+timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
+{{- end }}
+
+{{/* Keeps namespaced webhooks out of kube-system and of Giveway's own namespace. */}}
+{{- define "giveway.namespaceSelector" -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: [kube-system, {{ .Release.Namespace | quote }}]
+{{- end }}
+
+{{/* Annotation by which cert-manager fills caBundle. */}}
+{{- define "giveway.injectCA" -}}
+{{- if and .Values.webhook.certManager.enabled (not .Values.webhook.caBundle) }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/giveway-webhook
+{{- end }}
+{{- end }}
+
+{{/* Security context of both containers. */}}
+{{- define "giveway.containerSecurity" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end }}
+
+{{/* Security context of both pods. */}}
+{{- define "giveway.podSecurity" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- end }}
+
+{{/* Where the pods of a component may run. Call with a dict of "root" and "component". */}}
+{{- define "giveway.placement" -}}
+{{- $values := index .root.Values .component }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $values.affinity }}
+affinity:
+  {{- toYaml $values.affinity | nindent 2 }}
+{{- else if gt (int $values.replicas) 1 }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "giveway.selector" . | nindent 14 }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

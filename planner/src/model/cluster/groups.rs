@@ -1,0 +1,95 @@
+//! Groups of the model, and their members.
+
+use super::{Cluster, GroupSlot};
+use crate::error::ModelError;
+use crate::model::{Group, GroupIndex, ObjectKey, Pod, PodIndex};
+use giveway_crds::PodGroup;
+
+impl Cluster {
+    /// Adds or replaces a group.
+    ///
+    /// # Errors
+    /// Its scheduling policy cannot be read; the group is then not in the model.
+    pub fn upsert_group(&mut self, object: &PodGroup) -> Result<bool, ModelError> {
+        let group = match Group::from_object(object, &self.classes) {
+            Ok(group) => group,
+            Err(error) => {
+                let metadata = &object.metadata;
+                let namespace = metadata.namespace.clone().unwrap_or_default();
+                self.remove_group(&ObjectKey::new(namespace, metadata.name.clone().unwrap_or_default()));
+                return Err(error);
+            }
+        };
+        let index = self.group_slot(&group.key);
+        let Some(slot) = self.groups.get_mut(index) else { return Ok(false) };
+        if slot.group.as_ref() == Some(&group) {
+            return Ok(false);
+        }
+        slot.group = Some(group);
+        Ok(true)
+    }
+
+    /// Removes a group. Returns whether it was there.
+    pub fn remove_group(&mut self, key: &ObjectKey) -> bool {
+        let Some(&index) = self.group_index.get(key) else { return false };
+        let was_there = self.groups.get_mut(index).is_some_and(|slot| slot.group.take().is_some());
+        self.drop_group_slot_if_unused(index);
+        was_there
+    }
+
+    /// Every group, by key.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.group_index.values().filter_map(|index| self.group_at(*index))
+    }
+
+    /// A group by key.
+    pub fn group(&self, key: &ObjectKey) -> Option<&Group> {
+        self.group_at(*self.group_index.get(key)?)
+    }
+
+    /// The group of a pod, if that group exists.
+    pub fn group_of(&self, pod: &Pod) -> Option<&Group> {
+        pod.group.as_ref()?;
+        let slot = self.pod_index(&pod.key).and_then(|index| self.pods.get(index));
+        match slot.filter(|slot| slot.pod.group == pod.group) {
+            Some(slot) => self.group_at(slot.group?),
+            None => self.group(&pod.group_key()?),
+        }
+    }
+
+    /// The members of a group, by name; also of a group that does not exist.
+    pub fn members<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
+        let slot = self.group_index.get(group).and_then(|index| self.groups.get(*index));
+        slot.into_iter().flat_map(|slot| &slot.members).filter_map(|index| self.pod_at(*index))
+    }
+
+    pub(crate) fn group_at(&self, index: GroupIndex) -> Option<&Group> {
+        self.groups.get(index)?.group.as_ref()
+    }
+
+    /// The group slot a pod belongs to; the group need not exist.
+    pub(crate) fn group_index_of(&self, index: PodIndex) -> Option<GroupIndex> {
+        self.pods.get(index)?.group
+    }
+
+    pub(crate) fn members_at(&self, index: GroupIndex) -> &[PodIndex] {
+        self.groups.get(index).map_or(&[], |slot| &slot.members)
+    }
+
+    pub(super) fn group_slot(&mut self, key: &ObjectKey) -> GroupIndex {
+        if let Some(index) = self.group_index.get(key) {
+            return *index;
+        }
+        let index = self.groups.insert(GroupSlot { key: key.clone(), ..GroupSlot::default() });
+        self.group_index.insert(key.clone(), index);
+        index
+    }
+
+    pub(super) fn drop_group_slot_if_unused(&mut self, index: GroupIndex) {
+        if self.groups.get(index).is_some_and(|slot| slot.group.is_none() && slot.members.is_empty())
+            && let Some(slot) = self.groups.remove(index)
+        {
+            self.group_index.remove(&slot.key);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The model of the cluster: objects by key, and the indexes that decisions need (pods by node, members by group,
+//! resources in use by node), all of them kept as objects come and go.
+
+mod budgets;
+mod groups;
+mod nodes;
+mod pods;
+
+use super::budget::Budget;
+use super::group::Group;
+use super::key::ObjectKey;
+use super::node::Node;
+use super::pod::Pod;
+use super::resources::Names;
+use super::slab::Slab;
+use super::{GroupIndex, NodeIndex, PodIndex};
+use giveway_crds::priority::Classes;
+use std::collections::BTreeMap;
+
+/// Everything the planner knows of the cluster.
+///
+/// `upsert_*` return whether anything changed that a decision can depend on. When they return an error the object's
+/// old version is dropped as well: an object that cannot be read is better absent than wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// For snapshots of clusters without Giveway: a pod without Giveway's annotation has the preemption policy of its
+    /// spec, instead of `Never`.
+    pub trust_pod_policy: bool,
+    names: Names,
+    nodes: Slab<NodeSlot>,
+    node_index: BTreeMap<String, NodeIndex>,
+    pods: Slab<PodSlot>,
+    pod_index: BTreeMap<ObjectKey, PodIndex>,
+    groups: Slab<GroupSlot>,
+    group_index: BTreeMap<ObjectKey, GroupIndex>,
+    budgets: BTreeMap<ObjectKey, Budget>,
+    classes: Classes,
+}
+
+/// A node, or the name of one that pods are bound to and that is not known (yet, or any more).
+#[derive(Clone, Debug, Default)]
+struct NodeSlot {
+    name: String,
+    node: Option<Node>,
+    /// Pods bound to it that have not ended, by key.
+    pods: Vec<PodIndex>,
+    /// What they ask for, by resource number.
+    used: Vec<i128>,
+}
+
+#[derive(Clone, Debug)]
+struct PodSlot {
+    pod: Pod,
+    /// Set while the pod is bound and has not ended.
+    node: Option<NodeIndex>,
+    group: Option<GroupIndex>,
+}
+
+/// A group, or the name of one that pods belong to and that does not exist (yet, or any more).
+#[derive(Clone, Debug, Default)]
+struct GroupSlot {
+    key: ObjectKey,
+    group: Option<Group>,
+    /// Its members, by key.
+    members: Vec<PodIndex>,
+}

@@ -1,0 +1,125 @@
+//! Pods of the model, and what counts for them: effective priority, policy and budgets.
+
+use super::{Cluster, PodSlot};
+use crate::error::ModelError;
+use crate::model::{Budget, NodeIndex, ObjectKey, Pod, PodIndex};
+use giveway_crds::policy::PreemptionPolicy;
+use k8s_openapi::api::core::v1::Pod as PodObject;
+
+impl Cluster {
+    /// Adds or replaces a pod.
+    ///
+    /// # Errors
+    /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
+    pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
+        let pod = match Pod::from_object(object, &mut self.names) {
+            Ok(pod) => pod,
+            Err(error) => {
+                let metadata = &object.metadata;
+                let namespace = metadata.namespace.clone().unwrap_or_default();
+                self.remove_pod(&ObjectKey::new(namespace, metadata.name.clone().unwrap_or_default()));
+                return Err(error);
+            }
+        };
+        if self.pod(&pod.key) == Some(&pod) {
+            return Ok(false);
+        }
+        self.remove_pod(&pod.key);
+        self.insert_pod(pod);
+        Ok(true)
+    }
+
+    fn insert_pod(&mut self, pod: Pod) {
+        let key = pod.key.clone();
+        let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
+        let group = pod.group_key().map(|key| self.group_slot(&key));
+        let requests = pod.requests.clone();
+        let index = self.pods.insert(PodSlot { pod, node, group });
+        let pods = &self.pods;
+        let position =
+            |list: &[PodIndex]| list.partition_point(|other| pods.get(*other).is_some_and(|slot| slot.pod.key < key));
+        if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
+            slot.pods.insert(position(&slot.pods), index);
+            slot.used.resize(slot.used.len().max(self.names.len()), 0);
+            for (id, amount) in requests.iter() {
+                slot.used[usize::from(id)] += amount;
+            }
+        }
+        if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
+            slot.members.insert(position(&slot.members), index);
+        }
+        self.pod_index.insert(key, index);
+    }
+
+    /// Removes a pod. Returns whether it was there.
+    pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
+        let Some(index) = self.pod_index.remove(key) else { return false };
+        let Some(removed) = self.pods.remove(index) else { return false };
+        if let Some(node) = removed.node {
+            if let Some(slot) = self.nodes.get_mut(node) {
+                slot.pods.retain(|pod| *pod != index);
+                for (id, amount) in removed.pod.requests.iter() {
+                    slot.used[usize::from(id)] -= amount;
+                }
+            }
+            self.drop_node_slot_if_unused(node);
+        }
+        if let Some(group) = removed.group {
+            if let Some(slot) = self.groups.get_mut(group) {
+                slot.members.retain(|pod| *pod != index);
+            }
+            self.drop_group_slot_if_unused(group);
+        }
+        true
+    }
+
+    /// Every pod, by key.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pod_index.values().filter_map(|index| self.pod_at(*index))
+    }
+
+    /// A pod by key.
+    pub fn pod(&self, key: &ObjectKey) -> Option<&Pod> {
+        self.pod_at(self.pod_index(key)?)
+    }
+
+    /// The priority that counts for a pod: its group's, or its own when it has none, the group does not exist, or the
+    /// group's class is unknown.
+    pub fn effective_priority(&self, pod: &Pod) -> i32 {
+        let group = self.group_of(pod).filter(|group| group.class_problem.is_none());
+        group.map_or(pod.priority, |group| group.priority)
+    }
+
+    /// Whether Giveway preempts for a pod: its group's policy; or its annotation's, or else `Never`
+    /// (see [`Cluster::trust_pod_policy`]).
+    pub fn effective_policy(&self, pod: &Pod) -> PreemptionPolicy {
+        if let Some(group) = self.group_of(pod) {
+            return group.policy;
+        }
+        let fallback = if self.trust_pod_policy { pod.spec_policy } else { PreemptionPolicy::Never };
+        pod.annotation_policy.unwrap_or(fallback)
+    }
+
+    /// The budgets that a pod is under, by name.
+    pub fn budgets_of<'a>(&'a self, pod: &Pod) -> Vec<&'a Budget> {
+        self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect()
+    }
+
+    pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {
+        self.pod_index.get(key).copied()
+    }
+
+    pub(crate) fn pod_at(&self, index: PodIndex) -> Option<&Pod> {
+        self.pods.get(index).map(|slot| &slot.pod)
+    }
+
+    /// Every pod with its index and the node it takes room on, in no particular order that lasts.
+    pub(crate) fn pods_with_nodes(&self) -> impl Iterator<Item = (PodIndex, &Pod, Option<NodeIndex>)> {
+        self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
+    }
+
+    /// The node a pod takes room on.
+    pub(crate) fn node_index_of(&self, index: PodIndex) -> Option<NodeIndex> {
+        self.pods.get(index)?.node
+    }
+}

@@ -1,0 +1,73 @@
+//! `still_fits`: a decision is checked again against the cluster as it is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::*;
+use giveway_planner::{Cluster, Context, Placement, Reservation, still_fits};
+use std::collections::BTreeSet;
+
+fn placement(pod: &str, node: &str) -> Placement {
+    Placement { pod: key(pod), uid: format!("uid-{pod}"), node: node.into() }
+}
+
+fn check(cluster: &Cluster, placements: &[Placement], gone: &[&str]) -> Result<(), String> {
+    let gone: BTreeSet<String> = gone.iter().map(|name| format!("uid-{name}")).collect();
+    still_fits(cluster, placements, 10, &Context::default(), &gone)
+}
+
+#[test]
+fn placements_fit_together_once_the_victims_are_gone() {
+    let all = [node("a", 2), pod("x").on("a"), pod("y").on("a").terminating(), pod("p"), pod("q")];
+    let cluster = cluster(&all);
+    let both = [placement("p", "a"), placement("q", "a")];
+    assert_eq!(check(&cluster, &both, &["x", "y"]), Ok(()));
+    let problem = "Pod default/q does not fit on node a any more: insufficient cpu.";
+    assert_eq!(check(&cluster, &both, &["x"]), Err(problem.to_owned()), "a terminating pod is still there");
+}
+
+#[test]
+fn a_member_that_is_bound_to_its_node_is_fine_and_counts_once() {
+    let cluster = cluster(&[node("a", 2), pod("p").on("a"), pod("q")]);
+    assert_eq!(check(&cluster, &[placement("p", "a"), placement("q", "a")], &[]), Ok(()));
+}
+
+#[test]
+fn a_member_that_is_gone_elsewhere_or_leaving_is_named() {
+    let all = [node("a", 2), node("b", 1), pod("p").on("b"), pod("q").terminating()];
+    let cluster = cluster(&all);
+    for (name, problem) in [
+        ("p", "Pod default/p is bound to node b instead of a."),
+        ("q", "Pod default/q is terminating or has ended."),
+        ("r", "Pod default/r does not exist any more."),
+    ] {
+        assert_eq!(check(&cluster, &[placement(name, "a")], &[]), Err(problem.to_owned()));
+    }
+}
+
+#[test]
+fn a_node_that_is_gone_cordoned_or_tainted_is_named() {
+    let cordoned = node("cordoned", 1).set("/spec/unschedulable", true.into());
+    let taint = serde_json::json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+    let tainted = node("tainted", 1).set("/spec/taints", taint);
+    let cluster = cluster(&[cordoned, tainted, pod("p")]);
+    for (name, problem) in [
+        ("gone", "Node gone, planned for pod default/p, does not exist any more."),
+        ("cordoned", "Pod default/p does not fit on node cordoned any more: the node is unschedulable."),
+        ("tainted", "Pod default/p does not fit on node tainted any more: the node has the untolerated taint {k: v}."),
+    ] {
+        assert_eq!(check(&cluster, &[placement("p", name)], &[]), Err(problem.to_owned()));
+    }
+}
+
+#[test]
+fn places_held_by_others_of_equal_or_higher_priority_count() {
+    let cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
+    let reservation = |priority| Reservation { uid: "uid-r".into(), pod: key("r"), node: "a".into(), priority };
+    let check = |priority| {
+        let context = Context { reservations: vec![reservation(priority)], ..Context::default() };
+        still_fits(&cluster, &[placement("p", "a")], 10, &context, &BTreeSet::new())
+    };
+    assert!(check(10).unwrap_err().ends_with("insufficient cpu."));
+    assert_eq!(check(9), Ok(()));
+}

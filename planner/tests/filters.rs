@@ -1,0 +1,222 @@
+//! Where a pod fits, filter by filter. Every test asks for one pod on one node.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::*;
+use giveway_planner::Decision;
+use serde_json::{Value, json};
+
+/// Whether the pod fits beside the others on the node; if not, the sentence that says why.
+fn fits(node: Built, others: &[Built], pod: Built) -> Result<(), String> {
+    let mut all = vec![node, pod];
+    all.extend_from_slice(others);
+    match decide(&cluster(&all), &for_pod("p")) {
+        Decision::Fits { .. } => Ok(()),
+        Decision::Unschedulable(why) => Err(why.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(result: Result<(), String>, part: &str) {
+    let sentence = result.expect_err(part);
+    assert!(sentence.contains(part), "{sentence}");
+}
+
+fn tainted(effect: &str) -> Built {
+    node("a", 1).set("/spec/taints", json!([{"key": "k", "value": "v", "effect": effect}]))
+}
+
+#[test]
+fn a_taint_keeps_pods_away_that_do_not_tolerate_it() {
+    refused(fits(tainted("NoSchedule"), &[], pod("p")), "1 node(s) had untolerated taint {k: v}.");
+    refused(fits(tainted("NoExecute"), &[], pod("p")), "untolerated taint {k: v}");
+    assert_eq!(fits(tainted("PreferNoSchedule"), &[], pod("p")), Ok(()));
+    let tolerates = |toleration: Value| {
+        fits(tainted("NoSchedule"), &[], pod("p").set("/spec/tolerations", json!([toleration]))).is_ok()
+    };
+    assert!(tolerates(json!({"key": "k", "value": "v", "effect": "NoSchedule"})));
+    assert!(tolerates(json!({"key": "k", "operator": "Equal", "value": "v"})));
+    assert!(tolerates(json!({"key": "k", "operator": "Exists"})));
+    assert!(tolerates(json!({"operator": "Exists"})));
+    assert!(!tolerates(json!({"key": "k", "value": "w"})));
+    assert!(!tolerates(json!({"key": "other", "operator": "Exists"})));
+    assert!(!tolerates(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"})));
+    assert!(!tolerates(json!({"key": "k", "operator": "Gt", "value": "v"})), "an operator that is not known");
+}
+
+#[test]
+fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
+    let cordoned = || node("a", 1).set("/spec/unschedulable", json!(true));
+    refused(fits(cordoned(), &[], pod("p")), "1 node(s) were unschedulable.");
+    let toleration = json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
+    assert_eq!(fits(cordoned(), &[], pod("p").set("/spec/tolerations", toleration)), Ok(()));
+}
+
+#[test]
+fn a_node_selector_must_match() {
+    let zoned = || node("a", 1).label("zone", "one");
+    let selecting = |zone: &str| pod("p").set("/spec/nodeSelector", json!({"zone": zone}));
+    assert_eq!(fits(zoned(), &[], selecting("one")), Ok(()));
+    refused(fits(zoned(), &[], selecting("two")), "1 node(s) didn't match Pod's node affinity/selector.");
+}
+
+#[test]
+fn required_node_affinity_must_match_one_term_in_all_its_requirements() {
+    let labelled = || node("a", 1).label("zone", "one").label("cores", "16");
+    let matches = |terms: Value| {
+        let affinity =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        fits(labelled(), &[], pod("p").set("/spec/affinity", affinity)).is_ok()
+    };
+    let rule = |key: &str, operator: &str, values: Value| json!({"key": key, "operator": operator, "values": values});
+    for (key, operator, values, expected) in [
+        ("zone", "In", json!(["one", "two"]), true),
+        ("zone", "In", json!(["two"]), false),
+        ("rack", "In", json!(["one"]), false),
+        ("zone", "NotIn", json!(["two"]), true),
+        ("zone", "NotIn", json!(["one"]), false),
+        ("rack", "NotIn", json!(["one"]), true),
+        ("zone", "Exists", json!([]), true),
+        ("rack", "Exists", json!([]), false),
+        ("zone", "DoesNotExist", json!([]), false),
+        ("rack", "DoesNotExist", json!([]), true),
+        ("cores", "Gt", json!(["15"]), true),
+        ("cores", "Gt", json!(["16"]), false),
+        ("cores", "Lt", json!(["17"]), true),
+        ("cores", "Lt", json!(["16"]), false),
+        ("zone", "Gt", json!(["1"]), false),
+        ("rack", "Lt", json!(["1"]), false),
+        ("cores", "Sideways", json!(["1"]), false),
+    ] {
+        let term = json!([{"matchExpressions": [rule(key, operator, values.clone())]}]);
+        assert_eq!(matches(term), expected, "{key} {operator} {values}");
+    }
+    let (yes, no) = (rule("zone", "Exists", json!([])), rule("rack", "Exists", json!([])));
+    assert!(!matches(json!([{"matchExpressions": [yes, no]}])), "all requirements of a term");
+    assert!(matches(json!([{"matchExpressions": [no]}, {"matchExpressions": [yes]}])), "any term");
+    assert!(!matches(json!([{}])), "an empty term matches nothing");
+    assert!(matches(json!([{"matchFields": [rule("metadata.name", "In", json!(["a"]))]}])));
+    assert!(!matches(json!([{"matchFields": [rule("metadata.name", "In", json!(["b"]))]}])));
+}
+
+#[test]
+fn a_port_of_the_node_is_taken_once() {
+    let with = |name: &str, port: Value| {
+        pod(name).set("/spec/containers", json!([{"name": "c", "image": "i", "ports": [port]}]))
+    };
+    let clash =
+        |mine: Value, theirs: Value| fits(node("a", 4), &[with("other", theirs).on("a")], with("p", mine)).is_err();
+    let tcp = json!({"containerPort": 80, "hostPort": 80});
+    assert!(clash(tcp.clone(), tcp.clone()));
+    assert!(!clash(tcp.clone(), json!({"containerPort": 80, "hostPort": 81})));
+    assert!(!clash(tcp.clone(), json!({"containerPort": 80})));
+    assert!(!clash(tcp.clone(), json!({"containerPort": 80, "hostPort": 80, "protocol": "UDP"})));
+    assert!(clash(tcp.clone(), json!({"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"})));
+    let one = json!({"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"});
+    assert!(!clash(one, json!({"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.2"})));
+    let result = fits(node("a", 4), &[with("other", tcp.clone()).priority(9).on("a")], with("p", tcp));
+    refused(result, "1 node(s) didn't have free ports for the requested pod ports.");
+}
+
+#[test]
+fn what_a_pod_does_not_ask_for_does_not_matter() {
+    let overcommitted = node("a", 1).offers("memory", "1Gi");
+    let hog = pod("hog").asks("memory", "2Gi").asks("cpu", "0").priority(9).on("a");
+    assert_eq!(fits(overcommitted, &[hog], pod("p")), Ok(()));
+}
+
+#[test]
+fn the_number_of_pods_is_limited() {
+    let small = node("a", 8).offers("pods", "1");
+    refused(fits(small, &[pod("other").priority(9).on("a")], pod("p")), "Missing 1 pods.");
+}
+
+/// The CPUs that a pod asks for, found by trying nodes of all sizes.
+fn cpus(pod: Built) -> usize {
+    (0..64).find(|cpus| fits(node("a", *cpus), &[], pod.clone()).is_ok()).unwrap()
+}
+
+fn container(name: &str, cpu: &str) -> Value {
+    json!({"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}}})
+}
+
+fn sidecar(name: &str, cpu: &str) -> Value {
+    let mut sidecar = container(name, cpu);
+    sidecar["restartPolicy"] = json!("Always");
+    sidecar
+}
+
+#[test]
+fn requests_are_counted_as_the_scheduler_counts_them() {
+    let both = json!([container("a", "1"), container("b", "2")]);
+    let two = || pod("p").set("/spec/containers", both.clone());
+    assert_eq!(cpus(two()), 3, "containers add up");
+    let init = |list: Value| two().set("/spec/initContainers", list);
+    assert_eq!(cpus(init(json!([container("i", "2"), container("j", "2")]))), 3, "init containers run one by one");
+    assert_eq!(cpus(init(json!([container("i", "5")]))), 5, "a large init container counts instead");
+    assert_eq!(cpus(init(json!([sidecar("s", "2")]))), 5, "a sidecar runs beside the containers");
+    assert_eq!(cpus(init(json!([sidecar("s", "2"), container("i", "4")]))), 6, "and beside later init containers");
+    assert_eq!(cpus(init(json!([container("i", "4"), sidecar("s", "2")]))), 5, "but not beside earlier ones");
+    assert_eq!(cpus(two().set("/spec/overhead", json!({"cpu": "2"}))), 5, "overhead is added");
+    assert_eq!(cpus(two().set("/spec/resources", json!({"requests": {"cpu": "7"}}))), 7, "pod-level requests replace");
+    assert_eq!(
+        cpus(
+            two().set("/spec/resources", json!({"requests": {"cpu": "7"}})).set("/spec/overhead", json!({"cpu": "1"}))
+        ),
+        8,
+        "overhead is added to them"
+    );
+}
+
+#[test]
+fn while_a_container_is_resized_the_larger_amount_counts() {
+    let status = json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+        "allocatedResources": {"cpu": "3"}}]);
+    let resizing = pod("other").priority(9).on("a").set("/status/containerStatuses", status);
+    assert_eq!(fits(node("a", 4), std::slice::from_ref(&resizing), pod("p")), Ok(()));
+    refused(fits(node("a", 3), &[resizing], pod("p")), "Missing 1 cpu.");
+}
+
+#[test]
+fn fractions_are_rounded_up() {
+    let half = |name: &str| pod(name).asks("cpu", "500m").asks("example.com/fraction", "500m");
+    let offering = node("a", 1).offers("example.com/fraction", "1");
+    assert_eq!(fits(offering.clone(), &[], half("p")), Ok(()));
+    refused(fits(offering, &[half("other").priority(9).on("a")], half("p")), "Missing 1 example.com/fraction.");
+}
+
+#[test]
+fn ended_pods_take_no_room() {
+    let ended = pod("other").priority(9).on("a").set("/status/phase", json!("Succeeded"));
+    assert_eq!(fits(node("a", 1), &[ended], pod("p")), Ok(()));
+}
+
+fn affine(kind: &str, app: &str, name: &str) -> Built {
+    let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}});
+    let affinity = json!({kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    pod(name).set("/spec/affinity", affinity)
+}
+
+#[test]
+fn anti_affinity_keeps_apart_from_both_sides_and_across_the_domain() {
+    let zoned = |name: &str, zone: &str| node(name, 4).label("zone", zone);
+    let db = pod("db").label("app", "db").priority(9).on("b");
+    let two = |zone: &str| vec![zoned("b", zone), db.clone()];
+    let hater = || affine("podAntiAffinity", "db", "p");
+    refused(fits(zoned("a", "one"), &two("one"), hater()), "node(s) didn't satisfy pod anti-affinity rules");
+    assert_eq!(fits(zoned("a", "one"), &two("two"), hater()), Ok(()));
+    let hating = affine("podAntiAffinity", "web", "h").priority(9).on("a");
+    refused(fits(zoned("a", "one"), &[hating.clone()], pod("p").label("app", "web")), "anti-affinity");
+    assert_eq!(fits(zoned("a", "one"), &[hating], pod("p").label("app", "db")), Ok(()));
+}
+
+#[test]
+fn affinity_needs_somebody_in_the_domain_or_the_pod_itself_as_the_first() {
+    let zoned = || node("a", 4).label("zone", "one");
+    let db = pod("db").label("app", "db").priority(9).on("a");
+    assert_eq!(fits(zoned(), &[db.clone()], affine("podAffinity", "db", "p")), Ok(()));
+    refused(fits(zoned(), &[], affine("podAffinity", "db", "p")), "1 node(s) didn't match pod affinity rules.");
+    assert_eq!(fits(zoned(), &[], affine("podAffinity", "db", "p").label("app", "db")), Ok(()));
+    refused(fits(node("a", 4), &[db], affine("podAffinity", "db", "p")), "pod affinity rules");
+}

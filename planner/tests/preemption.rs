@@ -1,0 +1,248 @@
+//! Who has to go, and who never has to.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::*;
+use giveway_planner::{Context, Decision, Placement, UnitKind, plan};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+#[test]
+fn a_gang_that_fits_evicts_nobody_and_takes_the_tightest_nodes() {
+    let mut all = vec![node("a", 8), node("b", 2), node("c", 3)];
+    all.extend(waiting_gang("g", 10, 2));
+    match decide(&cluster(&all), &for_group("g")) {
+        Decision::Fits { placements, left: 0 } => {
+            assert!(placements.iter().all(|placement| placement.node == "b"), "{placements:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn min_count_is_enough_to_go_ahead_and_the_rest_is_left() {
+    let mut all = vec![node("a", 2), gang("g", 10, 2)];
+    all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
+    all.push(pod("low").on("a").asks("cpu", "0"));
+    match decide(&cluster(&all), &for_group("g")) {
+        Decision::Fits { placements, left } => assert_eq!((placements.len(), left), (2, 1)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_gang_waits_until_enough_of_its_pods_exist() {
+    let all = [node("a", 8), gang("g", 10, 3), pod("g-0").group("g"), pod("g-1").group("g").on("a")];
+    assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::WaitingForPods { live: 2, min_count: 3 });
+}
+
+#[test]
+fn there_is_nothing_to_plan_without_a_waiting_pod() {
+    let all = [node("a", 8), gang("g", 10, 1), pod("g-0").group("g").on("a"), pod("p").on("a")];
+    let cluster = cluster(&all);
+    for preemptor in [for_group("g"), for_pod("p"), for_group("none"), for_pod("none")] {
+        assert_eq!(decide(&cluster, &preemptor), Decision::Nothing, "{preemptor}");
+    }
+}
+
+#[test]
+fn bound_members_count_towards_min_count() {
+    let mut all = vec![node("a", 2), gang("g", 10, 3), pod("low").on("a"), pod("g-0").group("g").on("a")];
+    all.push(node("b", 1));
+    all.extend((1..3).map(|i| pod(&format!("g-{i}")).group("g")));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(victims(&plan), ["low"]);
+    let nodes: BTreeSet<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
+    assert_eq!(nodes, BTreeSet::from(["a", "b"]));
+}
+
+#[test]
+fn a_whole_group_goes_whole_also_where_its_room_is_not_needed() {
+    let mut all = vec![node("a", 1), node("b", 1), gang("low", 5, 2).whole()];
+    all.extend([pod("low-0").group("low").on("a"), pod("low-1").group("low").on("b")]);
+    all.push(pod("p").priority(10));
+    let cluster = cluster(&all);
+    let plan = planned(decide(&cluster, &for_pod("p")));
+    assert_eq!(victims(&plan), ["low"]);
+    assert_eq!(plan.victims[0].kind, UnitKind::PodGroup);
+    assert_eq!(plan.victims[0].pods.len(), 2);
+    assert_eq!(
+        plan.victims[0].why,
+        "Its priority 5 is below 10, and the place of 1 of its 2 pods is needed; the group goes whole."
+    );
+    assert_eq!(check_plan(&cluster, &for_pod("p"), &plan), Ok(()));
+}
+
+#[test]
+fn pods_of_a_group_in_mode_pod_go_one_by_one() {
+    let mut all = vec![node("a", 2), gang("low", 5, 2), pod("p").priority(10)];
+    all.extend([pod("low-0").group("low").on("a"), pod("low-1").group("low").on("a")]);
+    let plan = planned(decide(&cluster(&all), &for_pod("p")));
+    assert_eq!(victims(&plan), ["low-1"]);
+    assert_eq!(plan.victims[0].kind, UnitKind::Pod);
+}
+
+#[test]
+fn a_single_pod_is_preferred_over_a_group_of_the_same_priority() {
+    let mut all = vec![node("a", 3), gang("low", 0, 2).whole(), pod("p").priority(10), pod("alone").on("a")];
+    all.extend([pod("low-0").group("low").on("a"), pod("low-1").group("low").on("a")]);
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["alone"]);
+}
+
+#[test]
+fn the_lowest_priorities_go_first_and_nobody_above_the_ceiling() {
+    let mut all = vec![node("a", 4)];
+    all.extend((1..=4).map(|i| pod(&format!("p{i}")).priority(i).on("a")));
+    all.extend(waiting_gang("g", 10, 2));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(victims(&plan), ["p2", "p1"]);
+    assert_eq!(plan.cost.highest_priority, Some(2));
+    assert!(plan.trace.contains(&"Nobody above priority 2 has to go.".to_owned()), "{:?}", plan.trace);
+}
+
+#[test]
+fn equal_priority_evicts_nobody() {
+    let mut all = vec![node("a", 1), pod("same").priority(10).on("a")];
+    all.extend(waiting_gang("g", 10, 1));
+    let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. No workload has a priority below 10.");
+}
+
+#[test]
+fn a_group_counts_with_its_own_priority_and_not_with_its_pods() {
+    let all = [
+        node("a", 1),
+        gang("mid", 50, 1),
+        pod("cheap-pod-of-mid").group("mid").priority(1).on("a"),
+        pod("p").priority(40),
+    ];
+    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
+    assert!(sentence.ends_with("No workload has a priority below 40."), "{sentence}");
+}
+
+#[test]
+fn either_the_whole_gang_gets_a_place_or_nobody_is_evicted() {
+    let mut all = vec![node("a", 2), pod("low").on("a"), pod("high").priority(99).on("a")];
+    all.extend(waiting_gang("g", 10, 2));
+    assert!(matches!(decide(&cluster(&all), &for_group("g")), Decision::Unschedulable(_)));
+}
+
+#[test]
+fn as_many_members_as_possible_are_placed_when_somebody_has_to_go_anyway() {
+    let mut all =
+        vec![node("a", 3), gang("g", 10, 2), pod("x").on("a"), pod("y").on("a"), pod("z").priority(99).on("a")];
+    all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(plan.placements.len(), 2);
+    all[0] = node("a", 4);
+    all.push(pod("w").on("a"));
+    assert_eq!(planned(decide(&cluster(&all), &for_group("g"))).placements.len(), 3);
+}
+
+#[test]
+fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
+    let mut all = vec![node("a", 1), node("b", 1), node("c", 1), gang("low", 1, 1).whole(), pod("p").priority(10)];
+    all.push(pod("mirror").on("a").annotation("kubernetes.io/config.mirror", "x"));
+    all.push(pod("low-0").group("low").on("b"));
+    all.push(pod("low-1").group("low").on("c"));
+    let context = Context { spared: BTreeSet::from(["uid-low-1".to_owned()]), ..Context::default() };
+    let sentence = shortfall(plan(&cluster(&all), &for_pod("p"), &context));
+    assert!(sentence.ends_with("No workload below priority 10 may be evicted now."), "{sentence}");
+}
+
+#[test]
+fn pods_that_leave_anyway_are_awaited_and_nobody_else_goes() {
+    let all = [
+        node("a", 2),
+        pod("leaving").on("a").terminating(),
+        pod("small").asks("cpu", "0").on("a").terminating(),
+        pod("low").on("a"),
+        pod("p").priority(10),
+    ];
+    let plan = planned(decide(&cluster(&all), &for_pod("p")));
+    assert_eq!(plan.victims, vec![]);
+    assert_eq!(plan.awaited, [key("leaving")]);
+    assert_eq!(plan.cost.victim_pods, 0);
+}
+
+#[test]
+fn policy_never_evicts_nobody_and_says_so() {
+    let mut all = vec![node("a", 1), pod("low").on("a")];
+    all.extend(waiting_gang("g", 10, 1));
+    all[2] = gang("g", 10, 1).never();
+    let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. preemptionPolicy Never: nobody is evicted for it.");
+}
+
+#[test]
+fn a_pod_preempts_only_when_a_managed_class_says_so() {
+    let unmanaged = pod("p").priority(10).set("/metadata/annotations", json!({}));
+    let all = [node("a", 1), pod("low").on("a"), unmanaged];
+    let mut cluster = cluster(&all);
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("preemptionPolicy Never"));
+    cluster.trust_pod_policy = true;
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"]);
+}
+
+#[test]
+fn large_members_go_first_so_that_small_ones_fill_the_rest() {
+    let mut all = vec![node("a", 4), node("b", 3), gang("g", 10, 3)];
+    all.push(pod("g-1-small").group("g").asks("cpu", "2"));
+    all.push(pod("g-2-small").group("g").asks("cpu", "1"));
+    all.push(pod("g-3-large").group("g").asks("cpu", "4"));
+    match decide(&cluster(&all), &for_group("g")) {
+        Decision::Fits { placements, left: 0 } => assert_eq!(placements[2].node, "a"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_node_whose_victims_violate_no_budget_is_preferred() {
+    let all = [
+        node("a", 1),
+        node("b", 1),
+        pod("protected").on("a").label("app", "db"),
+        pod("free").priority(5).on("b"),
+        budget("db", "db", 0),
+        pod("p").priority(10),
+    ];
+    let plan = planned(decide(&cluster(&all), &for_pod("p")));
+    assert_eq!(victims(&plan), ["free"]);
+    assert_eq!(plan.cost.budget_violations, 0);
+}
+
+#[test]
+fn a_budget_is_a_preference_and_its_violation_is_counted() {
+    let mut all = vec![node("a", 2), budget("db", "db", 1)];
+    all.extend([pod("x").on("a").label("app", "db"), pod("y").on("a").label("app", "db")]);
+    all.extend(waiting_gang("g", 10, 2));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(plan.cost.budget_violations, 1);
+    assert_eq!(plan.victims.iter().filter(|victim| victim.violates_budget).count(), 1);
+}
+
+#[test]
+fn members_that_keep_apart_are_placed_apart() {
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "hostname", "labelSelector": {"matchLabels": {"apart": "yes"}}}]}});
+    let mut all = vec![node("a", 4), node("b", 4), gang("g", 10, 2)];
+    all.extend(
+        (0..2).map(|i| pod(&format!("g-{i}")).group("g").label("apart", "yes").set("/spec/affinity", apart.clone())),
+    );
+    all.extend([pod("low-a").asks("cpu", "4").on("a"), pod("low-b").asks("cpu", "4").on("b")]);
+    let cluster = cluster(&all);
+    let plan = planned(decide(&cluster, &for_group("g")));
+    assert_eq!(victims(&plan), ["low-a", "low-b"]);
+    let nodes: BTreeSet<&Placement> = plan.placements.iter().collect();
+    assert_eq!(nodes.len(), 2);
+    assert_eq!(check_plan(&cluster, &for_group("g"), &plan), Ok(()));
+}
+
+#[test]
+fn what_is_not_modeled_is_said() {
+    let claim = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
+    let all = [node("a", 1), pod("low").on("a"), pod("p").priority(10).set("/spec/volumes", claim)];
+    let plan = planned(decide(&cluster(&all), &for_pod("p")));
+    assert_eq!(plan.not_modeled, ["where its persistent volumes can be attached"]);
+}

@@ -1,0 +1,139 @@
+//! `make demo`: a full cluster makes room for a gang, and the audit log proves how.
+
+use super::layout::{self, GPUS, NODES};
+use super::timeline::Timeline;
+use super::up::{fresh_directory, print_usage};
+use super::{progress, state};
+use crate::audit::{Promises, promises};
+use crate::world::World;
+use anyhow::{Context as _, Result, anyhow};
+use std::time::Duration;
+
+/// The gang of `examples/demo/gang.yaml`.
+const GANG: &str = "llm-train";
+/// How many pods it has, each with one GPU.
+const SIZE: usize = 64;
+/// How long it may take to be bound.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs the demonstration; returns whether every promise was kept.
+///
+/// # Errors
+/// Something does not start, or the gang is not bound in time.
+pub async fn demo(keep: bool) -> Result<bool> {
+    let mut builder = World::builder().operator_flag("--lease-duration-seconds=15");
+    if keep {
+        builder = builder.directory(&fresh_directory().await?);
+    }
+    progress("starting a Kubernetes control plane and installing Giveway");
+    let mut world = builder.try_start().await?;
+    progress(&format!("filling {NODES} nodes of {GPUS} GPUs"));
+    let layout = layout::build(&world).await;
+    let room = layout::room(&world).await;
+    println!(
+        "\nThe cluster has {} GPUs, {} of them free. Every pod holds one:\n\
+         {} training groups of 8 pods on a node each and {} spread over two nodes, which go whole or not at all;\n\
+         {} single pods; a service of {} pods with a budget that allows 2 disruptions.\n\
+         Now comes a gang of {SIZE} pods, and all {SIZE} have to run, or none:\n",
+        room.total, room.free, layout.packed, layout.halved, layout.singles, layout.service
+    );
+    let mut timeline = Timeline::new(GANG, SIZE);
+    println!("$ kubectl apply -f examples/demo/");
+    let told = world.kubectl(&["apply", "-f", "examples/demo/"]).await.map_err(|error| anyhow!(error))?;
+    timeline.tell("submitted", &told.trim().replace('\n', ", "));
+    timeline.follow(&world, LIMIT).await?;
+
+    describe(&world, GANG).await?;
+    let plan = timeline.plan().context("the gang was bound without a plan, although the cluster was full")?;
+    if let Some(victim) = plan.victims.iter().find(|victim| victim.kind == "PodGroup") {
+        describe(&world, &victim.name).await?;
+    }
+    let needed = (SIZE as u64).saturating_sub(room.free);
+    let kept = prove(&world, needed, room.largest.max(1)).await;
+    if keep {
+        state::leave_running(&mut world)?;
+        println!("\nEverything is left running:");
+        print_usage();
+    }
+    Ok(kept)
+}
+
+/// `kubectl describe` of a group, with long lists cut short.
+async fn describe(world: &World, group: &str) -> Result<()> {
+    let text = world.kubectl(&["describe", "podgroup", group]).await.map_err(|error| anyhow!(error))?;
+    println!("\n$ kubectl describe podgroup {group}");
+    for line in shorten(&text) {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Keeps the first lines of the lists that have an entry for each pod.
+fn shorten(text: &str) -> Vec<String> {
+    const SHOWN: usize = 6;
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = Vec::new();
+    let mut list: Option<(usize, usize)> = None;
+    for line in text.lines() {
+        if let Some((depth, count)) = list {
+            if indent(line) > depth && !line.trim().is_empty() {
+                if count < SHOWN {
+                    lines.push(line.to_owned());
+                }
+                list = Some((depth, count + 1));
+                continue;
+            }
+            if count > SHOWN {
+                lines.push(format!("{}  ... and {} lines more", " ".repeat(depth), count - SHOWN));
+            }
+            list = None;
+        }
+        if matches!(line.trim(), "Placements:" | "Victims:") {
+            list = Some((indent(line), 0));
+        }
+        lines.push(line.to_owned());
+    }
+    lines
+}
+
+/// Prints what the audit log proves; returns whether every promise was kept.
+async fn prove(world: &World, needed: u64, largest: u64) -> bool {
+    let history = world.audit().await;
+    let evicted = history.evicted().len();
+    let bound =
+        history.members(&("default".to_owned(), GANG.to_owned())).filter(|(_, pod)| pod.bound.is_some()).count();
+    let torn = promises::torn_count(&history);
+    let fewest = needed.div_ceil(largest);
+    let broken = Promises::new().broken(&history);
+    println!("\nWhat the audit log of the API server proves:");
+    println!("  pods of the gang bound         {bound} of {SIZE}");
+    println!("  pods evicted                   {evicted}");
+    println!(
+        "  fewest evictions possible      {fewest}   ({needed} GPUs were missing, no pod holds more than {largest})"
+    );
+    println!("  groups torn apart              {torn}");
+    println!("  evictions without a plan       {}", promises::unplanned_count(&history));
+    if broken.is_empty() && bound == SIZE {
+        println!("  Every promise was kept.");
+        return true;
+    }
+    for promise in &broken {
+        println!("  BROKEN: {promise}");
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shorten;
+
+    #[test]
+    fn long_lists_are_cut_and_what_follows_is_kept() {
+        let entries: String = (0..9).map(|index| format!("      Node: n{index}\n")).collect();
+        let text = format!("Status:\n    Placements:\n{entries}    State: Completed\n");
+        let lines = shorten(&text);
+        assert_eq!(lines[7], "      Node: n5");
+        assert_eq!(lines[8], "      ... and 3 lines more");
+        assert_eq!(lines[9], "    State: Completed");
+    }
+}

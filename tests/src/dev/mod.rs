@@ -1,0 +1,12 @@
+//! What stands behind `make up`, `make down` and `make demo`.
+
+pub mod demo;
+mod layout;
+mod state;
+mod timeline;
+pub mod up;
+
+/// Says what is being done, on the error output: there may be a long wait.
+fn progress(what: &str) {
+    eprintln!("* {what} ...");
+}

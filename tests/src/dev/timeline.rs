@@ -1,0 +1,172 @@
+//! What happens to a gang, as it happens: read from watches of pods and groups, and printed line by line.
+
+use crate::cluster::scheduling_gates;
+use crate::world::World;
+use anyhow::{Result, bail};
+use futures::{StreamExt as _, stream};
+use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::{PodGroup, condition, keys};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher::{self, Event, watcher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Something that was seen.
+enum Seen {
+    Pod(Box<Event<Pod>>),
+    Group(Box<Event<PodGroup>>),
+}
+
+/// The gang, and what is known of it.
+pub(super) struct Timeline {
+    gang: String,
+    size: usize,
+    start: Instant,
+    told: BTreeSet<&'static str>,
+    members: BTreeMap<String, Member>,
+    victims: BTreeSet<String>,
+    going: BTreeSet<String>,
+    plan: Option<StoredPlan>,
+    status: String,
+}
+
+struct Member {
+    gated: bool,
+    node: Option<String>,
+}
+
+impl Timeline {
+    /// The clock starts now.
+    pub(super) fn new(gang: &str, size: usize) -> Self {
+        Self {
+            gang: gang.to_owned(),
+            size,
+            start: Instant::now(),
+            told: BTreeSet::new(),
+            members: BTreeMap::new(),
+            victims: BTreeSet::new(),
+            going: BTreeSet::new(),
+            plan: None,
+            status: "nothing is known of it yet".to_owned(),
+        }
+    }
+
+    /// Prints one line, with the time.
+    pub(super) fn tell(&self, what: &str, text: &str) {
+        println!("{:>7.2} s  {what:<10} {text}", self.start.elapsed().as_secs_f64());
+    }
+
+    /// Prints the line `what` if it was not printed before.
+    fn once(&mut self, what: &'static str, text: &str) {
+        if self.told.insert(what) {
+            self.tell(what, text);
+        }
+    }
+
+    /// Watches and tells until every member is bound.
+    ///
+    /// # Errors
+    /// The time is up; the message is what the gang says of itself.
+    pub(super) async fn follow(&mut self, world: &World, limit: Duration) -> Result<()> {
+        let kit = world.kit();
+        let pods = watcher(kit.api::<Pod>(), watcher::Config::default()).map(|seen| seen.map(Box::new).map(Seen::Pod));
+        let groups = watcher(kit.api::<PodGroup>(), watcher::Config::default());
+        let groups = groups.map(|seen| seen.map(Box::new).map(Seen::Group));
+        let mut seen = stream::select(pods.boxed(), groups.boxed());
+        let deadline = tokio::time::Instant::from_std(self.start + limit);
+        while !self.told.contains("bound") {
+            match tokio::time::timeout_at(deadline, seen.next()).await {
+                Ok(Some(Ok(Seen::Pod(event)))) => self.pod(*event),
+                Ok(Some(Ok(Seen::Group(event)))) => self.group(*event),
+                // A watch that breaks off is taken up again by the stream itself.
+                Ok(Some(Err(_))) => {}
+                Ok(None) | Err(_) => bail!("{} is not bound after {limit:?}: {}", self.gang, self.status),
+            }
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// The victims of the plan that was followed.
+    pub(super) fn plan(&self) -> Option<&StoredPlan> {
+        self.plan.as_ref()
+    }
+
+    fn pod(&mut self, event: Event<Pod>) {
+        let (pod, deleted) = match event {
+            Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
+            Event::Delete(pod) => (pod, true),
+            Event::Init | Event::InitDone => return,
+        };
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        if deleted || pod.metadata.deletion_timestamp.is_some() {
+            self.going.insert(uid.clone());
+        }
+        let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(keys::LABEL_POD_GROUP));
+        if label != Some(&self.gang) {
+            return;
+        }
+        if deleted {
+            self.members.remove(&uid);
+            return;
+        }
+        let gated = scheduling_gates(&pod).iter().any(|gate| gate == keys::GATE);
+        let node = pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
+        self.members.insert(uid, Member { gated, node });
+    }
+
+    fn group(&mut self, event: Event<PodGroup>) {
+        let (Event::Apply(group) | Event::InitApply(group)) = event else { return };
+        if group.metadata.name.as_deref() != Some(&self.gang) {
+            return;
+        }
+        let status = group.status.unwrap_or_default();
+        if let Some(found) = condition::find(&status.conditions, condition::types::INITIALLY_SCHEDULED) {
+            self.status = format!("{} {}: {}", found.status, found.reason, found.message);
+        }
+        if let Some(plan) = status.preemption.filter(|plan| plan.state != PlanState::Cancelled) {
+            self.victims = plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()).collect();
+            self.plan = Some(plan);
+        }
+    }
+
+    /// Tells what has come true.
+    fn look(&mut self) {
+        let gated = self.members.values().filter(|member| member.gated).count();
+        let bound = self.members.values().filter(|member| member.node.is_some()).count();
+        if gated == self.size {
+            self.once("held", &format!("{gated} pods exist, all of them held until all have a place"));
+        }
+        if let Some(plan) = self.plan.clone() {
+            self.once("planned", &describe_plan(&plan));
+        }
+        let gone = self.victims.intersection(&self.going).count();
+        if gone > 0 && gone == self.victims.len() {
+            self.once("evicted", &format!("{gone} pods are gone or on their way"));
+        }
+        if gated == 0 && self.members.len() == self.size {
+            self.once("released", &format!("{} pods, all at once", self.size));
+        }
+        if bound == self.size {
+            let nodes: BTreeSet<&String> = self.members.values().filter_map(|member| member.node.as_ref()).collect();
+            let text = format!("{bound} pods on {} nodes", nodes.len());
+            self.once("bound", &text);
+        }
+    }
+}
+
+fn describe_plan(plan: &StoredPlan) -> String {
+    let groups = plan.victims.iter().filter(|victim| victim.kind == "PodGroup").count();
+    let singles = plan.victims.len() - groups;
+    let nodes: BTreeSet<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
+    let highest = plan.cost.highest_victim_priority.map_or_else(|| "none".to_owned(), |priority| priority.to_string());
+    format!(
+        "by {}: {} pods on {} nodes; {} pods give way ({groups} whole groups, {singles} single pods), highest \
+         priority {highest}, {} budget violations",
+        plan.strategy,
+        plan.placements.len(),
+        nodes.len(),
+        plan.cost.victim_pods,
+        plan.cost.budget_violations
+    )
+}

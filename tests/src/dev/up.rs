@@ -1,0 +1,82 @@
+//! `make up` and `make down`: a control plane to play with.
+
+use super::{progress, state};
+use crate::World;
+use anyhow::{Result, bail};
+use clap::Args;
+
+/// What the cluster looks like.
+#[derive(Args, Clone, Debug)]
+pub struct UpOptions {
+    /// How many fake nodes to create; 0 for none.
+    #[arg(long, default_value_t = 20)]
+    pub nodes: usize,
+    /// CPUs of each node.
+    #[arg(long, default_value_t = 8)]
+    pub cpus: u32,
+    /// GPUs (nvidia.com/gpu) of each node.
+    #[arg(long, default_value_t = 0)]
+    pub gpus: u32,
+    /// Start without Giveway and with the in-tree group preemption instead, to compare.
+    #[arg(long)]
+    pub in_tree: bool,
+}
+
+/// Starts a control plane with Giveway, leaves it running and prints how to use it.
+///
+/// # Errors
+/// One is running already, or something does not start.
+pub async fn up(options: &UpOptions) -> Result<()> {
+    let directory = fresh_directory().await?;
+    progress("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and Giveway");
+    let builder = World::builder().directory(&directory).operator_flag("--lease-duration-seconds=15");
+    let builder = if options.in_tree { builder.in_tree() } else { builder };
+    let mut world = builder.try_start().await?;
+    if options.nodes > 0 {
+        progress(&format!("creating {} nodes", options.nodes));
+        world.nodes(options.nodes).cpus(options.cpus).gpus(options.gpus).create().await;
+    }
+    state::leave_running(&mut world)?;
+    let what = if options.in_tree { "Kubernetes with its in-tree group preemption" } else { "Kubernetes with Giveway" };
+    let gpus = if options.gpus > 0 { format!(" and {} GPUs", options.gpus) } else { String::new() };
+    println!("\n{what} is running: {} nodes of {} CPUs{gpus}.", options.nodes, options.cpus);
+    print_usage();
+    Ok(())
+}
+
+/// The directory for a control plane that lives on, empty.
+///
+/// # Errors
+/// One is running already.
+pub(super) async fn fresh_directory() -> Result<std::path::PathBuf> {
+    if state::running() > 0 {
+        bail!("a control plane is running in target/up already: use it, or stop it with `make down`");
+    }
+    state::end().await?;
+    Ok(state::directory())
+}
+
+/// Says how to use what runs.
+pub(super) fn print_usage() {
+    println!(
+        "
+  export KUBECONFIG=$PWD/target/up/kubeconfig        # you are the administrator
+  kubectl get nodes                                  # no kubectl? alias kubectl=$PWD/target/controlplane/bin/kubectl
+  kubectl apply -f examples/                         # fills 20 nodes of 8 CPUs, then submits a gang of more priority
+  kubectl get gpg -o wide; kubectl describe gpg train
+  ls target/up/logs target/up/audit.log              # what every process says
+  make down                                          # stops it all"
+    );
+}
+
+/// Stops what [`up`] left running; says so when there is nothing to stop.
+///
+/// # Errors
+/// A process does not end.
+pub async fn down() -> Result<()> {
+    match state::end().await? {
+        0 => println!("Nothing is running."),
+        count => println!("Stopped {count} processes and removed target/up."),
+    }
+    Ok(())
+}

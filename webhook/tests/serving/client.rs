@@ -1,0 +1,155 @@
+//! A server on a free port, and a client that sees every byte.
+
+use giveway_webhook::admission::Admission;
+use giveway_webhook::lookup::{Lookup, NoLookup};
+use giveway_webhook::metrics::Metrics;
+use giveway_webhook::routes::{self, BodyLimits, Health};
+use giveway_webhook::server::{Limits, Shutdown, serve};
+use giveway_webhook::tls::{Certificate, Directory, acceptor};
+use giveway_webhook::view::{Settings, View};
+use giveway_webhook::watch::SharedView;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::client::TlsStream;
+
+/// How long anything may take in these tests.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running server with a certificate of its own.
+pub struct Server {
+    pub address: SocketAddr,
+    pub directory: TempDir,
+    pub authority: CertificateDer<'static>,
+    pub certificate: Arc<Certificate>,
+    pub metrics: Arc<Metrics>,
+    pub shutdown: Shutdown,
+    pub task: JoinHandle<()>,
+}
+
+pub fn view() -> View {
+    View::new(Settings { namespace: "own".into(), operator_user: "operator".into(), manage_new_classes: false })
+}
+
+/// Writes a new self-signed pair and returns its certificate.
+pub fn write_pair(directory: &Path) -> CertificateDer<'static> {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(directory.join("tls.crt"), pair.cert.pem()).unwrap();
+    std::fs::write(directory.join("tls.key"), pair.signing_key.serialize_pem()).unwrap();
+    pair.cert.der().clone()
+}
+
+pub fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+impl Server {
+    pub async fn start(limits: Limits, body: BodyLimits) -> Self {
+        Self::with(limits, body, SharedView::complete(view()), NoLookup).await
+    }
+
+    pub async fn with<L: Lookup>(limits: Limits, body: BodyLimits, view: SharedView, lookup: L) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = write_pair(directory.path());
+        let (certificate, view, metrics) =
+            (Arc::new(Certificate::default()), Arc::new(view), Arc::new(Metrics::default()));
+        let mut files = Directory::new(directory.path().to_owned(), provider(), Arc::clone(&certificate));
+        assert!(files.reload().unwrap());
+        tokio::spawn(files.follow(Arc::clone(&metrics)));
+        let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), Duration::from_millis(50));
+        let health = Health::new(Arc::clone(&certificate), Arc::clone(&view));
+        let service = routes::service(routes::admission(Arc::new(admission), health, body));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = acceptor(provider(), Arc::clone(&certificate)).unwrap();
+        let shutdown = Shutdown::default();
+        let task =
+            tokio::spawn(serve(listener, Some(acceptor), service, limits, shutdown.clone(), Arc::clone(&metrics)));
+        Self { address, directory, authority, certificate, metrics, shutdown, task }
+    }
+
+    pub async fn connect(&self) -> TlsStream<TcpStream> {
+        handshake(self.address, &self.authority).await.unwrap()
+    }
+
+    /// One request on a connection of its own.
+    pub async fn request(&self, head: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = self.connect().await;
+        send(&mut stream, head, body).await;
+        read_response(&mut stream).await
+    }
+}
+
+pub async fn handshake(
+    address: SocketAddr,
+    authority: &CertificateDer<'static>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await?;
+    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
+}
+
+/// Sends a request line with its headers and a body of announced length.
+pub async fn send(stream: &mut TlsStream<TcpStream>, head: &str, body: &[u8]) {
+    let head = format!("{head} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    stream.flush().await.unwrap();
+}
+
+/// Reads one response: its status and its body.
+pub async fn read_response(stream: &mut TlsStream<TcpStream>) -> (u16, String) {
+    let read = async {
+        let mut bytes = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let length =
+                    head.lines().find_map(|l| l.to_lowercase().strip_prefix("content-length: ").map(str::to_owned));
+                let length: usize = length.map_or(0, |l| l.trim().parse().unwrap());
+                if body.len() >= length {
+                    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+                    return (status, body.to_owned());
+                }
+            }
+            let read = stream.read_buf(&mut bytes).await.unwrap();
+            assert!(read > 0, "the connection ended inside a response: {text:?}");
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("no response in time")
+}
+
+/// Waits until the server closes the connection, and returns how long that took and what arrived before.
+pub async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) -> (Duration, Vec<u8>) {
+    let started = std::time::Instant::now();
+    let mut bytes = Vec::new();
+    let read = async { while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {} };
+    tokio::time::timeout(PATIENCE, read).await.expect("the connection was not closed in time");
+    (started.elapsed(), bytes)
+}
+
+/// Waits for a condition.
+pub async fn wait_for(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+/// A request that is answered with a refusal, because it is no review.
+pub const REVIEW: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","resource":{"group":"","resource":"pods"},"operation":"CREATE","namespace":"a","object":{"metadata":{"name":"p"}}}}"#;

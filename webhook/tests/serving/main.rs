@@ -1,0 +1,7 @@
+//! Tests of the server over real sockets: limits, shutdown and certificates.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod certificates;
+mod client;
+mod limits;
+mod shutdown;
