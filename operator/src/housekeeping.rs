@@ -147,3 +147,54 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
         status: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use std::time::Duration;
+
+    fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
+        let touched = std::mem::take(&mut world.model.touched);
+        housekeeping.pass(&world.model, &touched, now)
+    }
+
+    #[test]
+    fn the_first_pod_of_a_template_makes_its_group_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.workload("serve", "worker").pod(TestPod::new("p", 0).templated("serve", "worker"));
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::CreateGroup(group)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(group.metadata.name.as_deref(), Some("serve-worker"));
+        assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
+        assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
+        world.pod(TestPod::new("q", 0).templated("serve", "worker"));
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
+        housekeeping.answered("pod group default/serve-worker", false, now);
+        let later = now + Duration::from_secs(1);
+        assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
+    }
+
+    #[test]
+    fn a_pod_without_its_group_is_told_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.pod(TestPod::new("p", 0).of("g").held());
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(notice.note, "Pod group g does not exist in namespace default. The pod waits until it is created.");
+        world.pod(TestPod::new("p", 0).of("g").held());
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty());
+    }
+
+    #[test]
+    fn a_group_with_pods_is_protected_and_set_free_with_the_last_of_them() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(matches!(commands[..], [Command::Protect { protect: true, .. }]), "{commands:?}");
+        world.model.groups.values_mut().for_each(|g| g.protected = true);
+        world.remove_pod("p");
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(matches!(commands[..], [Command::Protect { protect: false, .. }]), "{commands:?}");
+    }
+}

@@ -72,3 +72,54 @@ fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool 
         && scheduler_names.contains(&pod.scheduler_name)
         && model.cluster.effective_policy(pod) == PreemptionPolicy::PreemptLowerPriority
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+
+    fn names(world: &World) -> Vec<String> {
+        let schedulers = ["default-scheduler".to_owned()];
+        preemptors(&world.model, &Flights::new(), &schedulers).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn priority_counts_first_then_age_then_name() {
+        let mut world = World::new();
+        world.group("b", 1, 10, "Pod").group("a", 1, 10, "Pod").group("urgent", 1, 20, "Pod");
+        for group in ["b", "a", "urgent"] {
+            world.pod(TestPod::new(&format!("{group}-0"), 0).of(group).held());
+        }
+        assert_eq!(names(&world), ["podgroup/default/urgent", "podgroup/default/a", "podgroup/default/b"]);
+    }
+
+    #[test]
+    fn a_single_pod_waits_only_if_its_class_is_managed_and_the_scheduler_gave_up() {
+        let mut world = World::new();
+        world.pod(TestPod::new("plain", 5).unschedulable());
+        world.pod(TestPod::new("fresh", 5).managed());
+        world.pod(TestPod::new("waiting", 5).managed().unschedulable());
+        world.pod(TestPod::new("foreign", 5).managed().unschedulable().scheduler("other"));
+        assert_eq!(names(&world), ["pod/default/waiting"]);
+    }
+
+    #[test]
+    fn members_of_a_group_that_does_not_exist_and_bound_pods_wait_for_no_decision() {
+        let mut world = World::new();
+        world.node("n1", 1).group("g", 1, 10, "Pod");
+        world.pod(TestPod::new("orphan", 5).of("missing").held()).pod(TestPod::new("bound", 5).of("g").on("n1"));
+        assert_eq!(names(&world), Vec::<String>::new());
+    }
+
+    #[test]
+    fn failures_in_a_row_wait_longer_up_to_about_a_minute() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let waits: Vec<u128> = (0..9)
+            .map(|_| {
+                waiting.back_off(now);
+                waiting.not_before.unwrap().duration_since(now).as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 64000]);
+    }
+}

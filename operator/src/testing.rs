@@ -50,6 +50,17 @@ impl World {
         self
     }
 
+    pub(crate) fn workload(&mut self, name: &str, template: &str) -> &mut Self {
+        let workload = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+            "spec": {"podGroupTemplates": [
+                {"name": template, "schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup", "priorityClassName": "high"}
+            ]}
+        });
+        self.model.apply(Input::Workload(Update::Applied(object(workload))));
+        self
+    }
+
     pub(crate) fn remove_pod(&mut self, name: &str) -> &mut Self {
         let key = giveway_planner::model::ObjectKey::new("default", name);
         self.model.apply(Input::Pod(Update::Deleted(key)));
@@ -92,6 +103,29 @@ impl TestPod {
 
     pub(crate) fn terminating(mut self) -> Self {
         self.0["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        self
+    }
+
+    pub(crate) fn managed(mut self) -> Self {
+        self.0["metadata"]["annotations"][keys::ANNOTATION_PREEMPTION_POLICY] = json!("PreemptLowerPriority");
+        self
+    }
+
+    pub(crate) fn unschedulable(mut self) -> Self {
+        self.0["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"
+        }]);
+        self
+    }
+
+    pub(crate) fn scheduler(mut self, name: &str) -> Self {
+        self.0["spec"]["schedulerName"] = json!(name);
+        self
+    }
+
+    pub(crate) fn templated(mut self, workload: &str, template: &str) -> Self {
+        self.0["metadata"]["labels"][keys::LABEL_WORKLOAD] = json!(workload);
+        self.0["metadata"]["labels"][keys::LABEL_TEMPLATE] = json!(template);
         self
     }
 }

@@ -207,7 +207,7 @@ fn anti_affinity_keeps_apart_from_both_sides_and_across_the_domain() {
     refused(fits(zoned("a", "one"), &two("one"), hater()), "node(s) didn't satisfy pod anti-affinity rules");
     assert_eq!(fits(zoned("a", "one"), &two("two"), hater()), Ok(()));
     let hating = affine("podAntiAffinity", "web", "h").priority(9).on("a");
-    refused(fits(zoned("a", "one"), &[hating.clone()], pod("p").label("app", "web")), "anti-affinity");
+    refused(fits(zoned("a", "one"), std::slice::from_ref(&hating), pod("p").label("app", "web")), "anti-affinity");
     assert_eq!(fits(zoned("a", "one"), &[hating], pod("p").label("app", "db")), Ok(()));
 }
 
@@ -215,7 +215,7 @@ fn anti_affinity_keeps_apart_from_both_sides_and_across_the_domain() {
 fn affinity_needs_somebody_in_the_domain_or_the_pod_itself_as_the_first() {
     let zoned = || node("a", 4).label("zone", "one");
     let db = pod("db").label("app", "db").priority(9).on("a");
-    assert_eq!(fits(zoned(), &[db.clone()], affine("podAffinity", "db", "p")), Ok(()));
+    assert_eq!(fits(zoned(), std::slice::from_ref(&db), affine("podAffinity", "db", "p")), Ok(()));
     refused(fits(zoned(), &[], affine("podAffinity", "db", "p")), "1 node(s) didn't match pod affinity rules.");
     assert_eq!(fits(zoned(), &[], affine("podAffinity", "db", "p").label("app", "db")), Ok(()));
     refused(fits(node("a", 4), &[db], affine("podAffinity", "db", "p")), "pod affinity rules");

@@ -10,12 +10,16 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::json;
 
+fn read<T: serde::de::DeserializeOwned>(object: &Built) -> T {
+    serde_json::from_value(object.0.clone()).unwrap()
+}
+
 fn upsert_pod(cluster: &mut Cluster, object: &Built) -> Result<bool, ModelError> {
-    cluster.upsert_pod(&serde_json::from_value::<Pod>(object.0.clone()).unwrap())
+    cluster.upsert_pod(&read::<Pod>(object))
 }
 
 fn upsert_node(cluster: &mut Cluster, object: &Built) -> Result<bool, ModelError> {
-    cluster.upsert_node(&serde_json::from_value::<Node>(object.0.clone()).unwrap())
+    cluster.upsert_node(&read::<Node>(object))
 }
 
 fn class(name: &str, value: i32) -> PriorityClass {

@@ -1,5 +1,8 @@
 //! The status of a group, as a pure function of what is known. Written only when it differs from what is there.
 
+#[cfg(test)]
+mod tests;
+
 use crate::ledger::{Flight, describe};
 use crate::model::{GroupRecord, Model};
 use giveway_crds::condition::{self, Reason, types};
@@ -219,8 +222,9 @@ fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
         (Some(low), Some(high)) => {
             let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
             let message = format!(
-                "{} have priority {range}; the group's priority {} counts instead.",
+                "{} {} priority {range}; the group's priority {} counts instead.",
                 pods(differing.len()),
+                if differing.len() == 1 { "has" } else { "have" },
                 facts.group.priority
             );
             Some((true, Reason::PriorityMismatch, message))

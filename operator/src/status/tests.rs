@@ -1,0 +1,190 @@
+//! What a group says of itself, state by state, and that it says nothing twice.
+
+use super::*;
+use crate::testing::{TestPod, World};
+use giveway_crds::plan::{StoredVictim, StoredVictimPod};
+use giveway_planner::plan::Preemptor;
+use k8s_openapi::jiff::Timestamp;
+use std::time::Instant;
+
+struct Case {
+    world: World,
+    flight: Option<Flight>,
+    last_plan: Option<StoredPlan>,
+    last_word: Option<LastWord>,
+    victim_of: Option<Victimhood>,
+    second: i64,
+}
+
+impl Case {
+    /// A gang `g` that needs two pods; none exists.
+    fn new() -> Self {
+        let mut world = World::new();
+        world.node("n1", 4).group("g", 2, 100, "PodGroup");
+        Self { world, flight: None, last_plan: None, last_word: None, victim_of: None, second: 1 }
+    }
+
+    fn bound(mut self, names: &[&str]) -> Self {
+        for name in names {
+            self.world.pod(TestPod::new(name, 100).of("g").on("n1"));
+        }
+        self
+    }
+
+    fn status(&self) -> PodGroupStatus {
+        let key = ObjectKey::new("default", "g");
+        group_status(&Facts {
+            model: &self.world.model,
+            group: self.world.model.cluster.group(&key).unwrap(),
+            record: &self.world.model.groups[&key],
+            flight: self.flight.as_ref(),
+            last_plan: self.last_plan.as_ref(),
+            last_word: self.last_word.as_ref(),
+            victim_of: self.victim_of.as_ref(),
+            problem: None,
+            now: Time(Timestamp::from_second(self.second).unwrap()),
+        })
+    }
+
+    /// Takes the status over as stored, and some time passes.
+    fn store(&mut self) -> PodGroupStatus {
+        let status = self.status();
+        self.world.model.groups.values_mut().for_each(|r| r.status = status.clone());
+        self.second += 60;
+        status
+    }
+}
+
+fn says(status: &PodGroupStatus, type_: &str) -> String {
+    let found = condition::find(&status.conditions, type_).unwrap_or_else(|| panic!("no {type_}: {status:?}"));
+    format!("{} {}: {}", found.status, found.reason, found.message)
+}
+
+fn flight(state: PlanState) -> Flight {
+    let victim = StoredVictim {
+        kind: "Pod".into(),
+        namespace: "default".into(),
+        name: "v".into(),
+        priority: 10,
+        violates_budget: false,
+        pods: vec![StoredVictimPod { name: "v".into(), uid: "uid-v".into(), node: "n1".into() }],
+    };
+    let plan = StoredPlan {
+        id: "p1".into(),
+        state,
+        message: "1 pod gives way.".into(),
+        victims: vec![victim],
+        ..StoredPlan::default()
+    };
+    Flight::new(Preemptor::Group(ObjectKey::new("default", "g")), 100, plan, Instant::now())
+}
+
+#[test]
+fn nothing_is_written_when_nothing_changed() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    case.flight = Some(flight(PlanState::Evicting));
+    case.victim_of =
+        Some(Victimhood { preemptor: "podgroup/default/x".into(), message: "Preempted.".into(), whole: true });
+    let first = case.store();
+    assert_eq!(case.status(), first, "a minute later, with the same facts");
+}
+
+#[test]
+fn a_group_without_pods_says_how_many_it_needs() {
+    let status = Case::new().status();
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 0 exist.");
+    assert_eq!(status.scheduled.as_deref(), Some("0/0"));
+    assert_eq!(status.observed_generation, Some(1));
+}
+
+#[test]
+fn counts_are_by_state_and_the_column_shows_live_pods() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    case.world.pod(TestPod::new("c", 100).of("g").held());
+    case.world.pod(TestPod::new("d", 100).of("g").on("n1").terminating());
+    let status = case.status();
+    let counts = status.pods.unwrap();
+    assert_eq!((counts.total, counts.held, counts.scheduled, counts.running), (4, 1, 2, 3));
+    assert_eq!(status.scheduled.as_deref(), Some("2/4"));
+}
+
+#[test]
+fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    let status = case.store();
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "True Scheduled: 2 pods have a node, 2 needed.");
+    case.world.remove_pod("a").remove_pod("b");
+    case.last_word = Some(LastWord { reason: Reason::Unschedulable, message: "2 pods needed, 0 fit now.".into() });
+    let status = case.store();
+    assert_eq!(
+        says(&status, types::INITIALLY_SCHEDULED),
+        "True Scheduled: Was scheduled; now waits again. 2 pods needed, 0 fit now."
+    );
+}
+
+#[test]
+fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
+    let mut case = Case::new();
+    case.flight = Some(flight(PlanState::Evicting));
+    let status = case.store();
+    assert_eq!(says(&status, types::PREEMPTION_PLANNED), "True Evicting: 1 pod gives way.");
+    assert_eq!(status.preemption.as_ref().map(|p| p.state), Some(PlanState::Evicting));
+    let ended = StoredPlan {
+        state: PlanState::Cancelled,
+        message: "Room appeared; nobody was evicted.".into(),
+        ..flight(PlanState::Planned).plan
+    };
+    case.flight = None;
+    case.last_plan = Some(ended);
+    let status = case.store();
+    assert_eq!(says(&status, types::PREEMPTION_PLANNED), "False Cancelled: Room appeared; nobody was evicted.");
+    case.last_plan = None;
+    assert_eq!(case.status().preemption.map(|p| p.state), Some(PlanState::Cancelled), "kept for the record");
+}
+
+#[test]
+fn a_victim_names_its_preemptor_until_it_runs_again() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    let message = "Preempted by pod group default/x of priority 500.";
+    case.victim_of = Some(Victimhood { preemptor: "podgroup/default/x".into(), message: message.into(), whole: true });
+    let status = case.store();
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), format!("True PreemptionByScheduler: {message}"));
+    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"));
+    case.victim_of = None;
+    case.world.remove_pod("a").remove_pod("b");
+    let status = case.store();
+    assert_eq!(
+        says(&status, types::DISRUPTION_TARGET),
+        format!("True PreemptionByScheduler: {message}"),
+        "still without pods"
+    );
+    let mut case = case.bound(&["c", "d"]);
+    let status = case.store();
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 2 pods have a node again.");
+    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"), "who it was stays on record");
+}
+
+#[test]
+fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    case.victim_of = Some(Victimhood { preemptor: "pod/default/x".into(), message: "…".into(), whole: false });
+    let status = case.status();
+    assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());
+    assert_eq!(status.preempted_by.as_deref(), Some("pod/default/x"));
+}
+
+#[test]
+fn differing_priorities_are_counted_and_the_end_of_it_is_told() {
+    let mut case = Case::new().bound(&["a"]);
+    case.world.pod(TestPod::new("b", 5).of("g").on("n1"));
+    let status = case.store();
+    assert_eq!(
+        says(&status, types::PODS_NOT_MATCHING_PRIORITY),
+        "True PriorityMismatch: 1 pod has priority 5; the group's priority 100 counts instead."
+    );
+    case.world.remove_pod("b");
+    assert_eq!(
+        says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY),
+        "False PriorityMatches: All pods have the group's priority."
+    );
+}
