@@ -62,7 +62,9 @@ pub(super) fn print_usage() {
         "
   export KUBECONFIG=$PWD/target/up/kubeconfig        # you are the administrator
   kubectl get nodes                                  # no kubectl? alias kubectl=$PWD/target/controlplane/bin/kubectl
-  kubectl apply -f examples/                         # fills 20 nodes of 8 CPUs, then submits a gang of more priority
+  kubectl apply -f examples/1-background.yaml        # fills 20 nodes of 8 CPUs with pods of low priority
+  kubectl rollout status deployment/background
+  kubectl apply -f examples/2-gang.yaml              # a gang of 16 pods that is more important
   kubectl get gpg -o wide; kubectl describe gpg train
   ls target/up/logs target/up/audit.log              # what every process says
   make down                                          # stops it all"
