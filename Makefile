@@ -79,4 +79,4 @@ demo: controlplane release ## Watch a full cluster make room for a gang of 64 GP
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
 
 clean: down ## Remove everything that was built, except the control plane
-	@if command -v $(CARGO) >/dev/null 2>&1; then rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml; fi
+	rm -rf target/debug target/release target/crds target/e2e target/chart-default.yaml target/chart-local.yaml

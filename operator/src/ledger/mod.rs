@@ -645,7 +645,10 @@ impl Flight {
             }
         }
         self.plan.state = ending.state;
-        self.plan.message.clone_from(&ending.message);
+        self.plan.message = match ending.state {
+            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+            _ => ending.message.clone(),
+        };
         out.ended = Some(ending);
     }
 }
