@@ -267,8 +267,9 @@ pub fn plan_message(flight: &Flight) -> String {
     )
 }
 
-/// The sentence for a victim of a flight.
+/// The sentence for a victim of a flight; `kind` is the kind of its unit.
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> String {
+    let kind = if kind == "PodGroup" { "group" } else { "pod" };
     format!(
         "Preempted by {} of priority {} to make room for it; the priority of this {kind} is {priority}.",
         describe(&flight.preemptor),
