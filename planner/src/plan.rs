@@ -5,6 +5,7 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
+use crate::least_cost;
 use crate::model::{Cluster, ObjectKey, PodIndex};
 use crate::placement::fill;
 use crate::problem::Problem;
@@ -54,22 +55,28 @@ pub struct Reservation {
 /// How a plan is searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// KEP-5710 step by step, with one placement.
+    /// Chooses victims and placement together; never worse than [`Strategy::Kep5710`].
     #[default]
+    LeastCost,
+    /// KEP-5710 step by step, with one placement.
     Kep5710,
 }
 
 impl Strategy {
+    /// Every strategy, the default first.
+    pub const ALL: [Self; 2] = [Self::LeastCost, Self::Kep5710];
+
     /// The name as it is written on the command line and in a stored plan.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::LeastCost => "least-cost",
             Self::Kep5710 => "kep5710",
         }
     }
 
     /// Reads the name; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
-        (text == Self::Kep5710.as_str()).then_some(Self::Kep5710)
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
     }
 }
 
@@ -212,6 +219,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     } else {
         problem.consider_victims();
         match context.strategy {
+            Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         }
     };
