@@ -5,7 +5,7 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
-use crate::least_cost;
+use crate::least_cost::{self, packing::pack};
 use crate::model::{Cluster, ObjectKey, PodIndex};
 use crate::placement::fill;
 use crate::problem::Problem;
@@ -208,14 +208,18 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         let left = problem.demand.members.len() - now.placed.len();
         return Decision::Fits { placements: placements(&problem, &now.placed), left };
     }
+    // The placement is greedy; where there is little to try, everything is tried.
+    if let Some(placed) = pack(&problem, &problem.now, problem.demand.need) {
+        let left = problem.demand.members.len() - placed.len();
+        return Decision::Fits { placements: placements(&problem, &placed), left };
+    }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
     }
     let room = problem.room_then();
-    let then = fill(&problem, &room);
-    let found = if then.placed.len() >= problem.demand.need {
+    let found = if let Some(placed) = pack(&problem, &room, problem.demand.need) {
         let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
-        Some(Found { placed: then.placed, victims: Vec::new(), cost: Cost::default(), trace })
+        Some(Found { placed, victims: Vec::new(), cost: Cost::default(), trace })
     } else {
         problem.consider_victims();
         match context.strategy {

@@ -11,7 +11,7 @@ mod bound;
 mod exact;
 mod lot;
 mod numbers;
-mod packing;
+pub(crate) mod packing;
 mod rebuild;
 mod retry;
 mod settle;
@@ -28,9 +28,11 @@ use exact::Exact;
 use lot::Lot;
 use settle::{RoomGround, settle};
 
-/// Below so many units, all their subsets are searched.
+/// Up to so many units, all their subsets are searched: where trying one is cheap, and where it takes a placement of all
+/// members.
 const FEW_UNITS: usize = 18;
-/// So many subsets are tried, where trying one is cheap and where it takes a placement of all members.
+const VERY_FEW_UNITS: usize = 12;
+/// So many subsets are tried then.
 const CHEAP_CHECKS: usize = 40_000;
 const DEAR_CHECKS: usize = 1_500;
 
@@ -115,7 +117,7 @@ fn improve_lot(problem: &Problem<'_>, room: &Room<'_>, lot: &mut Lot, best: &mut
 /// Members of several kinds, or such as look at other pods.
 fn improve_room(problem: &Problem<'_>, room: &Room<'_>, best: &mut Candidate, goal: usize) -> Outcome {
     let units = useful(problem, &best.cost);
-    if units.len() <= FEW_UNITS {
+    if units.len() <= VERY_FEW_UNITS {
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS);
         let (mut least, mut most) = (RoomGround::new(problem, room, goal), RoomGround::new(problem, room, goal));
         let complete = exact.run(&mut least, &mut most, &units, !room.wide());
@@ -146,7 +148,7 @@ fn take_better(
 /// once. Where few can go, every choice is tried.
 fn from_nothing(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
-    if units.len() > FEW_UNITS || !packing::small(problem) {
+    if units.len() > VERY_FEW_UNITS || !packing::small(problem) {
         return None;
     }
     for goal in (problem.demand.need..=problem.demand.members.len()).rev() {

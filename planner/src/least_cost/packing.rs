@@ -8,14 +8,14 @@ use crate::placement::fill;
 use crate::problem::Problem;
 
 /// So many members times nodes count as few, and so many places are tried.
-const FEW: usize = 64;
-const TRIES: usize = 3_000;
+const FEW: usize = 32;
+const TRIES: usize = 1_500;
 
 /// Members with their nodes.
 type Placed = Vec<(PodIndex, Rank)>;
 
 /// Places at least `goal` members. `None` when no way was found.
-pub(super) fn pack(problem: &Problem<'_>, room: &Room<'_>, goal: usize) -> Option<Placed> {
+pub(crate) fn pack(problem: &Problem<'_>, room: &Room<'_>, goal: usize) -> Option<Placed> {
     let layout = fill(problem, room);
     if layout.placed.len() >= goal {
         return Some(layout.placed);
