@@ -5,7 +5,7 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
-use crate::least_cost::{self, packing::pack};
+use crate::least_cost::{self, packing::try_everything};
 use crate::model::{Cluster, ObjectKey, PodIndex};
 use crate::placement::fill;
 use crate::problem::Problem;
@@ -209,7 +209,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         return Decision::Fits { placements: placements(&problem, &now.placed), left };
     }
     // The placement is greedy; where there is little to try, everything is tried.
-    if let Some(placed) = pack(&problem, &problem.now, problem.demand.need) {
+    if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
         let left = problem.demand.members.len() - placed.len();
         return Decision::Fits { placements: placements(&problem, &placed), left };
     }
@@ -217,7 +217,8 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
     }
     let room = problem.room_then();
-    let found = if let Some(placed) = pack(&problem, &room, problem.demand.need) {
+    let then = Some(fill(&problem, &room).placed).filter(|placed| placed.len() >= problem.demand.need);
+    let found = if let Some(placed) = then.or_else(|| try_everything(&problem, &room, problem.demand.need)) {
         let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
         Some(Found { placed, victims: Vec::new(), cost: Cost::default(), trace })
     } else {

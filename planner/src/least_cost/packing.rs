@@ -15,11 +15,13 @@ const TRIES: usize = 1_500;
 type Placed = Vec<(PodIndex, Rank)>;
 
 /// Places at least `goal` members. `None` when no way was found.
-pub(crate) fn pack(problem: &Problem<'_>, room: &Room<'_>, goal: usize) -> Option<Placed> {
+pub(super) fn pack(problem: &Problem<'_>, room: &Room<'_>, goal: usize) -> Option<Placed> {
     let layout = fill(problem, room);
-    if layout.placed.len() >= goal {
-        return Some(layout.placed);
-    }
+    if layout.placed.len() >= goal { Some(layout.placed) } else { try_everything(problem, room, goal) }
+}
+
+/// Places `goal` members where the greedy placement does not. `None` also where there is too much to try.
+pub(crate) fn try_everything(problem: &Problem<'_>, room: &Room<'_>, goal: usize) -> Option<Placed> {
     if greedy_is_exact(problem) || !small(problem) {
         return None;
     }
