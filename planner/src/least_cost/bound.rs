@@ -13,8 +13,13 @@ pub(super) struct Bound {
     weight: u64,
     /// Whether nobody below this priority is enough, however many go.
     tight: Option<i32>,
-    many: bool,
+    /// What a plan may cost above the bound and still be left as it is.
+    slack: u64,
 }
+
+/// Above so many units a search is worth a pod, and above so many only a fiftieth of the plan.
+const MANY_UNITS: usize = 64;
+const VERY_MANY_UNITS: usize = 2_000;
 
 impl Bound {
     /// The bounds for the units of `lot`, of which nobody is gone.
@@ -25,7 +30,12 @@ impl Bound {
         let tight = (lot.total < lot.goal).then_some(ceiling).flatten();
         below.iter().for_each(|unit| lot.flip(*unit));
         let weight = (0..lot.request.len()).map(|resource| weight(lot, resource)).max().unwrap_or(0);
-        Self { weight, tight, many: lot.units.len() > 64 }
+        let slack = match lot.units.len() {
+            0..=MANY_UNITS => 0,
+            units if units <= VERY_MANY_UNITS => offset_priority(0),
+            _ => offset_priority(0).max(weight / 50),
+        };
+        Self { weight, tight, slack }
     }
 
     /// The least sum of offset priorities.
@@ -43,9 +53,10 @@ impl Bound {
         self.settled(cost) && cost.priority_sum <= self.weight
     }
 
-    /// Whether there are many units, and no plan evicts a pod less.
+    /// Whether there are many units, and no plan is so much cheaper that a search is worth it: where there are very many
+    /// by more than a fiftieth, else by a pod.
     pub(super) fn negligible(&self, cost: &Cost) -> bool {
-        self.many && self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < offset_priority(0)
+        self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
     }
 
     fn settled(&self, cost: &Cost) -> bool {

@@ -35,6 +35,8 @@ const VERY_FEW_UNITS: usize = 12;
 /// So many subsets are tried then.
 const CHEAP_CHECKS: usize = 40_000;
 const DEAR_CHECKS: usize = 1_500;
+/// So many looks at a node for a member, in all those placements together.
+const LOOKS: usize = 400_000;
 
 /// A plan under comparison.
 #[derive(Clone)]
@@ -117,8 +119,9 @@ fn improve_lot(problem: &Problem<'_>, room: &Room<'_>, lot: &mut Lot, best: &mut
 /// Members of several kinds, or such as look at other pods.
 fn improve_room(problem: &Problem<'_>, room: &Room<'_>, best: &mut Candidate, goal: usize) -> Outcome {
     let units = useful(problem, &best.cost);
+    let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= VERY_FEW_UNITS {
-        let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS);
+        let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) = (RoomGround::new(problem, room, goal), RoomGround::new(problem, room, goal));
         let complete = exact.run(&mut least, &mut most, &units, !room.wide());
         take_better(problem, room, exact.into_best(), goal, best);

@@ -9,14 +9,19 @@ use crate::feasibility::Room;
 use crate::placement::place;
 use crate::problem::Problem;
 
-/// At most so many attempts, each of which looks at every node for every member, and so many such looks.
+/// At most so many attempts, each of which looks at every node for every member, and so many such looks; none at all where
+/// that would be less than a few.
 const ATTEMPTS: usize = 48;
 const LOOKS: usize = 400_000;
+const FEWEST_ATTEMPTS: usize = 4;
 
 /// Replaces `best` by something cheaper, if it is found.
 pub(super) fn run(problem: &Problem<'_>, room: &Room<'_>, best: &mut Candidate, goal: usize) {
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     let attempts = ATTEMPTS.min(LOOKS / looks);
+    if attempts < FEWEST_ATTEMPTS {
+        return;
+    }
     let mut numbers = Numbers::new();
     spare_one_by_one(problem, room, best, goal, attempts);
     for attempt in 0..attempts {

@@ -3,7 +3,7 @@
 use super::exact::Exact;
 use super::settle::NodeGround;
 use super::{Candidate, Outcome, found};
-use crate::cost::Cost;
+use crate::cost::{Cost, offset_priority};
 use crate::domain::UnitIndex;
 use crate::feasibility::Room;
 use crate::kep5710::Found;
@@ -27,7 +27,7 @@ pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found
         return None;
     }
     let ground = || NodeGround { problem, room: room.clone(), pod, rank: 0 };
-    let (mut least, mut most) = (ground(), ground());
+    let mut grounds = None;
     let (mut checks, mut complete) = (CHECKS, true);
     for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
         let Some(units) = promising(problem, &problem.potential.on[rank], best.as_ref().map(|best| &best.cost)) else {
@@ -41,8 +41,9 @@ pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found
             Some(best) => Exact::new(problem, best.cost, checks),
             None => Exact::unbounded(problem, checks),
         };
+        let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
         (least.rank, most.rank) = (rank, rank);
-        complete &= exact.run(&mut least, &mut most, &units, !room.wide());
+        complete &= exact.run(least, most, &units, !room.wide());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
         let mut cleared = room.clone();
@@ -77,5 +78,10 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
         return None;
     }
     let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
-    (!units.is_empty()).then_some(units)
+    let weight =
+        |number: &UnitIndex| offset_priority(unit(number).priority).saturating_mul(unit(number).pods.len() as u64);
+    let lightest = units.iter().map(weight).min()?;
+    // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
+    let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
+    worth.then_some(units)
 }
