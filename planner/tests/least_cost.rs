@@ -77,7 +77,8 @@ fn on_tiny_inputs_the_plan_is_the_cheapest_there_is() {
     );
     println!("{refused} refusals, {missed} of them wrong");
     println!("{}", examples.join("\n"));
-    assert!(optimal * 100 >= plans * 99 && fewer * 100 <= plans, "{optimal} of {plans}, {fewer} place fewer");
+    // 99 % are promised; as measured it is all of them.
+    assert!(optimal * 1000 >= plans * 999 && fewer * 100 <= plans, "{optimal} of {plans}, {fewer} place fewer");
     assert_eq!(missed, 0, "{refused} refusals");
 }
 

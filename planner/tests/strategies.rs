@@ -41,7 +41,17 @@ fn kep5710_evicts_many_of_low_priority_rather_than_one_of_high_priority() {
     assert!(plan.trace.contains(&"Nobody above priority 1 has to go.".to_owned()), "{:?}", plan.trace);
 }
 
-/// Three groups of two share three nodes pairwise; a fourth has a node of its own but more pods elsewhere.
+#[test]
+fn a_single_pod_goes_where_the_highest_priority_is_lowest_also_when_more_have_to_go() {
+    let mut all = vec![node("a", 2), node("b", 2), pod("high").priority(5).asks("cpu", "2").on("a")];
+    all.extend((0..2).map(|i| pod(&format!("low-{i}")).priority(1).on("b")));
+    all.push(pod("p").priority(10).asks("cpu", "2"));
+    for strategy in Strategy::ALL {
+        assert_eq!(victims(&by(strategy, &all, &for_pod("p"))), ["low-0", "low-1"], "{}", strategy.as_str());
+    }
+}
+
+/// Two pairs of groups share two nodes each; greedily, any two groups look alike.
 #[test]
 fn least_cost_evicts_groups_whose_places_add_up() {
     let mut all: Vec<Built> = (0..4).map(|n| node(&format!("n{n}"), 2)).collect();

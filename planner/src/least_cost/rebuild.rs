@@ -12,7 +12,7 @@ use crate::problem::Problem;
 
 /// So many steps are taken, and so many amounts are looked at, at most.
 const STEPS: usize = 1_500;
-const EFFORT: usize = 12_000_000;
+const EFFORT: usize = 6_000_000;
 /// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
 /// plan can weigh, and what is lost in rounding does not matter for a price.
 const VIOLATION: f64 = 1e18;
@@ -60,7 +60,7 @@ pub(super) fn run(
         rebuild.ruin(lower);
         let rebuilt = rebuild.recreate();
         let score = rebuild.score();
-        let heat = 1.0 - f64::from(u32::try_from(step).unwrap_or(0)) / f64::from(u32::try_from(STEPS).unwrap_or(1));
+        let heat = 1.0 - share(step, STEPS).max(share(rebuild.effort, EFFORT)).min(1.0);
         if rebuilt && rebuild.accepts(&current, &score, heat) {
             current = score;
             if score < best {
@@ -72,6 +72,11 @@ pub(super) fn run(
         }
     }
     (best < first).then(|| victims.into_iter().map(|unit| rebuild.lot.units[unit].number).collect())
+}
+
+/// How much of something is used up.
+fn share(used: usize, all: usize) -> f64 {
+    f64::from(u32::try_from(used).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX))
 }
 
 struct Rebuild<'p, 'a> {
