@@ -298,3 +298,86 @@ impl Walk<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide;
+    use crate::live::Objects;
+    use crate::world::World;
+    use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
+    use serde_json::json;
+
+    /// Two nodes, a whole group, single pods with a budget, and a pod that selects its node by label and by name.
+    fn objects() -> Vec<Value> {
+        let node = |name: &str, zone: &str| {
+            json!({"apiVersion": "v1", "kind": "Node",
+                "metadata": {"name": name, "uid": format!("u-{name}"), "labels": {"zone": zone, "kubernetes.io/hostname": name, "gen": "7"}},
+                "spec": {"taints": [{"key": "team", "value": "secret", "effect": "NoSchedule"}]},
+                "status": {"allocatable": {"cpu": "4", "pods": "9"}}})
+        };
+        let pod = |name: &str, node: Option<&str>, priority: i32, labels: Value, extra: Value| {
+            let mut spec = json!({"priority": priority, "containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}],
+                "tolerations": [{"key": "team", "operator": "Equal", "value": "secret"}]});
+            if let Some(node) = node {
+                spec["nodeName"] = node.into();
+            }
+            if let Value::Object(extra) = extra {
+                spec.as_object_mut().unwrap().extend(extra);
+            }
+            json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": "bank", "uid": format!("u-{name}"), "labels": labels},
+                "spec": spec, "status": {"phase": if node.is_some() { "Running" } else { "Pending" }}})
+        };
+        let selects = json!({"nodeSelector": {"zone": "vienna"}, "affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
+                "matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["5"]}],
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["mozart", "haydn"]}]}]}}}});
+        let member =
+            json!({"scheduling.giveway.dev/workload": "books", "scheduling.giveway.dev/pod-group-template": "year"});
+        vec![
+            node("mozart", "vienna"),
+            node("haydn", "vienna"),
+            node("bach", "leipzig"),
+            json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+                "metadata": {"name": "books-year", "namespace": "bank"},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup", "priority": 5}}),
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "keep", "namespace": "bank"},
+                "spec": {"selector": {"matchLabels": {"app": "ledger"}}}, "status": {"disruptionsAllowed": 0}}),
+            pod("books-0", Some("mozart"), 5, member.clone(), json!({})),
+            pod("books-1", Some("mozart"), 5, member, json!({})),
+            pod("ledger-0", Some("haydn"), 1, json!({"app": "ledger"}), json!({})),
+            pod("ledger-1", Some("haydn"), 1, json!({"app": "ledger"}), json!({})),
+            pod("idle", Some("bach"), 0, json!({}), json!({})),
+            pod("vip", None, 9, json!({}), selects),
+        ]
+    }
+
+    fn decision(items: Vec<Value>, key: ObjectKey) -> Decision {
+        let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap();
+        decide::once(&world, &Preemptor::Pod(key), Strategy::default()).decision
+    }
+
+    #[test]
+    fn a_plan_on_the_renamed_objects_is_the_same_but_for_the_names() {
+        let Decision::Preempt(plain) = decision(objects(), ObjectKey::new("bank", "vip")) else { panic!("no plan") };
+        let mut items = objects();
+        anonymize(&mut items);
+        let text = Value::Array(items.clone()).to_string();
+        for word in ["mozart", "haydn", "bach", "bank", "vienna", "books", "ledger-", "secret", "vip", "u-", "main"] {
+            assert!(!text.contains(&format!("\"{word}")), "{word} is in {text}");
+        }
+        let vip = items.last().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        assert_eq!(vip, "unit-7", "the last of the names: books-0, books-1, books-year, idle, ledger-0, ledger-1, vip");
+        let Decision::Preempt(hidden) = decision(items, ObjectKey::new("ns-1", &vip)) else { panic!("no plan") };
+        assert_eq!(hidden.cost, plain.cost);
+        let kinds = |plan: &giveway_planner::Plan| -> Vec<(i32, bool, usize)> {
+            plan.victims.iter().map(|v| (v.priority, v.violates_budget, v.pods.len())).collect()
+        };
+        assert_eq!(kinds(&hidden), kinds(&plain));
+        let nodes = ["bach", "haydn", "mozart"];
+        let at = nodes.iter().position(|node| *node == plain.placements[0].node).unwrap();
+        assert_eq!(hidden.placements[0].node, format!("node-{}", at + 1));
+    }
+}

@@ -5,6 +5,7 @@ use crate::args::SnapshotArgs;
 use crate::connect::{Connection, block_on};
 use crate::error::CliError;
 use crate::live::{self, Objects};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -46,15 +47,22 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     }
 }
 
+/// The documents of a text in JSON or YAML.
+pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
+    let syntax = |problem: String| CliError::Syntax { file: file.to_owned(), problem };
+    let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<_>, _>>();
+    if !text.trim_start().starts_with('{') {
+        return yaml().map_err(|error| syntax(error.to_string()));
+    }
+    // YAML may begin with a brace as well, and is slow: it comes second.
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    json.or_else(|error| yaml().map_err(|_| syntax(error.to_string())))
+}
+
 /// The objects of a snapshot file.
 pub(crate) fn read(path: &Path) -> Result<Objects, CliError> {
     let (file, text) = read_text(path)?;
-    let syntax = |problem: String| CliError::Syntax { file: file.clone(), problem };
-    let mut list: Value = if text.trim_start().starts_with('{') {
-        serde_json::from_str(&text).map_err(|error| syntax(error.to_string()))?
-    } else {
-        serde_yaml_ng::from_str(&text).map_err(|error| syntax(error.to_string()))?
-    };
+    let mut list = documents(&file, &text)?.into_iter().next().unwrap_or_default();
     let kind = match &list {
         Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),
         Value::Array(_) => "a plain list".to_owned(),

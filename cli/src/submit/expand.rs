@@ -13,6 +13,9 @@ use serde_json::Value;
 /// Pods that one template asks for. More than this are a mistake.
 const MOST: u64 = 100_000;
 
+/// How the made-up UIDs of planned pods begin.
+pub(super) const PLANNED: &str = "planned/";
+
 /// A template, and how many pods are made from it.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -22,6 +25,8 @@ pub(super) struct Source {
     pub(super) count: usize,
     /// Whether the object is itself the pod.
     pub(super) is_pod: bool,
+    /// Whether it is the only template of its object.
+    pub(super) alone: bool,
     /// Kind of the pods' owner; empty without one.
     pub(super) owner_kind: String,
     /// Name of the pods' owner.
@@ -37,7 +42,7 @@ impl Source {
     pub(super) fn pod(&self, namespace: &str, index: usize) -> Pod {
         let mut pod = self.template.clone();
         let name = if self.is_pod { self.base.clone() } else { format!("{}-{index}", self.base) };
-        pod.metadata.uid = Some(format!("planned/{namespace}/{name}"));
+        pod.metadata.uid = Some(format!("{PLANNED}{namespace}/{name}"));
         pod.metadata.name = Some(name);
         pod.metadata.namespace = Some(namespace.to_owned());
         pod
@@ -68,6 +73,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             path: String::new(),
             count: 1,
             is_pod: true,
+            alone: true,
             owner_kind,
             owner_name,
             note: None,
@@ -86,6 +92,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
         sources.push(Source {
             count: usize::try_from(found.count).unwrap_or(usize::MAX),
             is_pod: false,
+            alone: !several,
             owner_kind: manifest.kind.clone(),
             owner_name: name(object),
             note: note(manifest),

@@ -1,9 +1,8 @@
 //! Reads manifests: several documents, Lists, JSON or YAML, a file or standard input.
 
 use crate::error::CliError;
-use crate::snapshot::{check, read_text};
+use crate::snapshot::{check, documents, read_text};
 use crate::world::name_of;
-use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 
@@ -51,19 +50,10 @@ impl Manifest {
 /// Reads a file. Objects without a namespace go to `namespace`.
 pub(super) fn read(path: &Path, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
     let (file, text) = read_text(path)?;
-    let syntax = |problem: String| CliError::Syntax { file: file.clone(), problem };
-    let mut documents: Vec<Value> = Vec::new();
-    if text.trim_start().starts_with('{') {
-        for document in serde_json::Deserializer::from_str(&text).into_iter() {
-            documents.push(document.map_err(|error| syntax(error.to_string()))?);
-        }
-    } else {
-        for document in serde_yaml_ng::Deserializer::from_str(&text) {
-            documents.push(Value::deserialize(document).map_err(|error| syntax(error.to_string()))?);
-        }
-    }
     let mut found = Vec::new();
-    for (index, document) in documents.into_iter().enumerate().filter(|(_, document)| !document.is_null()) {
+    for (index, document) in
+        documents(&file, &text)?.into_iter().enumerate().filter(|(_, document)| !document.is_null())
+    {
         flatten(document, &file, &format!("document {}", index + 1), &mut found)?;
     }
     for manifest in &mut found {

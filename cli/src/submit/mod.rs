@@ -87,7 +87,9 @@ pub(crate) fn submit(
 }
 
 fn nothing(files: &[PathBuf], manifests: &[Manifest]) -> CliError {
-    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let name =
+        |file: &PathBuf| if file.as_os_str() == "-" { "standard input".into() } else { file.display().to_string() };
+    let files: Vec<String> = files.iter().map(name).collect();
     let found: Vec<String> = manifests.iter().map(|m| format!("{} {}", m.kind, name_of(&m.object))).collect();
     let found = if found.is_empty() { "no object".to_owned() } else { found.join(", ") };
     CliError::NoTemplate { files: files.join(", "), found }
@@ -137,8 +139,15 @@ impl Submission {
     fn pods(&mut self, world: &mut World, manifest: &Manifest, source: expand::Source) -> Result<(), CliError> {
         let namespace = manifest.namespace.as_str();
         let existing = world.cluster.pods().filter(|pod| source.owns(namespace, pod)).count();
-        let wanted = source.count.saturating_sub(existing);
-        if existing > 0 {
+        let wanted = if source.alone { source.count.saturating_sub(existing) } else { source.count };
+        if existing > 0 && !source.alone {
+            let name = name_of(&manifest.object);
+            let note =
+                format!("{} {name} has {existing} pods already: it is planned as if they were others'.", manifest.kind);
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        } else if existing > 0 {
             self.notes.push(format!(
                 "{} {} has {existing} pods already: {wanted} more are planned.",
                 manifest.kind,
@@ -210,7 +219,8 @@ impl Submission {
 impl expand::Source {
     /// Whether this pod was made from the same object before.
     fn owns(&self, namespace: &str, pod: &ModelPod) -> bool {
-        let Some(owner) = pod.owner.as_ref().filter(|_| pod.live() && pod.key.namespace == namespace) else {
+        let is_new = pod.uid.starts_with(expand::PLANNED);
+        let Some(owner) = pod.owner.as_ref().filter(|_| !is_new && pod.live() && pod.key.namespace == namespace) else {
             return false;
         };
         let hash = pod.labels.get("pod-template-hash").map(String::as_str).unwrap_or_default();
