@@ -284,9 +284,9 @@ impl Arbiter {
         waiting.spared.extend(flight.refused.iter().map(|uid| (uid.clone(), clock.now + SPARE)));
         match ending.state {
             PlanState::Completed => waiting.failures = 0,
-            _ if flight.evicts() || ending.state == PlanState::Failed => waiting.back_off(clock.now),
-            _ => {}
+            _ => waiting.back_off(clock.now),
         }
+        // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
         }

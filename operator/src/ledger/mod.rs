@@ -606,15 +606,24 @@ impl Flight {
             return;
         }
         let since = *self.released.get_or_insert(clock.now);
-        if clock.now.duration_since(since) < limits.release_timeout {
+        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
+        // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.
+        let waiting: Vec<Placement> = self
+            .placements()
+            .into_iter()
+            .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
+            .collect();
+        let late = clock.now.duration_since(since) >= limits.release_timeout;
+        let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
+        if !late && !given_up {
             return;
         }
-        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts.
         let leaving = self.leaving(cluster, context);
-        match giveway_planner::still_fits(cluster, &self.placements(), self.priority, context, &leaving) {
-            Ok(()) => self.released = Some(clock.now),
+        match giveway_planner::still_fits(cluster, &waiting, self.priority, context, &leaving) {
+            Ok(()) if late => self.released = Some(clock.now),
+            Ok(()) => {}
             Err(why) => {
-                self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every pod in time: {why}"))
+                self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
             }
         }
     }
@@ -645,7 +654,10 @@ impl Flight {
             }
         }
         self.plan.state = ending.state;
-        self.plan.message.clone_from(&ending.message);
+        self.plan.message = match ending.state {
+            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+            _ => ending.message.clone(),
+        };
         out.ended = Some(ending);
     }
 }

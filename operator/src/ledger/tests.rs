@@ -250,3 +250,23 @@ fn a_resumed_plan_evicts_only_who_is_still_there_and_only_once_it_is_stored_agai
     run.flight.stored = true;
     assert_eq!(names(&run.step()), ["evict l2"]);
 }
+
+#[test]
+fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
+    let mut run = Run::new();
+    run.flight.victims.clear();
+    run.flight.plan.victims.clear();
+    run.flight.stored = true;
+    run.world.remove_pod("l1").remove_pod("l2");
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    // A pod of lower priority was bound to n1 before the scheduler saw the nomination.
+    run.world.pod(TestPod::new("thief", 1).on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
+    run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1"));
+    assert!(run.step().ended.is_none(), "the scheduler has not said anything yet");
+    run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1").unschedulable());
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Failed);
+    assert!(ended.message.starts_with("The scheduler could not bind every released pod: "), "{}", ended.message);
+}

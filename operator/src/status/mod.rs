@@ -112,7 +112,10 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
     let ever = counts.scheduled + counts.succeeded;
     let needed = needed(facts);
     if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
-        return (true, Reason::Scheduled, format!("{} have a node, {needed} needed.", pods(counts.scheduled)));
+        let was = if counts.scheduled < needed && counts.succeeded == 0 { "Was scheduled. Now " } else { "" };
+        let have = if counts.scheduled == 1 { "has" } else { "have" };
+        let message = format!("{was}{} {have} a node, {needed} needed.", pods(counts.scheduled));
+        return (true, Reason::Scheduled, message);
     }
     let (reason, message) = waiting(facts, counts);
     if done {
