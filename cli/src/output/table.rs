@@ -143,13 +143,11 @@ fn visible(text: &str) -> usize {
 
 /// Names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
 pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let split = |name: &'a str| -> Option<(&'a str, u64, usize)> {
+    let split = |name: &'a str| -> Option<(&'a str, u64)> {
         let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
-        let digits = &name[at..];
-        let padded = if digits.starts_with('0') && digits.len() > 1 { digits.len() } else { 0 };
-        Some((&name[..at], digits.parse().ok()?, padded))
+        Some((&name[..at], name[at..].parse().ok()?))
     };
-    let mut keyed: Vec<(Option<(&str, u64, usize)>, &str)> = names.map(|name| (split(name), name)).collect();
+    let mut keyed: Vec<(Option<(&str, u64)>, &str)> = names.map(|name| (split(name), name)).collect();
     keyed.sort_by(|(a, x), (b, y)| match (a, b) {
         (Some(a), Some(b)) => (a.0, a.1, x).cmp(&(b.0, b.1, y)),
         _ => x.cmp(y),
@@ -158,7 +156,7 @@ pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut at = 0;
     while at < keyed.len() {
         let mut end = at;
-        while let (Some((prefix, number, _)), Some(Some((next, following, _)))) =
+        while let (Some((prefix, number)), Some(Some((next, following)))) =
             (keyed[end].0, keyed.get(end + 1).map(|entry| entry.0))
         {
             if prefix != next || following != number + 1 {
@@ -171,7 +169,7 @@ pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
         }
         out.push_str(keyed[at].1);
         if end > at + 1 {
-            let (prefix, ..) = keyed[end].0.unwrap_or_default();
+            let (prefix, _) = keyed[end].0.unwrap_or_default();
             let _ = write!(out, "..{}", &keyed[end].1[prefix.len()..]);
         } else {
             end = at;

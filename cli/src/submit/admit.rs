@@ -66,7 +66,7 @@ pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>,
     if let Some(member) = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())? {
         let key = ObjectKey::new(namespace, &member.group);
         pod.metadata.labels.get_or_insert_default().insert(keys::LABEL_POD_GROUP.to_owned(), member.group.clone());
-        if world.groups.get(&key).is_none()
+        if !world.groups.contains_key(&key)
             && let Some((workload, template)) = &member.template
         {
             made = from_template(world, &key, workload, template)?;

@@ -142,8 +142,10 @@ impl Submission {
         let wanted = if source.alone { source.count.saturating_sub(existing) } else { source.count };
         if existing > 0 && !source.alone {
             let name = name_of(&manifest.object);
-            let note =
-                format!("{} {name} has {existing} pods already: it is planned as if they were others'.", manifest.kind);
+            let note = format!(
+                "{} {name} has {existing} pods already, which count as somebody else's: all of it is planned anew.",
+                manifest.kind
+            );
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }

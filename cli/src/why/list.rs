@@ -4,8 +4,8 @@ use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::output::{style, table};
 use crate::world::{World, key_of};
+use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
-use giveway_crds::{PodGroup, PodGroupStatus};
 use giveway_planner::ObjectKey;
 use kube::core::ObjectList;
 use std::cmp::Reverse;
@@ -51,7 +51,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
     let key = key_of(&group.metadata);
     let live = || world.cluster.members(&key).filter(|pod| pod.live());
     let (bound, all) = (live().filter(|pod| pod.bound()).count(), live().count());
-    let status = group.status.clone().unwrap_or_else(PodGroupStatus::default);
+    let status = group.status.clone().unwrap_or_default();
     let told = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
     if bound >= all && (all > 0 || told.is_none_or(|condition| condition.status == "True")) {
         return None;
