@@ -4,6 +4,7 @@
 
 mod admission;
 mod barrier;
+mod cli;
 mod competition;
 mod crash;
 mod crds;
