@@ -207,12 +207,8 @@ impl Target {
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
-<<<<<<< HEAD
-    Strategy::parse(text).ok_or_else(|| "must be least-cost or kep5710".to_owned())
-=======
     Strategy::parse(text).ok_or_else(|| {
         let known = ["least-cost", "kep5710"].into_iter().filter(|name| Strategy::parse(name).is_some());
         format!("must be {}", known.collect::<Vec<_>>().join(" or "))
     })
->>>>>>> wt-cli
 }
