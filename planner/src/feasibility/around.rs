@@ -25,6 +25,11 @@ impl<'r, 'a> Around<'r, 'a> {
         (!room.held.is_empty()).then_some(Self { room, held_too: false })
     }
 
+    /// The same room, without the pods whose places are only held.
+    pub(super) fn only_there(self) -> Self {
+        Self { held_too: false, ..self }
+    }
+
     /// The cluster.
     pub(super) fn cluster(&self) -> &'a Cluster {
         self.room.cluster

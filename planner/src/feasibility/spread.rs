@@ -18,11 +18,14 @@ fn allows(around: Around<'_, '_>, pod: &Pod, rank: Rank, constraint: &SpreadCons
         if counted.peek().is_none() {
             continue;
         }
-        let peers = |rank: &Rank| around.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count();
+        // Places that are held elsewhere must not raise the minimum: they may never be taken.
+        let is_here = value == own.as_str();
+        let seen = if is_here { around } else { around.only_there() };
+        let peers = |rank: &Rank| seen.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count();
         let matching: usize = counted.map(peers).sum();
         fewest = fewest.min(matching);
         eligible += 1;
-        if value == own.as_str() {
+        if is_here {
             here = matching;
         }
     }

@@ -1,7 +1,8 @@
 //! What a pod asks of a node, counted as kube-scheduler counts it: containers, sidecars, init containers, pod-level
 //! resources, overhead, resizes in progress, and one pod.
 //!
-//! Sums are exact, in nano units; they are rounded once, at the end. A sum that is too large to count with is an error.
+//! Sums are exact, in nano units, of quantities that are rounded up to thousandths as the API server stores them; they
+//! are rounded to the scheduler's units once, at the end. A sum that is too large to count with is an error.
 
 use super::resources::{Names, PODS, ResourceId, Resources};
 use crate::error::ModelError;
@@ -105,9 +106,7 @@ impl<'a> Counted<'a> {
     fn differs(&self, which: Which) -> bool {
         let asked = |c: &'a Container| c.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let mut all = self.spec.containers.iter().chain(self.spec.init_containers.iter().flatten());
-        all.any(|container| {
-            self.reported(container, which).is_some_and(|reported| Some(reported) != asked(container))
-        })
+        all.any(|container| self.reported(container, which).is_some_and(|reported| Some(reported) != asked(container)))
     }
 
     /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
@@ -199,7 +198,7 @@ impl Reader<'_> {
             let (object, value) = (self.object.to_owned(), quantity.0.clone());
             return Err(ModelError { kind: self.kind, object, field: field(), value, problem });
         }
-        Ok((self.names.id(name), nano))
+        Ok((self.names.id(name), quantity::to_milli(nano)))
     }
 
     fn add(&self, total: &mut Amounts, more: &Amounts, path: &str) -> Result<(), ModelError> {

@@ -7,6 +7,7 @@ mod barrier;
 mod competition;
 mod crash;
 mod crds;
+mod feasibility;
 mod malformed;
 mod preemption;
 mod restraint;
