@@ -1,5 +1,6 @@
 //! What the API server tells of all pods, through one watch, and waiting for it.
 
+use super::compare::yaml;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -28,8 +29,10 @@ impl Board {
             while let Some(event) = events.next().await {
                 let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
                 match event {
-                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => drop(pods.lock().unwrap().insert(uid(&pod), pod)),
-                    Ok(Event::Delete(pod)) => drop(pods.lock().unwrap().remove(&uid(&pod))),
+                    // A pod that is gone keeps its last state: what became of it is asked for later.
+                    Ok(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) => {
+                        pods.lock().unwrap().insert(uid(&pod), pod);
+                    }
                     Ok(Event::Init | Event::InitDone) | Err(_) => {}
                 }
                 sender.send_modify(|count| *count += 1);
@@ -51,7 +54,10 @@ impl Board {
         });
         match found.await {
             Ok(found) => found,
-            Err(_) => panic!("waited in vain until {what}: {:?}", self.pods.lock().unwrap().get(uid)),
+            Err(_) => {
+                let seen = self.pods.lock().unwrap().get(uid).map(yaml);
+                panic!("waited in vain until {what}: {}", seen.unwrap_or_default())
+            }
         }
     }
 }

@@ -99,7 +99,9 @@ pub struct Tally {
     pub pairs: BTreeMap<String, usize>,
     /// Pods without a pin.
     pub free: usize,
-    /// Questions that were asked again.
+    /// Questions to the scheduler.
+    pub questions: usize,
+    /// Those that were asked again.
     pub again: usize,
     /// Pods that the API server refused to create.
     pub invalid: BTreeSet<String>,
@@ -110,6 +112,8 @@ impl Tally {
     pub fn add(&mut self, other: Self) {
         self.rounds += other.rounds;
         self.free += other.free;
+        self.questions += other.questions;
+        self.again += other.again;
         self.again += other.again;
         self.invalid.extend(other.invalid);
         self.disagreements.extend(other.disagreements);

@@ -22,16 +22,22 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub async fn round(&self, round: usize, tally: &mut Tally) {
+    pub async fn round(&self, round: usize, nodes: &mut Vec<Node>, tally: &mut Tally) {
         let mut random = Random::new(self.seed, self.number, round);
         let mut objects = Objects { namespaces: self.namespaces.clone(), ..Objects::default() };
+        let changed = random.below(self.nodes);
         for index in 0..self.nodes {
-            objects.nodes.push(self.change_node(index, &mut random).await);
+            if round == 0 {
+                nodes.push(self.change_node(index, &mut random).await);
+            } else if index == changed || random.percent(40) {
+                nodes[index] = self.change_node(index, &mut random).await;
+            }
         }
+        objects.nodes.clone_from(nodes);
         let mut pods = Pods { slot: self.number, random: &mut random };
-        for index in 0..2 + pods.random.below(5) {
+        for index in 0..2 + pods.random.below(4) {
             let node = node_name(self.number, pods.random.below(self.nodes));
-            let written = pods.occupant(&format!("o{index}"), &node);
+            let written = pods.occupant(&format!("o{round}-{index}"), &node);
             let Some(pod) = self.create(written, tally).await else { continue };
             objects.pods.push(match pods.random.below(12) {
                 0 => self.terminate(pod).await,
@@ -41,12 +47,13 @@ impl Slot {
         }
         for index in 0..[0, 0, 1, 1, 2][pods.random.below(5)] {
             let node = node_name(self.number, pods.random.below(self.nodes));
-            let written = pods.nominee(&format!("h{index}"));
+            let written = pods.nominee(&format!("h{round}-{index}"));
             let Some(pod) = self.create(written, tally).await else { continue };
             objects.pods.push(self.patch_status(&pod, json!({"nominatedNodeName": node})).await);
         }
-        for number in 0..2 {
-            let written = pods.candidate(&format!("p{number}"));
+        let questions = if pods.random.percent(25) { 2 } else { 1 };
+        for number in 0..questions {
+            let written = pods.candidate("named when asked");
             for index in 0..self.nodes {
                 let node = node_name(self.number, index);
                 let by_field = pods.random.percent(25);
@@ -74,11 +81,15 @@ impl Slot {
         tally: &mut Tally,
     ) -> Option<Pod> {
         for attempt in 1..=TRIES {
+            // A name is never used twice: kwok knows pods by name, and may still be busy with the last one.
+            tally.questions += 1;
+            let mut written = written.clone();
+            written["metadata"]["name"] = json!(format!("q{round}-{}", tally.questions));
             let pod = self.create(written.clone(), tally).await?;
             let uid = pod.metadata.uid.clone().unwrap();
             let decided = self.board.wait("the scheduler has decided", &uid, verdict).await;
             // The pod as a template says it, before the API server has filled it in, must be judged alike.
-            let mut plain: Pod = serde_json::from_value(written.clone()).unwrap();
+            let mut plain: Pod = serde_json::from_value(written).unwrap();
             plain.metadata.uid = Some(uid.clone());
             let nodes: Vec<String> = match node {
                 Some(node) => vec![node.to_owned()],
@@ -177,7 +188,11 @@ impl Slot {
 
     async fn delete(&self, pod: &Pod) {
         let name = pod.metadata.name.as_deref().unwrap();
-        self.api(pod).delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
+        match self.api(pod).delete(name, &DeleteParams::default().grace_period(0)).await {
+            // Bound before the scheduler had seen the node's new taint, it was driven out at once.
+            Ok(_) | Err(kube::Error::Api(_)) => {}
+            Err(error) => panic!("deleting {name}: {error}"),
+        }
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {
