@@ -43,6 +43,17 @@ impl Objects {
         refusal
     }
 
+    /// [`Objects::refusal`], as the scheduler sees it when it does not look at the anti-affinity of nominated pods.
+    pub fn lenient_refusal(&self, pod: &Pod, node: &str) -> Option<String> {
+        let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+        let has_terms = affinity.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some());
+        let mut objects = self.clone();
+        for nominated in objects.pods.iter_mut().filter(|other| !has_terms && nomination(other).is_some()) {
+            nominated.spec.as_mut().unwrap().affinity = None;
+        }
+        objects.refusal(pod, node, false)
+    }
+
     fn cluster(&self, pod: &Pod, wanted: impl Fn(&Pod) -> bool) -> Cluster {
         let mut cluster = Cluster::default();
         for namespace in &self.namespaces {
@@ -103,6 +114,8 @@ pub struct Tally {
     pub questions: usize,
     /// Those that were asked again.
     pub again: usize,
+    /// Agreements only because the scheduler did not look at the anti-affinity of a nominated pod.
+    pub lenient: usize,
     /// Pods that the API server refused to create.
     pub invalid: BTreeSet<String>,
     pub disagreements: Vec<String>,
@@ -112,8 +125,8 @@ impl Tally {
     pub fn add(&mut self, other: Self) {
         self.rounds += other.rounds;
         self.free += other.free;
+        self.lenient += other.lenient;
         self.questions += other.questions;
-        self.again += other.again;
         self.again += other.again;
         self.invalid.extend(other.invalid);
         self.disagreements.extend(other.disagreements);
@@ -154,6 +167,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: usize = self.pairs.values().sum();
         write!(f, "{} clusters, {pairs} pairs of a pod and a node", self.rounds)?;
-        write!(f, ", {} pods without a pin, {} questions asked again; {:?}", self.free, self.again, self.pairs)
+        write!(f, ", {} pods without a pin, {} questions asked again", self.free, self.again)?;
+        write!(f, ", {} without the anti-affinity of a nominated pod; {:?}", self.lenient, self.pairs)
     }
 }

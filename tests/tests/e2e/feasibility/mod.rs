@@ -9,6 +9,9 @@
 //! * For a node the scheduler sees the nominated pods of that node only. The planner counts all of them, since all of them
 //!   are on their way: it can be stricter where a nominated pod keeps others away from its whole topology domain. So the
 //!   planner is asked about a node without the nominations of other nodes, and must never be laxer with them.
+//! * The scheduler does not look at the anti-affinity of a nominated pod as long as the pod in question has no affinity
+//!   terms of its own and no bound pod in the cluster has anti-affinity to it (its filter is skipped then). The planner
+//!   always does, so either answer is right; how often it mattered is printed.
 //! * The scheduler learns of nodes and of pods through different watches, so it can look at a pod before it has seen the
 //!   last change of a node. A question on which both disagree is asked again; only the last answer counts.
 //!

@@ -60,7 +60,7 @@ pub fn node(slot: usize, index: usize, random: &mut Random) -> Value {
     let name = node_name(slot, index);
     let mut offers = json!({
         "cpu": random.pick(&["2", "4", "3500m", "8"]), "memory": random.pick(&["4Gi", "1Gi", "2G", "8Gi"]),
-        "pods": random.pick(&["3", "5", "110", "110"]), "ephemeral-storage": "10Gi"
+        "pods": random.pick(&["2", "3", "5", "110"]), "ephemeral-storage": "10Gi"
     });
     offers[pin(&name)] = json!("1000");
     if random.percent(60) {
@@ -112,7 +112,7 @@ impl Pods<'_> {
         let mut pod = self.base(name);
         pod["spec"]["nodeName"] = json!(node);
         pod["spec"]["tolerations"] = json!([{"operator": "Exists", "effect": "NoExecute"}]);
-        if self.random.percent(20) {
+        if self.random.percent(40) {
             self.ports(&mut pod);
         }
         if self.random.percent(20) {
@@ -157,7 +157,7 @@ impl Pods<'_> {
         if self.random.percent(40) {
             pod["spec"]["topologySpreadConstraints"] = self.spread();
         }
-        if self.random.percent(30) {
+        if self.random.percent(45) {
             self.ports(&mut pod);
         }
         if self.random.percent(50) {
@@ -250,7 +250,7 @@ impl Pods<'_> {
             1 => json!({"key": "disk", "operator": "NotIn", "values": ["hdd"]}),
             2 => json!({"key": rack, "operator": "Exists"}),
             3 => json!({"key": "disk", "operator": "DoesNotExist"}),
-            4 => json!({"key": "cores", "operator": "Gt", "values": [random.pick(&["3", "4", "-5"])]}),
+            4 => json!({"key": "cores", "operator": "Gt", "values": [random.pick(&["3", "4", "0007"])]}),
             5 => json!({"key": "cores", "operator": "Lt", "values": [random.pick(&["16", "17", "0"])]}),
             _ => json!({"key": rack, "operator": "In", "values": ["r0", "r1"]}),
         };

@@ -98,11 +98,17 @@ impl Slot {
             let refusals: Vec<Option<String>> =
                 nodes.iter().map(|n| objects.refusal(&pod, n, node.is_some())).collect();
             let plainly: Vec<Option<String>> = nodes.iter().map(|n| objects.refusal(&plain, n, false)).collect();
-            let agreed = match &decided {
-                Verdict::Bound(on) => nodes.iter().zip(&refusals).any(|(node, why)| node == on && why.is_none()),
+            let agrees = |refusals: &[Option<String>]| match &decided {
+                Verdict::Bound(on) => nodes.iter().zip(refusals).any(|(node, why)| node == on && why.is_none()),
                 Verdict::Unschedulable(_) => refusals.iter().all(Option::is_some),
             };
-            if agreed && plainly == refusals {
+            let lenient = || {
+                let refusals: Vec<_> = nodes.iter().map(|node| objects.lenient_refusal(&pod, node)).collect();
+                agrees(&refusals)
+            };
+            let strict = agrees(&refusals);
+            if plainly == refusals && (strict || lenient()) {
+                tally.lenient += usize::from(!strict);
                 match node {
                     Some(_) => tally.count(refusals[0].as_ref()),
                     None => tally.free += 1,
