@@ -49,7 +49,9 @@ impl Objects {
         let has_terms = affinity.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some());
         let mut objects = self.clone();
         for nominated in objects.pods.iter_mut().filter(|other| !has_terms && nomination(other).is_some()) {
-            nominated.spec.as_mut().unwrap().affinity = None;
+            if let Some(spec) = &mut nominated.spec {
+                spec.affinity = None;
+            }
         }
         objects.refusal(pod, node, false)
     }
@@ -96,7 +98,8 @@ fn nomination(pod: &Pod) -> Option<&str> {
 }
 
 fn place(cluster: &Cluster, pod: &Pod, node: &str) -> Option<String> {
-    let placement = Placement { pod: key(pod), uid: pod.metadata.uid.clone().unwrap(), node: node.to_owned() };
+    let placement =
+        Placement { pod: key(pod), uid: pod.metadata.uid.clone().unwrap_or_default(), node: node.to_owned() };
     let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
     let fits = still_fits(cluster, &[placement], priority, &Context::default(), &BTreeSet::new());
     fits.err().map(|why| why.split_once(": ").map_or(why.clone(), |(_, reason)| reason.to_owned()))
