@@ -1,10 +1,11 @@
 //! What is free on every node under an assumption: some pods gone, others placed. A room is cheap to copy and to change
 //! back, and is never shared between assumptions.
 
+use super::around::Around;
 use super::nodes::{Nodes, Rank};
 use super::{Refusal, pod_affinity, ports, resources, spread};
 use crate::model::{Cluster, Pod, PodIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is free, and who is there.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(crate) struct Room<'a> {
     occupants: Vec<Vec<PodIndex>>,
     /// Topology domains by key; empty unless pods look at other nodes.
     pub(super) topology: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Rank>>>,
+    /// Pods that are not there, and whose places are held for them.
+    pub(super) held: BTreeSet<PodIndex>,
     /// Whether a placement can depend on pods of other nodes.
     wide: bool,
 }
@@ -36,7 +39,8 @@ impl<'a> Room<'a> {
         let topology = pod_affinity::topology_keys(cluster, members).into_iter().map(|key| (key, nodes.domains(key)));
         let topology: BTreeMap<_, _> = topology.collect();
         let wide = !topology.is_empty();
-        let mut room = Self { cluster, nodes, width, free, occupants: vec![Vec::new(); nodes.len()], topology, wide };
+        let (occupants, held) = (vec![Vec::new(); nodes.len()], BTreeSet::new());
+        let mut room = Self { cluster, nodes, width, free, occupants, topology, held, wide };
         for rank in 0..nodes.len() {
             let pods = cluster.pods_at(nodes.index(rank)).iter().copied();
             room.occupants[rank] = pods.filter(|pod| cluster.pod_at(*pod).is_some_and(|pod| room.notes(pod))).collect();
@@ -61,6 +65,17 @@ impl<'a> Room<'a> {
     /// The pods on a node that a filter may ask about.
     pub(super) fn occupants(&self, rank: Rank) -> impl Iterator<Item = &'a Pod> + '_ {
         self.occupants[rank].iter().filter_map(|index| self.cluster.pod_at(*index))
+    }
+
+    /// The pods on a node that a filter may ask about, by index.
+    pub(super) fn occupant_indexes(&self, rank: Rank) -> &[PodIndex] {
+        &self.occupants[rank]
+    }
+
+    /// Holds a place for a pod that is not bound (KEP-4832).
+    pub(crate) fn hold(&mut self, index: PodIndex, rank: Rank) {
+        self.add(index, rank);
+        self.held.insert(index);
     }
 
     /// Puts a pod on a node, without asking whether it fits.
@@ -119,7 +134,8 @@ impl<'a> Room<'a> {
         if !self.wide {
             return None;
         }
-        spread::refuse(self, pod, rank).or_else(|| pod_affinity::refuse(self, pod, rank))
+        let look = |around| spread::refuse(around, pod, rank).or_else(|| pod_affinity::refuse(around, pod, rank));
+        look(Around::with_held(self)).or_else(|| look(Around::without_held(self)?))
     }
 
     /// Every resource of which a node has too little for a pod.

@@ -8,6 +8,7 @@ mod cli;
 mod competition;
 mod crash;
 mod crds;
+mod feasibility;
 mod malformed;
 mod preemption;
 mod restraint;

@@ -3,6 +3,7 @@
 
 mod budgets;
 mod groups;
+mod namespaces;
 mod nodes;
 mod pods;
 
@@ -35,6 +36,8 @@ pub struct Cluster {
     group_index: BTreeMap<ObjectKey, GroupIndex>,
     budgets: BTreeMap<ObjectKey, Budget>,
     classes: Classes,
+    /// Labels by name.
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).
