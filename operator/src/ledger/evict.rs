@@ -2,9 +2,10 @@
 
 use super::call::Call;
 use super::{Advance, Clock, Flight, VictimPod, current};
-use crate::command::{Command, EvictCall, EvictOutcome};
+use crate::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::model::Model;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::{Cluster, Pod};
+use giveway_planner::model::Pod;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ impl Flight {
 
     /// Commands evictions: first of victims that a budget may refuse, then of the others. With `only_begun`, only of
     /// units that lost a pod already.
-    pub(super) fn evict(&mut self, cluster: &Cluster, clock: Clock, only_begun: bool, out: &mut Advance) {
+    pub(super) fn evict(&mut self, model: &Model, clock: Clock, only_begun: bool, out: &mut Advance) {
         // Written ahead: whoever resumes a plan that says `Planned` knows that nobody was evicted for it.
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
@@ -42,8 +43,8 @@ impl Flight {
             .enumerate()
             .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
             .filter_map(|(i, v)| {
-                let pod = current(cluster, &v.pod, &v.uid)?;
-                Some((i, self.evict_call(cluster, v, pod)))
+                let pod = current(&model.cluster, &v.pod, &v.uid)?;
+                Some((i, self.evict_call(model, v, pod)))
             })
             .collect();
         let refusable = calls.iter().any(|(_, c)| !c.may_force);
@@ -59,31 +60,37 @@ impl Flight {
         }
     }
 
-    fn evict_call(&self, cluster: &Cluster, victim: &VictimPod, pod: &Pod) -> EvictCall {
+    fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
-        let budgeted = !cluster.budgets_of(pod).is_empty();
-        let may_force = !budgeted || pod.threshold.is_none_or(|t| self.priority >= t);
+        let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.priority);
+        let budgeted = !model.cluster.budgets_of(pod).is_empty();
         EvictCall {
-            preemptor: self.preemptor.clone(),
-            plan: self.plan.id.clone(),
+            cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,
-            may_force,
+            may_force: !(budgeted && guarded),
             again: self.resumed || victim.call != Call::Idle,
             message: crate::status::victim_message(self, &unit.kind, unit.priority),
             permission: self.permission.clone(),
         }
     }
 
-    /// Units of which a pod was evicted by this plan.
+    /// The threshold of a unit: the highest of its pods.
+    fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
+        let pods = self.victims.iter().filter(|v| v.unit == unit);
+        pods.filter_map(|v| model.threshold(current(&model.cluster, &v.pod, &v.uid)?)).max()
+    }
+
+    /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody.
     pub(super) fn begun_units(&self) -> BTreeSet<usize> {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();
         }
+        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains(&v.uid));
         self.victims
             .iter()
-            .filter(|v| v.call != Call::Idle || (self.resumed && v.accepted))
+            .filter(|v| asked(v) || (self.resumed && v.accepted))
             .map(|v| v.unit)
             .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
             .collect()

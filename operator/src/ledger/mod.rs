@@ -200,9 +200,15 @@ impl Flight {
             .collect()
     }
 
-    /// UIDs that this flight evicts, whether they are gone already or not.
+    /// UIDs that this flight evicts, whether they are gone already or not: all of them, or those that were begun when
+    /// the plan is being dropped.
     pub fn departing(&self) -> impl Iterator<Item = &String> {
-        self.victims.iter().map(|v| &v.uid)
+        let begun = self.ending.as_ref().map(|_| self.begun_units());
+        let leaves = move |v: &&VictimPod| {
+            let asked = v.call.pending() || v.accepted;
+            begun.as_ref().is_none_or(|units| asked || units.contains(&v.unit))
+        };
+        self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
     /// How many victims are gone.
@@ -257,7 +263,7 @@ impl Flight {
             );
         }
         if let Some(ending) = self.ending.clone() {
-            self.wind_down(cluster, clock, ending, &mut out);
+            self.wind_down(model, clock, ending, &mut out);
             return out;
         }
         if self.plan.state == PlanState::Planned {
@@ -265,7 +271,7 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.reserve(cluster, clock, &mut out);
-            self.evict(cluster, clock, false, &mut out);
+            self.evict(model, clock, false, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;
             }
@@ -280,7 +286,7 @@ impl Flight {
         if let Some(ending) = self.ending.clone()
             && out.ended.is_none()
         {
-            self.wind_down(cluster, clock, ending, &mut out);
+            self.wind_down(model, clock, ending, &mut out);
         }
         out
     }
@@ -323,9 +329,9 @@ pub type Flights = BTreeMap<Preemptor, Flight>;
 
 /// The decisions in flight as the planner has to know them when it plans for `preemptor`.
 pub fn context(flights: &Flights, preemptor: &Preemptor, spared: BTreeSet<String>) -> Context {
-    let others = || flights.values().filter(|f| f.preemptor != *preemptor && f.ending.is_none());
+    let others = || flights.values().filter(|f| f.preemptor != *preemptor);
     Context {
-        reservations: others().flat_map(Flight::reservations).collect(),
+        reservations: others().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
         departing: others().flat_map(Flight::departing).cloned().collect(),
         spared,
         ..Context::default()
