@@ -91,22 +91,16 @@ impl Cascades {
         for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
             let rest = rest(model, &group, at).count();
             let message = format!(
-                "{OURS}{SCHEDULER}, which took pod {}; the group goes whole, so {} more.",
+                "{OURS}{SCHEDULER}, which took pod {}. The group goes whole: {rest} more {}.",
                 pod.name,
-                if rest == 1 { "1 pod goes".to_owned() } else { format!("{rest} pods go") }
+                if rest == 1 { "pod goes" } else { "pods go" }
             );
             begun.extend(self.begin(model, group, at, message));
         }
         begun
     }
 
-    fn begin(
-        &mut self,
-        model: &Model,
-        group: ObjectKey,
-        at: i64,
-        message: String,
-    ) -> Option<(ObjectKey, Victimhood)> {
+    fn begin(&mut self, model: &Model, group: ObjectKey, at: i64, message: String) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
         if !whole || self.holds(&group) || rest(model, &group, at).next().is_none() {
             return None;
@@ -157,6 +151,7 @@ impl Cascades {
                         uid: pod.uid.clone(),
                         budgeted,
                         may_force: !(budgeted && guarded),
+                        rehearsal: false,
                         again: true,
                         message: cascade.message.clone(),
                         permission: CancellationToken::new(),
@@ -220,7 +215,7 @@ mod tests {
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         let begun = cascades.fallen(&mut world.model);
         assert_eq!(begun[0].1.preemptor, "kube-scheduler");
-        let words = "Preempted by kube-scheduler, which took pod l2; the group goes whole, so 2 pods go more.";
+        let words = "Preempted by kube-scheduler, which took pod l2. The group goes whole: 2 more pods go.";
         assert_eq!(begun[0].1.message, words);
         let (commands, _) = cascades.pass(&world.model, &Flights::new(), |_| false, now);
         assert!(commands.is_empty(), "the group does not say it yet");
@@ -233,7 +228,7 @@ mod tests {
         assert_eq!(evictions(&mut cascades, &world, now + Duration::from_secs(1)), ["l3 force"]);
         world.remove_pod("l3");
         let (_, through) = cascades.pass(&world.model, &Flights::new(), |_| true, now);
-        assert_eq!(through, [group.clone()]);
+        assert_eq!(through, std::slice::from_ref(&group));
         assert!(!cascades.holds(&group));
     }
 

@@ -124,6 +124,8 @@ pub struct EvictCall {
     pub budgeted: bool,
     /// Whether the pod may be deleted when a budget refuses its eviction (KEP-3280).
     pub may_force: bool,
+    /// Whether the eviction API is only asked whether it would allow it (a dry run).
+    pub rehearsal: bool,
     /// Whether an earlier call for this victim failed: then its state is read first.
     pub again: bool,
     /// Sentence for the pod's condition and event.
@@ -137,6 +139,8 @@ pub struct EvictCall {
 pub enum EvictOutcome {
     /// The API server accepted it: the pod terminates.
     Accepted,
+    /// A rehearsal: it would be accepted now.
+    Allowed,
     /// The pod, by UID, does not exist any more.
     Gone,
     /// A guaranteed budget does not allow it; the reason.

@@ -33,7 +33,7 @@ pub struct Shortfall {
     /// Places that could be made only by violating a budget that is guaranteed against this preemptor (KEP-3280).
     pub withheld: usize,
     /// Those budgets, by name.
-    pub guaranteed: Vec<GuaranteedBudget>,
+    pub guaranteed: Box<[GuaranteedBudget]>,
 }
 
 /// A budget that is guaranteed against a preemptor.
@@ -146,11 +146,11 @@ impl Shortfall {
 }
 
 /// The guaranteed budgets that stand between a preemptor and its places, and how many places those are.
-fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Vec<GuaranteedBudget>) {
+fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
     let budgets = problem.budgets.guaranteed(units);
     if budgets.is_empty() || help != Help::NotEnough(need) {
-        return (0, Vec::new());
+        return (0, Box::default());
     }
     let kept = kep5710::reach(problem, &problem.room_then(), &vec![true; units.len()]);
     let named = |(budget, allowed, threshold): (&Budget, usize, i32)| GuaranteedBudget {

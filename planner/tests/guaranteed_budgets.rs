@@ -42,7 +42,8 @@ fn the_victims_of_one_plan_are_counted_together() {
     let mut all = vec![node("a", 1), node("b", 1), guarded("db-a", "a"), guarded("db-b", "b"), budget("db", "db", 1)];
     all.extend(waiting_gang("g", 999, 2));
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
-    let words = "1 of 2 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 1000.";
+    let words =
+        "1 of 2 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 1000.";
     assert!(sentence.ends_with(words), "{sentence}");
     all.extend([node("c", 1), pod("free").priority(998).on("c")]);
     let plan = planned(decide(&cluster(&all), &for_group("g")));
@@ -55,7 +56,10 @@ fn an_unguarded_victim_uses_the_budget_up_as_well() {
     let mut all = vec![node("a", 1), node("b", 1), guarded("db-a", "a"), budget("db", "db", 1)];
     all.push(pod("db-b").on("b").label("app", "db"));
     all.extend(waiting_gang("g", 999, 2));
-    assert!(shortfall(decide(&cluster(&all), &for_group("g"))).contains("would need pods of budget default/db, which allows"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_group("g")))
+            .contains("would need pods of budget default/db, which allows")
+    );
     all[3] = budget("db", "db", 2);
     assert_eq!(planned(decide(&cluster(&all), &for_group("g"))).victims.len(), 2);
 }
@@ -113,14 +117,18 @@ fn a_threshold_that_cannot_be_read_protects_as_much_as_any_can() {
         budget("db", "db", 0),
         pod("p").priority(1_000_000_000),
     ];
-    assert!(shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+    );
 }
 
 #[test]
 fn a_whole_group_is_protected_by_one_guarded_pod() {
     let mut all = vec![node("a", 2), gang("low", 0, 2).whole(), guarded("low-0", "a").group("low")];
     all.extend([pod("low-1").group("low").on("a"), budget("db", "db", 0), pod("p").priority(10)]);
-    assert!(shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+    );
 }
 
 #[test]

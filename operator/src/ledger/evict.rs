@@ -13,19 +13,22 @@ impl Flight {
     /// Notes that the eviction of a pod was answered.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
+        // A dry run and the eviction are never under way together.
+        let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
         match outcome {
+            EvictOutcome::Allowed => call.answered(true, now),
             EvictOutcome::Accepted | EvictOutcome::Gone => {
+                call.answered(true, now);
                 victim.accepted = true;
-                victim.call.answered(true, now);
             }
             EvictOutcome::Refused(message) => {
-                victim.call.answered(false, now);
+                call.answered(false, now);
                 self.refused.insert(uid.to_owned());
                 let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
                 self.drop_plan(PlanState::Cancelled, message);
             }
-            EvictOutcome::Error(_) => victim.call.answered(false, now),
-            EvictOutcome::Withdrawn => victim.call = Call::Idle,
+            EvictOutcome::Error(_) => call.answered(false, now),
+            EvictOutcome::Withdrawn => *call = Call::Idle,
         }
     }
 
@@ -47,9 +50,12 @@ impl Flight {
                 Some((i, self.evict_call(model, v, pod)))
             })
             .collect();
-        let refusable = calls.iter().any(|(_, c)| !c.may_force);
+        let refusable = calls.iter().filter(|(_, c)| !c.may_force).count();
+        if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
+            return;
+        }
         for (index, call) in calls {
-            if refusable && call.may_force && !only_begun {
+            if refusable > 0 && call.may_force && !only_begun {
                 continue;
             }
             let victim = &mut self.victims[index];
@@ -58,6 +64,23 @@ impl Flight {
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
+    }
+
+    /// Asks the eviction API about everybody whom it can refuse. Returns whether it would allow every single one.
+    fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
+        let mut allowed = true;
+        for (index, call) in calls.iter().filter(|(_, call)| !call.may_force) {
+            let rehearsal = &mut self.victims[*index].rehearsal;
+            if matches!(rehearsal, Call::Done(_)) {
+                continue;
+            }
+            allowed = false;
+            if rehearsal.due(clock.now) {
+                rehearsal.start();
+                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
+            }
+        }
+        allowed
     }
 
     fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod) -> EvictCall {
@@ -70,6 +93,7 @@ impl Flight {
             uid: victim.uid.clone(),
             budgeted,
             may_force: !(budgeted && guarded),
+            rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
             message: crate::status::victim_message(self, &unit.kind, unit.priority),
             permission: self.permission.clone(),

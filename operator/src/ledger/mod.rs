@@ -10,7 +10,8 @@
 //!
 //! Guarantees (design, sections 5 and 6): no eviction is commanded before the plan was acknowledged as stored by this
 //! leader; each victim is commanded again only after a failed call; a unit that lost one pod by this plan loses all,
-//! even when the plan is dropped.
+//! even when the plan is dropped; victims that a guaranteed budget can refuse go first, and where there are several, none
+//! of them goes before the eviction API was asked about all.
 
 mod call;
 mod check;
@@ -71,6 +72,8 @@ pub struct VictimPod {
     pub uid: String,
     /// Index of its unit in the plan.
     pub unit: usize,
+    /// The dry run that comes before it where others can be refused as well.
+    pub rehearsal: Call,
     /// The eviction.
     pub call: Call,
     /// Whether the API server accepted the eviction.
@@ -154,6 +157,7 @@ impl Flight {
                     pod: ObjectKey::new(&v.namespace, &p.name),
                     uid: p.uid.clone(),
                     unit,
+                    rehearsal: Call::Idle,
                     call: Call::Idle,
                     accepted: false,
                 })
