@@ -63,6 +63,17 @@ struct Cascade {
     calls: BTreeMap<String, Call>,
 }
 
+/// What [`Cascades::pass`] wants.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// The evictions to make.
+    pub commands: Vec<Command>,
+    /// Pods that have to wait for their budgets: group, pod, UID and reason.
+    pub refused: Vec<(ObjectKey, ObjectKey, String, String)>,
+    /// Groups that are through.
+    pub through: Vec<ObjectKey>,
+}
+
 /// Every group whose rest is going.
 #[derive(Debug, Default)]
 pub struct Cascades(BTreeMap<ObjectKey, Cascade>);
@@ -118,34 +129,47 @@ impl Cascades {
         Some(cascade.message.clone())
     }
 
-    /// The evictions to make now, and the groups that are through. `written` says whether the status of a group, as it
-    /// was stored, says who began.
+    /// What is to be done now. `written` says whether the status of a group, as it was stored, says who began.
     pub fn pass(
         &mut self,
         model: &Model,
         flights: &Flights,
         written: impl Fn(&ObjectKey) -> bool,
         now: Instant,
-    ) -> (Vec<Command>, Vec<ObjectKey>) {
-        let (mut commands, mut through) = (Vec::new(), Vec::new());
+    ) -> Step {
+        let mut step = Step::default();
         if self.0.is_empty() {
-            return (commands, through);
+            return step;
         }
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&String> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
             let rest: Vec<&Pod> = rest(model, group, cascade.at).collect();
             if rest.is_empty() {
-                through.push(group.clone());
+                step.through.push(group.clone());
                 return false;
             }
             let guarded = rest.iter().any(|pod| model.threshold(pod).is_some());
+            let breaches = if guarded {
+                let asked = |pod: &Pod| {
+                    cascade.calls.get(&pod.uid).is_some_and(|call| matches!(call, Call::Pending(_) | Call::Done(_)))
+                };
+                let (going, next): (Vec<&Pod>, Vec<&Pod>) = rest.iter().partition(|pod| asked(pod));
+                model.breaches(going.into_iter().chain(next))
+            } else {
+                BTreeMap::new()
+            };
             for pod in rest.into_iter().filter(|pod| written(group) && !taken.contains(&pod.uid)) {
                 let call = cascade.calls.entry(pod.uid.clone()).or_default();
                 if call.due(now) {
                     call.start();
                     let budgeted = !model.cluster.budgets_of(pod).is_empty();
-                    commands.push(Command::Evict(Box::new(EvictCall {
+                    if let Some(why) = breaches.get(&pod.uid) {
+                        call.answered(false, now);
+                        step.refused.push((group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
+                        continue;
+                    }
+                    step.commands.push(Command::Evict(Box::new(EvictCall {
                         cause: Cause::Cascade(group.clone()),
                         pod: pod.key.clone(),
                         uid: pod.uid.clone(),
@@ -160,7 +184,7 @@ impl Cascades {
             }
             true
         });
-        (commands, through)
+        step
     }
 }
 
@@ -199,7 +223,7 @@ mod tests {
     }
 
     fn evictions(cascades: &mut Cascades, world: &World, now: Instant) -> Vec<String> {
-        let (commands, _) = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        let commands = cascades.pass(&world.model, &Flights::new(), |_| true, now).commands;
         let call = |command: &Command| match command {
             Command::Evict(call) => format!("{} {}", call.pod.name, if call.may_force { "force" } else { "ask" }),
             other => format!("{other:?}"),
@@ -217,8 +241,8 @@ mod tests {
         assert_eq!(begun[0].1.preemptor, "kube-scheduler");
         let words = "Preempted by kube-scheduler, which took pod l2. The group goes whole: 2 more pods go.";
         assert_eq!(begun[0].1.message, words);
-        let (commands, _) = cascades.pass(&world.model, &Flights::new(), |_| false, now);
-        assert!(commands.is_empty(), "the group does not say it yet");
+        let step = cascades.pass(&world.model, &Flights::new(), |_| false, now);
+        assert!(step.commands.is_empty(), "the group does not say it yet");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
         assert!(evictions(&mut cascades, &world, now).is_empty(), "no answers yet");
         let group = world.key("low");
@@ -227,8 +251,8 @@ mod tests {
         world.remove_pod("l1");
         assert_eq!(evictions(&mut cascades, &world, now + Duration::from_secs(1)), ["l3 force"]);
         world.remove_pod("l3");
-        let (_, through) = cascades.pass(&world.model, &Flights::new(), |_| true, now);
-        assert_eq!(through, std::slice::from_ref(&group));
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        assert_eq!(step.through, std::slice::from_ref(&group));
         assert!(!cascades.holds(&group));
     }
 
@@ -261,12 +285,20 @@ mod tests {
     #[test]
     fn a_guarded_budget_is_asked_again_and_again_and_never_forced() {
         let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
-        world.budget("db", "db", 0).pod(member("l1").guarded("db", 5000));
+        world.budget("db", "db", 1).pod(member("l1").guarded("db", 5000)).pod(member("l3").guarded("db", 5000));
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         cascades.fallen(&mut world.model);
-        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask", "l3 force"]);
-        cascades.evicted(&world.key("low"), "uid-l1", &EvictOutcome::Refused("0 allowed".into()), now);
-        assert_eq!(evictions(&mut cascades, &world, now + Duration::from_secs(1)), ["l1 ask"]);
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask", "l3 ask"]);
+        cascades.evicted(&world.key("low"), "uid-l1", &EvictOutcome::Accepted, now);
+        cascades.evicted(&world.key("low"), "uid-l3", &EvictOutcome::Refused("0 allowed".into()), now);
+        world.remove_pod("l1");
+        // One pod is left, and one has to be healthy: the API server is not even asked.
+        let later = now + Duration::from_secs(1);
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, later);
+        assert!(step.commands.is_empty(), "{:?}", step.commands);
+        assert_eq!(step.refused[0].3, "The disruption budget db needs 1 healthy pods and has 1 currently");
+        world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
+        assert_eq!(evictions(&mut cascades, &world, later + Duration::from_secs(1)), ["l3 ask"]);
     }
 
     #[test]

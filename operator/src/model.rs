@@ -7,7 +7,7 @@ use crate::watch::{Input, Update, key_of};
 use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
-use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::ResourceExt;
@@ -241,8 +241,29 @@ impl Model {
     }
 
     /// From which priority on the budgets of a pod may be violated, also when that was not written to it yet.
-    pub fn threshold(&self, pod: &giveway_planner::model::Pod) -> Option<i32> {
+    pub fn threshold(&self, pod: &PlannerPod) -> Option<i32> {
         pod.threshold.or_else(|| self.unfilled.get(&pod.key)?.threshold())
+    }
+
+    /// Which of these pods, when they go one after the other, leave a budget with fewer healthy pods than it wants, by UID
+    /// and with the reason; judged by the pods as they are known here. The eviction API believes the budget's status, which
+    /// lags behind deletions; this does not.
+    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<String, String> {
+        let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        let mut breaches = BTreeMap::new();
+        for pod in pods.filter(|pod| pod.ready) {
+            for budget in self.cluster.budgets_of(pod).into_iter().filter(|budget| budget.counts(pod)) {
+                let healthy = left.entry(&budget.key).or_insert_with(|| self.cluster.healthy_under(budget));
+                let (name, wanted, has) = (&budget.key.name, budget.desired_healthy, *healthy);
+                *healthy = has.saturating_sub(1);
+                if i64::try_from(has).unwrap_or(i64::MAX) <= i64::from(wanted) {
+                    let why =
+                        format!("The disruption budget {name} needs {wanted} healthy pods and has {has} currently");
+                    breaches.insert(pod.uid.clone(), why);
+                }
+            }
+        }
+        breaches
     }
 
     fn touch_group_of(&mut self, key: &ObjectKey) {

@@ -32,8 +32,16 @@ impl Arbiter {
             let ours = writing.get(group).and_then(|w| w.written.as_ref());
             ours.or_else(|| model.groups.get(group).map(|record| &record.status)).is_some_and(told)
         };
-        let (commands, through) = cascades.pass(model, flights, written, clock.now);
-        commands.into_iter().for_each(|command| self.actuator.dispatch(command));
-        self.dirty.extend(through);
+        let step = cascades.pass(model, flights, written, clock.now);
+        step.commands.into_iter().for_each(|command| self.actuator.dispatch(command));
+        for (group, pod, uid, why) in step.refused {
+            self.tell_refusal(&pod, &uid, &rest_of(&group), &why, clock.now);
+        }
+        self.dirty.extend(step.through);
     }
+}
+
+/// For what the rest of a group is evicted, in the action of events.
+pub(super) fn rest_of(group: &ObjectKey) -> String {
+    format!("the rest of podgroup/{group}")
 }

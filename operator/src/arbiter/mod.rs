@@ -295,12 +295,16 @@ impl Arbiter {
         waiting.seen = None;
         match ending.state {
             PlanState::Completed => (waiting.failures, waiting.refusals) = (0, 0),
-            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.iter(), &ending.message, clock.now),
+            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &ending.message, clock.now),
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
+        }
+        for (uid, why) in &flight.refused {
+            let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
+            self.tell_refusal(&pod, uid, &preemptor.to_string(), why, clock.now);
         }
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);

@@ -1,6 +1,7 @@
 //! Taking in what came of API calls.
 
 use super::Arbiter;
+use super::cascade::rest_of;
 use crate::actuate::{CallError, Report};
 use crate::backfill::Missing;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
@@ -59,9 +60,7 @@ impl Arbiter {
                 let unit = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid));
                 (unit.map(|v| status::victim_message(flight, &v.kind, v.priority)), preemptor.to_string())
             }
-            Cause::Cascade(group) => {
-                (self.cascades.evicted(group, &uid, outcome, now), format!("the rest of podgroup/{group}"))
-            }
+            Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
         };
         match (outcome, sentence) {
             (EvictOutcome::Accepted, Some(note)) => {

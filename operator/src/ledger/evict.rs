@@ -23,7 +23,7 @@ impl Flight {
             }
             EvictOutcome::Refused(message) => {
                 call.answered(false, now);
-                self.refused.insert(uid.to_owned());
+                self.refused.insert(uid.to_owned(), message.clone());
                 let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
                 self.drop_plan(PlanState::Cancelled, message);
             }
@@ -51,6 +51,9 @@ impl Flight {
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| !c.may_force).count();
+        if !only_begun && self.breaches(model, &calls) {
+            return;
+        }
         if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
             return;
         }
@@ -64,6 +67,26 @@ impl Flight {
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
+    }
+
+    /// Drops the plan when guarded victims whose turn has come cannot go, by what is known here.
+    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
+        let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| !call.may_force).map(|(i, _)| *i).collect();
+        let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
+        let on_their_way = self.victims.iter().filter(|v| v.accepted || v.call.pending()).filter_map(pod);
+        let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
+        let mut refused = model.breaches(on_their_way.chain(next));
+        refused.retain(|uid, _| {
+            guarded.iter().any(|i| self.victims[*i].uid == *uid && self.victims[*i].call == Call::Idle)
+        });
+        let first = refused.iter().next().and_then(|(uid, why)| {
+            let victim = self.victims.iter().find(|v| v.uid == *uid)?;
+            Some(format!("The eviction of pod {} was refused: {why}", victim.pod))
+        });
+        let Some(message) = first else { return false };
+        self.drop_plan(PlanState::Cancelled, message);
+        self.refused.append(&mut refused);
+        true
     }
 
     /// Asks the eviction API about everybody whom it can refuse. Returns whether it would allow every single one.
@@ -111,7 +134,7 @@ impl Flight {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();
         }
-        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains(&v.uid));
+        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains_key(&v.uid));
         self.victims
             .iter()
             .filter(|v| asked(v) || (self.resumed && v.accepted))

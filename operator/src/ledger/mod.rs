@@ -118,8 +118,8 @@ pub struct Flight {
     pub released: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
-    /// Victims that the API server refused for a budget: the next plan spares them.
-    pub refused: BTreeSet<String>,
+    /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
+    pub refused: BTreeMap<String, String>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -177,7 +177,7 @@ impl Flight {
             awaited: None,
             released: None,
             ending: None,
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
         }
     }
 

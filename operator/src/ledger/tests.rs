@@ -199,7 +199,7 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message, "The eviction of pod default/l1 was refused: budget web allows no disruption");
-    assert!(run.flight.refused.contains("uid-l1"));
+    assert!(run.flight.refused.contains_key("uid-l1"));
 }
 
 #[test]
@@ -345,7 +345,9 @@ fn singles(run: &mut Run, pods: &[(&str, Option<i32>)]) {
     plan.victims = pods.iter().enumerate().map(single).collect();
     run.flight = Flight::new(gang(), 100, plan, run.now);
     run.flight.stored = Some(PlanState::Evicting);
-    run.world.remove_pod("l1").remove_pod("l2").budget("db", "db", 2);
+    // Of three pods one has to be healthy.
+    run.world.node("n3", 1).budget("db", "db", 2).pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000));
+    run.world.remove_pod("l1").remove_pod("l2");
     for (index, (name, threshold)) in pods.iter().enumerate() {
         let pod = TestPod::new(name, 10).on(&format!("n{}", index + 1));
         run.world.pod(match threshold {
@@ -410,7 +412,7 @@ fn a_preemptor_that_reaches_the_threshold_may_force_and_asks_nobody() {
 fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_does_not_begin_it() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
-    run.world.budget("db", "db", 2);
+    run.world.node("n3", 1).budget("db", "db", 2).pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000));
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 50));
     run.world.pod(TestPod::new("l2", 10).of("low").on("n2").guarded("db", 5000));
     run.step();
@@ -438,4 +440,17 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
     fresh.drop_plan(PlanState::Cancelled, "Not needed any more.");
     flights.insert(gang(), fresh);
     assert_eq!(departing(&flights), 0);
+}
+
+#[test]
+fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(5000))]);
+    run.world.pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000).terminating());
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "{:?}", names(&advance));
+    let words =
+        "The eviction of pod default/db was refused: The disruption budget db needs 1 healthy pods and has 1 currently";
+    assert_eq!(advance.ended.unwrap().message, words);
+    assert!(run.flight.refused.contains_key("uid-db"));
 }

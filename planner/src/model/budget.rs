@@ -17,6 +17,8 @@ pub struct Budget {
     pub uid: String,
     /// How many more pods may go now; 0 while its status is older than its spec, as the eviction API has it.
     pub disruptions_allowed: i32,
+    /// How many healthy pods it wants.
+    pub desired_healthy: i32,
     /// Whether pods that are not ready may go although none may (`unhealthyPodEvictionPolicy`): always, or because as
     /// many as desired are healthy.
     pub unready_may_go: bool,
@@ -42,6 +44,7 @@ impl Budget {
             key: ObjectKey::new(namespace, name),
             uid: metadata.uid.clone().unwrap_or_default(),
             disruptions_allowed: current.map_or(0, |s| s.disruptions_allowed),
+            desired_healthy: status.map_or(0, |s| s.desired_healthy),
             unready_may_go: always || healthy,
             disrupted_pods: status
                 .iter()

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admission;
+mod backfill;
 mod barrier;
+mod cascade;
 mod cli;
 mod competition;
 mod crash;
