@@ -11,6 +11,7 @@ mod competition;
 mod crash;
 mod crds;
 mod feasibility;
+mod guaranteed;
 mod malformed;
 mod preemption;
 mod restraint;
