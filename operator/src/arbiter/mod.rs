@@ -215,8 +215,8 @@ impl Arbiter {
     fn advance(&mut self, clock: Clock) {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        let context = ledger::context(&self.flights);
         for preemptor in order {
-            let context = ledger::context(&self.flights, &preemptor, BTreeSet::new());
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let before = flight.plan.state;
             let advance = flight.advance(&self.model, &context, clock, limits);
