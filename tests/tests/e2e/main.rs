@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admission;
+mod adopt;
 mod barrier;
+mod check;
 mod cli;
 mod competition;
 mod crash;
