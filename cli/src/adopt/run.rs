@@ -143,6 +143,10 @@ impl<'a> Run<'a> {
             return Ok(Progress::Failed(self.problem(&problem)));
         }
         self.planned(class).await?;
+        if !self.store.write(record).await? {
+            return Ok(Progress::Pause);
+        }
+        self.acted = true;
         note(&format!(
             "PriorityClass {} is deleted and created anew: until it is back, new pods that name it are refused{}",
             self.name,
@@ -151,8 +155,7 @@ impl<'a> Run<'a> {
                 _ => "",
             }
         ));
-        self.acted = true;
-        Ok(if self.store.write(record).await? { Progress::More } else { Progress::Pause })
+        Ok(Progress::More)
     }
 
     /// The class in its new form, to which admission has agreed.

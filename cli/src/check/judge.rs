@@ -79,7 +79,11 @@ fn guard(facts: &Facts) -> Finding {
         Ok(_) => {
             let message =
                 "kube-scheduler's own preemptions are not guarded: no webhook is asked about deletions of pods.";
-            Finding::warn("guard", message, "Install a chart that has the guard, or adopt every class.")
+            Finding::warn(
+                "guard",
+                message,
+                "Set the chart's guard.enabled to true, or adopt every class that preempts.",
+            )
         }
         Err(why) => Finding::unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why),
     }

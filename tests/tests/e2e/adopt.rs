@@ -183,7 +183,9 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
     // Another class became the global default while this one was away.
     let usual = classes(&world).get("usual").await.unwrap();
     interrupt(&world, "release", &usual).await;
-    world.class("other", 4).global_default().create().await;
+    let other = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}\nvalue: 4\nglobalDefault: true\n";
+    // The API server remembers the class that was deleted for a moment.
+    wait_for("there may be another default", MINUTE, async || world.apply(other).await).await;
     let demoted = giveway(&mut world, &["release", "priorityclass", "usual"]).await;
     refused(&demoted, 1, "it was released, but it is not the global default any more: PriorityClass other became that");
     let class = classes(&world).get("usual").await.unwrap();
