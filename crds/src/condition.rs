@@ -48,6 +48,10 @@ pub enum Reason {
     Preempted,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
+    /// A budget allows no more disruptions to preemptors below its pods' threshold (KEP-3280).
+    GuaranteedBudget,
+    /// A scheduler wanted to evict a pod although no pending pod has a priority above its.
+    NoPreemptor,
     /// Members and group have different priorities.
     PriorityMismatch,
     /// Members and group have one priority.
@@ -73,6 +77,8 @@ impl Reason {
             Self::PreemptionByScheduler => "PreemptionByScheduler",
             Self::Preempted => "Preempted",
             Self::PodGroupNotFound => "PodGroupNotFound",
+            Self::GuaranteedBudget => "GuaranteedBudget",
+            Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
         }

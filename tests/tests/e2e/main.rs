@@ -11,6 +11,8 @@ mod competition;
 mod crash;
 mod crds;
 mod feasibility;
+mod guard;
+mod guard_cost;
 mod malformed;
 mod preemption;
 mod restraint;
