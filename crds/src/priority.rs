@@ -53,6 +53,12 @@ impl Class {
         }
     }
 
+    /// The threshold that pods of the class get. One that cannot be read counts as absent: it was stored while admission
+    /// was away.
+    pub fn pod_threshold(&self) -> Option<&str> {
+        self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
+    }
+
     /// What the class lets a *group* do: the policy the class asked for, whether it is managed or not.
     pub fn group_policy(&self) -> PreemptionPolicy {
         self.managed_policy.unwrap_or(self.scheduler_policy)

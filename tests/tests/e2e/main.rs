@@ -4,7 +4,9 @@
 
 mod admission;
 mod adopt;
+mod backfill;
 mod barrier;
+mod cascade;
 mod check;
 mod cli;
 mod competition;
@@ -13,6 +15,7 @@ mod crds;
 mod feasibility;
 mod guard;
 mod guard_cost;
+mod guaranteed;
 mod malformed;
 mod preemption;
 mod restraint;
