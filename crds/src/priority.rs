@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// The largest threshold of [`keys::ANNOTATION_THRESHOLD`]: the value of `system-cluster-critical` (KEP-3280).
 pub const MAX_THRESHOLD: i32 = 2_000_000_000;
 
+/// Prefix of the names of classes that belong to the cluster itself; they are never managed.
+pub const SYSTEM_PREFIX: &str = "system-";
+
 /// What Giveway needs to know of a PriorityClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {

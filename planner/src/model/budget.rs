@@ -30,7 +30,10 @@ pub struct Budget {
 
 impl Budget {
     /// Reads a budget.
-    pub(super) fn from_object(budget: &PodDisruptionBudget) -> Result<Self, ModelError> {
+    ///
+    /// # Errors
+    /// It has no name.
+    pub fn from_object(budget: &PodDisruptionBudget) -> Result<Self, ModelError> {
         let metadata = &budget.metadata;
         let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone());
         let Some(name) = name else {
