@@ -28,9 +28,11 @@ use tokio::sync::{mpsc, watch};
 /// Inputs that are taken in before the next pass.
 const BATCH: usize = 4096;
 /// How long a batch may gather: a burst of events is looked at once.
-const GATHER: Duration = Duration::from_millis(10);
+const GATHER: Duration = Duration::from_millis(5);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// How often a status is written in which nothing but numbers changed.
+const PACE: Duration = Duration::from_millis(500);
 /// How long a victim that a budget refused is spared.
 const SPARE: Duration = Duration::from_secs(30);
 
@@ -45,6 +47,8 @@ struct Writing {
     written: Option<PodGroupStatus>,
     /// After a failure, not before.
     not_before: Option<Instant>,
+    /// When the last write was started.
+    last: Option<Instant>,
 }
 
 /// The arbiter. See the module's documentation.
@@ -585,8 +589,15 @@ impl Arbiter {
                 }
                 continue;
             }
+            let lately = writing.last.is_some_and(|last| clock.now.duration_since(last) < PACE);
+            if lately && !status::is_news(&record.status, &to) {
+                later.insert(key);
+                continue;
+            }
             writing.pending = true;
+            writing.last = Some(clock.now);
             self.actuator.dispatch(Command::WriteGroupStatus {
+                background: facts.victim_of.is_some(),
                 group: key.clone(),
                 uid: record.uid.clone(),
                 from: Box::new(record.status),

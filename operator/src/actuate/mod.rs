@@ -4,6 +4,7 @@
 //! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
 //! eviction is a 429, which the client library would repeat for minutes.
 
+mod background;
 mod evict;
 mod limiter;
 mod object;
@@ -13,6 +14,7 @@ use crate::command::{Command, EvictOutcome};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
+use background::Background;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
@@ -23,6 +25,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
 /// Longest time for one command.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -122,6 +125,7 @@ pub struct Actuator {
     client: Client,
     leadership: Leadership,
     permits: Arc<Semaphore>,
+    background: Background,
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
@@ -147,6 +151,7 @@ impl Actuator {
             client,
             leadership,
             permits: Arc::new(Semaphore::new(concurrent_calls as usize)),
+            background: Background::new(),
             limiter: Arc::new(Limiter::new(evictions_per_second)),
             metrics,
             reports,
@@ -155,11 +160,17 @@ impl Actuator {
 
     /// Starts carrying a command out.
     pub fn dispatch(&self, command: Command) {
-        let this = self.clone();
+        let (this, asked) = (self.clone(), Instant::now());
         tokio::spawn(async move {
             if matches!(command, Command::Evict(_)) {
                 this.limiter.acquire().await;
             }
+            let _turn = if command.in_background() {
+                this.background.turn(asked).await
+            } else {
+                this.background.stand_back().await;
+                None
+            };
             let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
             if let Some(report) = this.carry_out(command).await {
                 drop(this.reports.send(Input::Report(report)).await);
@@ -215,7 +226,7 @@ impl Actuator {
                 tracing::info!(pod = %call.pod, plan = %call.plan, ?outcome, "eviction");
                 Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
             }
-            Command::WriteGroupStatus { group, uid, from, to } => {
+            Command::WriteGroupStatus { group, uid, from, to, .. } => {
                 let result =
                     self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
                 Report::GroupStatus { group, status: to, result }
