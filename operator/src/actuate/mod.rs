@@ -165,13 +165,12 @@ impl Actuator {
             if matches!(command, Command::Evict(_)) {
                 this.limiter.acquire().await;
             }
-            let _turn = if command.in_background() {
-                this.background.turn(asked).await
-            } else {
-                this.background.stand_back().await;
-                None
-            };
+            let background = command.in_background();
+            let _turn = if background { this.background.turn(asked).await } else { None };
             let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
+            if !background {
+                this.background.stand_back().await;
+            }
             if let Some(report) = this.carry_out(command).await {
                 drop(this.reports.send(Input::Report(report)).await);
             }
