@@ -37,7 +37,7 @@ use tokio::sync::{mpsc, watch};
 /// Inputs that are taken in before the next pass.
 const BATCH: usize = 4096;
 /// How long a batch may gather: a burst of events is looked at once.
-const GATHER: Duration = Duration::from_millis(10);
+const GATHER: Duration = Duration::from_millis(5);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
 
