@@ -1,0 +1,52 @@
+//! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn.
+
+use super::call::Call;
+use super::{Advance, Clock, Ending, Flight, current};
+use crate::command::Command;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Cluster;
+
+impl Flight {
+    /// Drops the plan. Units of which a pod was evicted already are finished first.
+    pub fn drop_plan(&mut self, state: PlanState, message: impl Into<String>) {
+        if self.ending.is_none() {
+            self.ending = Some(Ending { state, message: message.into() });
+            // Evictions that wait for their turn are not made; what was begun is commanded anew.
+            std::mem::take(&mut self.permission).cancel();
+        }
+    }
+
+    /// Finishes units that were begun, withdraws nominations, and ends the flight.
+    pub(super) fn wind_down(&mut self, cluster: &Cluster, clock: Clock, ending: Ending, out: &mut Advance) {
+        self.evict(cluster, clock, true, out);
+        let begun = self.begun_units();
+        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
+            return;
+        }
+        if ending.state != PlanState::Completed {
+            if self.members.iter().any(|m| m.nominate.pending()) {
+                return;
+            }
+            for member in &self.members {
+                if let Some(pod) = current(cluster, &member.pod, &member.uid)
+                    && pod.node.is_none()
+                    && (pod.nominated_node.is_some() || matches!(member.nominate, Call::Done(_)))
+                {
+                    out.commands.push(Command::Nominate {
+                        preemptor: self.preemptor.clone(),
+                        plan: self.plan.id.clone(),
+                        pod: member.pod.clone(),
+                        uid: member.uid.clone(),
+                        node: None,
+                    });
+                }
+            }
+        }
+        self.plan.state = ending.state;
+        self.plan.message = match ending.state {
+            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+            _ => ending.message.clone(),
+        };
+        out.ended = Some(ending);
+    }
+}
