@@ -7,6 +7,7 @@ use crate::ledger::{self, Clock, Flight};
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
+use giveway_planner::Shortfall;
 use giveway_planner::plan::{Decision, Plan, Preemptor};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -59,7 +60,9 @@ impl Arbiter {
                 self.start(preemptor, &plan, clock);
             }
             Decision::Unschedulable(shortfall) => {
-                self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message: shortfall.to_string() }));
+                let word = self.unschedulable(preemptor, &shortfall);
+                self.word(preemptor, Some(word));
+                self.tell_budgets(preemptor, &shortfall, clock.now);
             }
             Decision::WaitingForPods { live, min_count } => {
                 let message = format!(
@@ -70,6 +73,18 @@ impl Arbiter {
             }
             Decision::Nothing => self.word(preemptor, None),
         }
+    }
+
+    /// Why there is no plan: for want of room, or because of budgets, whether the planner knows that or the API server
+    /// refused the victims that there would be.
+    fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> LastWord {
+        let refusal = self.waiting.get(preemptor).and_then(|waiting| waiting.refusal.as_ref());
+        let reason = match shortfall.is_for_budgets() || refusal.is_some() {
+            true => Reason::UnschedulableGuaranteedBudget,
+            false => Reason::Unschedulable,
+        };
+        let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        LastWord { reason, message: format!("{shortfall}{refusal}") }
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
@@ -97,7 +112,7 @@ impl Arbiter {
         }
         if let Some(word) = news {
             self.metrics.outcome(word.reason);
-            let warning = word.reason == Reason::Unschedulable;
+            let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
             if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message) {
                 self.actuator.dispatch(Command::Publish(notice));
             }

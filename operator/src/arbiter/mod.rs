@@ -3,12 +3,16 @@
 //! A pass runs after every batch of inputs: advance what is in flight, decide for who waits, and write the statuses
 //! that changed. It makes no call itself; [`Command`]s go to the [`Actuator`], whose reports come back as inputs.
 
+mod cascade;
 mod decide;
+mod notices;
 mod plan;
 mod reports;
 mod statuses;
 
 use crate::actuate::Actuator;
+use crate::backfill::BackFill;
+use crate::cascade::Cascades;
 use crate::command::{Command, Notice};
 use crate::config::Config;
 use crate::housekeeping::Housekeeping;
@@ -24,6 +28,7 @@ use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::jiff::Timestamp;
+use notices::Repeated;
 use statuses::Writing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -35,8 +40,6 @@ const BATCH: usize = 4096;
 const GATHER: Duration = Duration::from_millis(10);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
-/// How long a victim that a budget refused is spared.
-const SPARE: Duration = Duration::from_secs(30);
 
 /// The arbiter. See the module's documentation.
 pub struct Arbiter {
@@ -49,6 +52,9 @@ pub struct Arbiter {
     storing: BTreeMap<ObjectKey, ledger::Call>,
     dirty: BTreeSet<ObjectKey>,
     housekeeping: Housekeeping,
+    backfill: BackFill,
+    cascades: Cascades,
+    repeated: Repeated,
     resumed: bool,
     plans_made: u64,
     config: Config,
@@ -77,6 +83,9 @@ impl Arbiter {
             storing: BTreeMap::new(),
             dirty: BTreeSet::new(),
             housekeeping: Housekeeping::default(),
+            backfill: BackFill::new(&config.namespace),
+            cascades: Cascades::default(),
+            repeated: Repeated::default(),
             resumed: false,
             plans_made: 0,
             config,
@@ -143,9 +152,11 @@ impl Arbiter {
         self.dirty.append(&mut self.model.touched);
         self.advance(clock);
         self.decide(clock);
+        self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock.now));
+        chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.metrics.in_flight(self.flights.len());
@@ -173,6 +184,9 @@ impl Arbiter {
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
             flight.resumed = true;
             self.launch(flight);
+        }
+        for (group, victimhood) in self.cascades.resume(&self.model) {
+            self.victims.insert(group, victimhood);
         }
     }
 
@@ -279,14 +293,18 @@ impl Arbiter {
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;
         waiting.seen = None;
-        waiting.spared.extend(flight.refused.iter().map(|uid| (uid.clone(), clock.now + SPARE)));
         match ending.state {
-            PlanState::Completed => waiting.failures = 0,
+            PlanState::Completed => (waiting.failures, waiting.refusals) = (0, 0),
+            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &ending.message, clock.now),
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
+        }
+        for (uid, why) in &flight.refused {
+            let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
+            self.tell_refusal(&pod, uid, &preemptor.to_string(), why, clock.now);
         }
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
@@ -319,20 +337,5 @@ impl Arbiter {
             Preemptor::Pod(_) => {}
         }
         self.model.version += 1;
-    }
-
-    fn notice(
-        &self,
-        preemptor: &Preemptor,
-        warning: bool,
-        reason: Reason,
-        action: String,
-        note: String,
-    ) -> Option<Notice> {
-        let (kind, key, uid) = match preemptor {
-            Preemptor::Group(key) => ("PodGroup", key, self.model.groups.get(key)?.uid.clone()),
-            Preemptor::Pod(key) => ("Pod", key, self.model.cluster.pod(key)?.uid.clone()),
-        };
-        Some(Notice { kind, key: key.clone(), uid, warning, reason, action, note })
     }
 }

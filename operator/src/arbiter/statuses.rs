@@ -22,7 +22,7 @@ pub(super) struct Writing {
     /// A write is under way.
     pending: bool,
     /// What was written last: newer than what the watch may show.
-    written: Option<PodGroupStatus>,
+    pub(super) written: Option<PodGroupStatus>,
     /// After a failure, not before.
     not_before: Option<Instant>,
 }
@@ -89,8 +89,9 @@ impl Arbiter {
             };
             let to = status::group_status(&facts);
             if to == record.status {
-                // Told, and written: it is over once no plan takes anything from the group any more.
-                if !self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key)) {
+                // Told, and written: it is over once nothing takes anything from the group any more.
+                let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
+                if !taken && !self.cascades.holds(&key) {
                     self.victims.remove(&key);
                 }
                 continue;

@@ -11,6 +11,7 @@ impl Flight {
     /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> bool {
         self.members.iter().any(|m| m.nominate.exhausted() || m.release.exhausted())
+            || self.victims.iter().any(|v| v.rehearsal.exhausted())
             || self.victims.iter().any(|v| v.call.exhausted() && self.plan.victims[v.unit].kind != "PodGroup")
     }
 

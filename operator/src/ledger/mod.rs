@@ -10,7 +10,8 @@
 //!
 //! Guarantees (design, sections 5 and 6): no eviction is commanded before the plan was acknowledged as stored by this
 //! leader; each victim is commanded again only after a failed call; a unit that lost one pod by this plan loses all,
-//! even when the plan is dropped.
+//! even when the plan is dropped; victims that a guaranteed budget can refuse go first, and where there are several, none
+//! of them goes before the eviction API was asked about all.
 
 mod call;
 mod check;
@@ -71,6 +72,8 @@ pub struct VictimPod {
     pub uid: String,
     /// Index of its unit in the plan.
     pub unit: usize,
+    /// The dry run that comes before it where others can be refused as well.
+    pub rehearsal: Call,
     /// The eviction.
     pub call: Call,
     /// Whether the API server accepted the eviction.
@@ -115,8 +118,8 @@ pub struct Flight {
     pub released: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
-    /// Victims that the API server refused for a budget: the next plan spares them.
-    pub refused: BTreeSet<String>,
+    /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
+    pub refused: BTreeMap<String, String>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -154,6 +157,7 @@ impl Flight {
                     pod: ObjectKey::new(&v.namespace, &p.name),
                     uid: p.uid.clone(),
                     unit,
+                    rehearsal: Call::Idle,
                     call: Call::Idle,
                     accepted: false,
                 })
@@ -173,7 +177,7 @@ impl Flight {
             awaited: None,
             released: None,
             ending: None,
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
         }
     }
 
@@ -200,9 +204,15 @@ impl Flight {
             .collect()
     }
 
-    /// UIDs that this flight evicts, whether they are gone already or not.
+    /// UIDs that this flight evicts, whether they are gone already or not: all of them, or those that were begun when
+    /// the plan is being dropped.
     pub fn departing(&self) -> impl Iterator<Item = &String> {
-        self.victims.iter().map(|v| &v.uid)
+        let begun = self.ending.as_ref().map(|_| self.begun_units());
+        let leaves = move |v: &&VictimPod| {
+            let asked = v.call.pending() || v.accepted;
+            begun.as_ref().is_none_or(|units| asked || units.contains(&v.unit))
+        };
+        self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
     /// How many victims are gone.
@@ -257,7 +267,7 @@ impl Flight {
             );
         }
         if let Some(ending) = self.ending.clone() {
-            self.wind_down(cluster, clock, ending, &mut out);
+            self.wind_down(model, clock, ending, &mut out);
             return out;
         }
         if self.plan.state == PlanState::Planned {
@@ -265,7 +275,7 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.reserve(cluster, clock, &mut out);
-            self.evict(cluster, clock, false, &mut out);
+            self.evict(model, clock, false, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;
             }
@@ -280,7 +290,7 @@ impl Flight {
         if let Some(ending) = self.ending.clone()
             && out.ended.is_none()
         {
-            self.wind_down(cluster, clock, ending, &mut out);
+            self.wind_down(model, clock, ending, &mut out);
         }
         out
     }
@@ -323,9 +333,9 @@ pub type Flights = BTreeMap<Preemptor, Flight>;
 
 /// The decisions in flight as the planner has to know them when it plans for `preemptor`.
 pub fn context(flights: &Flights, preemptor: &Preemptor, spared: BTreeSet<String>) -> Context {
-    let others = || flights.values().filter(|f| f.preemptor != *preemptor && f.ending.is_none());
+    let others = || flights.values().filter(|f| f.preemptor != *preemptor);
     Context {
-        reservations: others().flat_map(Flight::reservations).collect(),
+        reservations: others().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
         departing: others().flat_map(Flight::departing).cloned().collect(),
         spared,
         ..Context::default()

@@ -1,10 +1,11 @@
 //! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn.
 
 use super::call::Call;
-use super::{Advance, Clock, Ending, Flight, current};
+use super::{Advance, Clock, Ending, Flight, VictimPod, current};
 use crate::command::Command;
+use crate::model::Model;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::Cluster;
+use giveway_planner::model::{Cluster, Pod};
 
 impl Flight {
     /// Drops the plan. Units of which a pod was evicted already are finished first.
@@ -17,13 +18,20 @@ impl Flight {
     }
 
     /// Finishes units that were begun, withdraws nominations, and ends the flight.
-    pub(super) fn wind_down(&mut self, cluster: &Cluster, clock: Clock, ending: Ending, out: &mut Advance) {
-        self.evict(cluster, clock, true, out);
+    pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
+        let cluster = &model.cluster;
+        self.evict(model, clock, true, out);
         let begun = self.begun_units();
         if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
             return;
         }
-        if ending.state != PlanState::Completed {
+        let refused = !self.refused.is_empty();
+        // The next plan follows at once. It must see who was evicted for this one, or they would be evicted twice.
+        if refused && self.victims.iter().any(|v| unseen(cluster, v, clock)) {
+            return;
+        }
+        // A refused victim is left out of the next plan, which keeps the places of the others.
+        if ending.state != PlanState::Completed && !refused {
             if self.members.iter().any(|m| m.nominate.pending()) {
                 return;
             }
@@ -49,4 +57,10 @@ impl Flight {
         };
         out.ended = Some(ending);
     }
+}
+
+/// Whether an eviction was accepted that the watch does not show yet, and has not had the time to.
+fn unseen(cluster: &Cluster, victim: &VictimPod, clock: Clock) -> bool {
+    let accepted = matches!(victim.call, Call::Done(_)) && !victim.call.due(clock.now);
+    accepted && current(cluster, &victim.pod, &victim.uid).is_some_and(Pod::live)
 }
