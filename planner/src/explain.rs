@@ -142,8 +142,8 @@ fn help(problem: &Problem<'_>) -> Help {
         problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
         return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
     }
-    let below = |pod: &Pod| pod.live() && problem.cluster.effective_priority(pod) < problem.demand.priority;
-    let somebody = problem.cluster.pods_with_nodes().any(|(_, pod, node)| node.is_some() && below(pod));
+    let below = |index, pod: &Pod| pod.live() && problem.cluster.priority_at(index) < problem.demand.priority;
+    let somebody = problem.cluster.pods_with_nodes().any(|(index, pod, node)| node.is_some() && below(index, pod));
     if somebody { Help::NobodyMayGo } else { Help::NobodyBelow }
 }
 

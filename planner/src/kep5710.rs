@@ -6,7 +6,7 @@
 use crate::cost::Cost;
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
-use crate::model::PodIndex;
+use crate::model::{Pod, PodIndex};
 use crate::placement::{Layout, fill, place};
 use crate::problem::Problem;
 use crate::reprieve::reprieve;
@@ -33,8 +33,17 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     let mut room = room.clone();
     let mut best: Option<(Cost, Rank, Vec<UnitIndex>)> = None;
     let mut candidates = 0;
+    let unguarded = problem.budgets.is_empty() || !problem.potential.units.iter().any(|u| problem.budgets.guards(u));
     for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
         let potential = &problem.potential.on[rank];
+        if let Some((best, ..)) = &best
+            && best.budget_violations == 0
+            && let Some(lowest) = lowest_ceiling(problem, &room, member, rank, unguarded)
+            && Some(lowest) > best.highest_priority
+        {
+            candidates += 1;
+            continue;
+        }
         let victims = keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units));
         let Some(victims) = victims else { continue };
         candidates += 1;
@@ -54,6 +63,40 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     Some(Found { placed: vec![(member, rank)], victims, cost, trace })
 }
 
+/// The lowest priority up to which units on this node have to go for the pod, counted by what they free: no set of
+/// victims there can have a lower highest priority. `None` when that is not known: the pod fits already, not at all, or
+/// more than amounts decide.
+fn lowest_ceiling(
+    problem: &Problem<'_>,
+    room: &Room<'_>,
+    member: PodIndex,
+    rank: Rank,
+    unguarded: bool,
+) -> Option<i32> {
+    let pod = problem.cluster.pod_at(member).filter(|pod| unguarded && room.counts_only(pod))?;
+    let lacks = room.lacks(pod, rank);
+    let mut frees: Vec<(i32, &Pod)> = Vec::new();
+    for index in problem.cluster.pods_at(problem.nodes.index(rank)) {
+        let Some(unit) = problem.potential.unit_of(*index) else { continue };
+        let Some(other) = problem.cluster.pod_at(*index) else { continue };
+        if lacks.iter().any(|id| other.requests.get(*id) > 0) {
+            frees.push((problem.potential.units[unit].priority, other));
+        }
+    }
+    frees.sort_by_key(|(priority, _)| *priority);
+    let mut ceiling = None;
+    for id in lacks {
+        let mut short = pod.requests.get(id) - room.free(rank)[usize::from(id)];
+        let mut steps = frees.iter();
+        while short > 0 {
+            let (priority, other) = steps.next()?;
+            short -= other.requests.get(id);
+            ceiling = ceiling.max(Some(*priority));
+        }
+    }
+    ceiling
+}
+
 /// The victims on one node; `None` when the pod does not fit even without all of `units`. Leaves the room as it was.
 fn victims_on(
     problem: &Problem<'_>,
@@ -63,7 +106,7 @@ fn victims_on(
     units: &[UnitIndex],
 ) -> Option<Vec<UnitIndex>> {
     let pod = problem.cluster.pod_at(member)?;
-    let pods = |unit: &UnitIndex| problem.potential.units[*unit].pods.as_slice();
+    let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
     units.iter().for_each(|unit| room.take(pods(unit)));
     if room.refuse(pod, rank).is_some() {
         units.iter().for_each(|unit| room.put(pods(unit)));
@@ -107,6 +150,10 @@ fn search_cluster(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
 /// The most members that can be placed when these units may go (step 4).
 fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
+    let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
+    if !any_guarded && let Some(count) = count(problem, room, available) {
+        return count;
+    }
     let units = || (0..available.len()).filter(|unit| available[*unit]);
     if problem.budgets.is_empty() || !units().any(|unit| guarded(&unit)) {
         return clear_all(problem, room, available).placed.len();
@@ -114,6 +161,22 @@ fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
     // Not everybody can go at once: count what a placement that keeps the guarantees reaches.
     let unguarded: Vec<bool> = (0..available.len()).map(|unit| available[unit] && !guarded(&unit)).collect();
     place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
+}
+
+/// How many members fit with all these units gone, where they are all alike and only amounts matter: then it need not be
+/// tried, it can be added up.
+fn count(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> Option<usize> {
+    let [shape] = problem.shapes.as_slice() else { return None };
+    let pod = problem.cluster.pod_at(*shape.members.first()?).filter(|pod| room.counts_only(pod))?;
+    let (most, mut sum) = (shape.members.len(), 0);
+    let gone = |pod: PodIndex| problem.potential.unit_of(pod).is_some_and(|unit| available[unit]);
+    for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
+        sum += room.capacity_without(pod, rank, most - sum, gone);
+        if sum == most {
+            break;
+        }
+    }
+    Some(sum)
 }
 
 /// Places the members with all these units gone, whatever it costs.
@@ -137,7 +200,9 @@ fn spare_budgets(
         return (available, BTreeSet::new());
     }
     let potential = &problem.potential;
-    let mut order: Vec<UnitIndex> = (0..available.len()).collect();
+    // Only units under a budget can violate one.
+    let under: BTreeSet<UnitIndex> = problem.budgets.pods().filter_map(|pod| potential.unit_of(pod)).collect();
+    let mut order: Vec<UnitIndex> = under.into_iter().collect();
     order.sort_by(|a, b| potential.compare(*a, *b));
     let violating = problem.budgets.split(order.iter().map(|unit| &potential.units[*unit]));
     let violating: BTreeSet<UnitIndex> = order.into_iter().zip(violating).filter(|(_, v)| *v).map(|(u, _)| u).collect();

@@ -2,7 +2,7 @@
 
 use crate::budgets::Budgets;
 use crate::demand::{Demand, Shape};
-use crate::domain::{Potential, leaving};
+use crate::domain::Potential;
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::model::{Cluster, PodIndex};
 use crate::plan::Context;
@@ -19,7 +19,7 @@ pub(crate) struct Problem<'a> {
     /// The members, by what they are like; the largest first.
     pub(crate) shapes: Vec<Shape>,
     /// Potential victims.
-    pub(crate) potential: Potential,
+    pub(crate) potential: Potential<'a>,
     /// The budgets of the potential victims.
     pub(crate) budgets: Budgets<'a>,
     /// Pods that leave anyway, by key, with their nodes.
@@ -34,14 +34,17 @@ impl<'a> Problem<'a> {
         let now = room_now(cluster, nodes, &demand, context);
         let mut leaves = Vec::new();
         let mut vacating = vec![false; nodes.len()];
-        for (rank, vacates) in vacating.iter_mut().enumerate() {
-            for index in cluster.pods_at(nodes.index(rank)) {
-                if cluster.pod_at(*index).is_some_and(|pod| leaving(pod, context)) {
-                    leaves.push((*index, rank));
-                    *vacates = true;
-                }
+        let departing = context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid));
+        let leavers: BTreeSet<PodIndex> = cluster.terminating().map(|(index, _)| index).chain(departing).collect();
+        for index in leavers {
+            if let Some(rank) = cluster.node_index_of(index).and_then(|node| nodes.rank(node)) {
+                leaves.push((index, rank));
+                vacating[rank] = true;
             }
         }
+        // By node and key, whatever the order in which they came into the model.
+        let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
+        leaves.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
         Self {
             cluster,
             context,
@@ -101,10 +104,10 @@ pub(crate) fn held_places(
             places.insert(index, rank(&reservation.node).filter(|_| holds));
         }
     }
-    for (index, pod, _) in cluster.pods_with_nodes() {
+    for (index, pod) in cluster.nominated() {
         let Some(node) = &pod.nominated_node else { continue };
         if pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = cluster.effective_priority(pod) >= priority;
+            let holds = cluster.priority_at(index) >= priority;
             places.entry(index).or_insert_with(|| rank(node).filter(|_| holds));
         }
     }

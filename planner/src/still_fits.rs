@@ -32,8 +32,7 @@ pub fn still_fits(
     for (pod, rank) in held_places(cluster, &nodes, priority, context, &own) {
         room.add(pod, rank);
     }
-    let leavers = cluster.pods_with_nodes().filter(|(_, pod, node)| node.is_some() && gone.contains(&pod.uid));
-    let leavers: Vec<PodIndex> = leavers.map(|(index, ..)| index).collect();
+    let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
     for (index, placement) in waiting {
         let Some(pod) = cluster.pod_at(index) else { continue };

@@ -2,52 +2,47 @@
 
 use crate::model::{Cluster, Node, NodeIndex};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Place of a node in the order of names.
 pub(crate) type Rank = usize;
 
 /// The nodes by rank.
 pub(crate) struct Nodes<'a> {
-    nodes: Vec<&'a Node>,
-    indexes: Vec<NodeIndex>,
-    ranks: Vec<Option<Rank>>,
+    cluster: &'a Cluster,
+    order: &'a [(NodeIndex, Arc<Node>)],
 }
 
 impl<'a> Nodes<'a> {
     /// All nodes of a cluster.
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        let indexes: Vec<NodeIndex> = cluster.node_indexes().collect();
-        let mut ranks = vec![None; cluster.node_bound()];
-        for (rank, index) in indexes.iter().enumerate() {
-            ranks[*index as usize] = Some(rank);
-        }
-        Self { nodes: indexes.iter().filter_map(|index| cluster.node_at(*index)).collect(), indexes, ranks }
+        Self { cluster, order: cluster.node_order() }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+        self.order.len()
     }
 
     /// The node at a rank.
     pub(crate) fn at(&self, rank: Rank) -> &'a Node {
-        self.nodes[rank]
+        &self.order[rank].1
     }
 
     /// The model's index of the node at a rank.
     pub(crate) fn index(&self, rank: Rank) -> NodeIndex {
-        self.indexes[rank]
+        self.order[rank].0
     }
 
     /// The rank of a node by the model's index; `None` when the node does not exist.
     pub(crate) fn rank(&self, index: NodeIndex) -> Option<Rank> {
-        self.ranks.get(index as usize).copied().flatten()
+        self.cluster.rank_of(index)
     }
 
     /// The domains of a topology key: ranks by label value. Nodes without the label are in none.
     pub(crate) fn domains(&self, key: &str) -> BTreeMap<&'a str, Vec<Rank>> {
         let mut domains: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-        for (rank, node) in self.nodes.iter().enumerate() {
+        for (rank, (_, node)) in self.order.iter().enumerate() {
             if let Some(value) = node.labels.get(key) {
                 domains.entry(value).or_default().push(rank);
             }

@@ -15,7 +15,7 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
         keys.extend(constraints.affinity.iter().chain(&constraints.anti_affinity).map(|t| t.topology_key.as_str()));
         keys.extend(constraints.spread.iter().map(|c| c.topology_key.as_str()));
     }
-    for (_, pod, _) in cluster.pods_with_nodes() {
+    for pod in cluster.anti_affine() {
         for term in &pod.constraints.anti_affinity {
             if members.iter().any(|member| about(term, member)) {
                 keys.insert(&term.topology_key);

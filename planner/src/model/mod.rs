@@ -26,8 +26,9 @@ pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
 
 pub(crate) use affinity::{AffinityTerm, SpreadConstraint};
+pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
-pub(crate) use unit::Unit;
+pub(crate) use unit::{Unit, UnitPods};
 
 /// Index of a pod inside the model; stable while the pod is in it.
 pub(crate) type PodIndex = u32;

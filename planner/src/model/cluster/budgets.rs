@@ -2,10 +2,11 @@
 
 use super::Cluster;
 use crate::error::ModelError;
-use crate::model::{Budget, ObjectKey};
+use crate::model::{Budget, ObjectKey, PodIndex};
 use giveway_crds::priority::{Class, Classes};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use std::collections::BTreeSet;
 
 impl Cluster {
     /// Adds or replaces a budget.
@@ -17,12 +18,44 @@ impl Cluster {
         if self.budgets.get(&budget.key) == Some(&budget) {
             return Ok(false);
         }
+        if !self.budgets.get(&budget.key).is_some_and(|old| old.selects_like(&budget)) {
+            let first = ObjectKey::new(&budget.key.namespace, "");
+            let pods = self.pod_index.range(first..).take_while(|(key, _)| key.namespace == budget.key.namespace);
+            let under = |index: &PodIndex| self.pod_at(*index).is_some_and(|pod| budget.matches(&pod.labels));
+            let covered = pods.map(|(_, index)| *index).filter(under).collect();
+            self.covered.insert(budget.key.clone(), covered);
+        }
         self.budgets.insert(budget.key.clone(), budget);
         Ok(true)
     }
 
+    /// Notes under which budgets a pod is.
+    pub(super) fn cover(&mut self, index: PodIndex) {
+        let Some(slot) = self.pods.get(index) else { return };
+        let namespace = &slot.pod.key.namespace;
+        let first = ObjectKey::new(namespace, "");
+        let budgets = self.budgets.range(first..).take_while(|(key, _)| key.namespace == *namespace);
+        for (key, _) in budgets.filter(|(_, budget)| budget.matches(&slot.pod.labels)) {
+            self.covered.entry(key.clone()).or_default().insert(index);
+        }
+    }
+
+    /// Forgets a pod that is removed.
+    pub(super) fn uncover(&mut self, index: PodIndex, namespace: &str) {
+        let first = ObjectKey::new(namespace, "");
+        for (_, covered) in self.covered.range_mut(first..).take_while(|(key, _)| key.namespace == namespace) {
+            covered.remove(&index);
+        }
+    }
+
+    /// Every budget with the pods under it, by key.
+    pub(crate) fn covered(&self) -> impl Iterator<Item = (&Budget, &BTreeSet<PodIndex>)> {
+        self.covered.iter().filter_map(|(key, pods)| Some((self.budgets.get(key)?, pods)))
+    }
+
     /// Removes a budget. Returns whether it was there.
     pub fn remove_budget(&mut self, key: &ObjectKey) -> bool {
+        self.covered.remove(key);
         self.budgets.remove(key).is_some()
     }
 

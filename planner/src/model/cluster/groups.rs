@@ -76,6 +76,11 @@ impl Cluster {
         self.groups.get(index).map_or(&[], |slot| &slot.members)
     }
 
+    /// The members of a group by key, as indexes; also of a group that does not exist.
+    pub(crate) fn members_of(&self, group: &ObjectKey) -> &[PodIndex] {
+        self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
+    }
+
     pub(super) fn group_slot(&mut self, key: &ObjectKey) -> GroupIndex {
         if let Some(index) = self.group_index.get(key) {
             return *index;

@@ -2,9 +2,11 @@
 //! resources in use by node), all of them kept as objects come and go.
 
 mod budgets;
+mod free;
 mod groups;
 mod nodes;
 mod pods;
+mod special;
 
 use super::budget::Budget;
 use super::group::Group;
@@ -14,8 +16,11 @@ use super::pod::Pod;
 use super::resources::Names;
 use super::slab::Slab;
 use super::{GroupIndex, NodeIndex, PodIndex};
+pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
-use std::collections::BTreeMap;
+use special::Special;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Everything the planner knows of the cluster.
 ///
@@ -29,19 +34,30 @@ pub struct Cluster {
     names: Names,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<String, NodeIndex>,
+    /// The nodes that exist, by name.
+    order: Vec<(NodeIndex, Arc<Node>)>,
+    /// By node: its place in `order`.
+    ranks: Vec<Option<u32>>,
+    /// By node: what it offers less what the pods on it ask for.
+    free: Free,
+    /// What all nodes together offer, by resource number.
+    offered: Vec<i128>,
     pods: Slab<PodSlot>,
     pod_index: BTreeMap<ObjectKey, PodIndex>,
     groups: Slab<GroupSlot>,
     group_index: BTreeMap<ObjectKey, GroupIndex>,
     budgets: BTreeMap<ObjectKey, Budget>,
+    /// By budget: the pods under it.
+    covered: BTreeMap<ObjectKey, BTreeSet<PodIndex>>,
     classes: Classes,
+    special: Special,
 }
 
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).
 #[derive(Clone, Debug, Default)]
 struct NodeSlot {
     name: String,
-    node: Option<Node>,
+    node: Option<Arc<Node>>,
     /// Pods bound to it that have not ended, by key.
     pods: Vec<PodIndex>,
     /// What they ask for, by resource number.

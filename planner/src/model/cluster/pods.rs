@@ -40,14 +40,17 @@ impl Cluster {
             |list: &[PodIndex]| list.partition_point(|other| pods.get(*other).is_some_and(|slot| slot.pod.key < key));
         if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
             slot.pods.insert(position(&slot.pods), index);
-            slot.used.resize(slot.used.len().max(self.names.len()), 0);
-            for (id, amount) in requests.iter() {
-                slot.used[usize::from(id)] += amount;
-            }
         }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
             slot.members.insert(position(&slot.members), index);
         }
+        if let Some(node) = node {
+            self.use_node(node, &requests, 1);
+        }
+        if let Some(slot) = self.pods.get(index) {
+            self.special.insert(index, slot);
+        }
+        self.cover(index);
         self.pod_index.insert(key, index);
     }
 
@@ -55,13 +58,13 @@ impl Cluster {
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
         let Some(removed) = self.pods.remove(index) else { return false };
+        self.special.remove(index, &removed.pod);
+        self.uncover(index, &key.namespace);
         if let Some(node) = removed.node {
             if let Some(slot) = self.nodes.get_mut(node) {
                 slot.pods.retain(|pod| *pod != index);
-                for (id, amount) in removed.pod.requests.iter() {
-                    slot.used[usize::from(id)] -= amount;
-                }
             }
+            self.use_node(node, &removed.pod.requests, -1);
             self.drop_node_slot_if_unused(node);
         }
         if let Some(group) = removed.group {
@@ -105,6 +108,13 @@ impl Cluster {
         self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect()
     }
 
+    /// The same as [`Cluster::effective_priority`], for a pod of the model.
+    pub(crate) fn priority_at(&self, index: PodIndex) -> i32 {
+        let Some(slot) = self.pods.get(index) else { return 0 };
+        let group = slot.group.and_then(|group| self.group_at(group)).filter(|group| group.class_problem.is_none());
+        group.map_or(slot.pod.priority, |group| group.priority)
+    }
+
     pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {
         self.pod_index.get(key).copied()
     }
@@ -116,6 +126,11 @@ impl Cluster {
     /// Every pod with its index and the node it takes room on, in no particular order that lasts.
     pub(crate) fn pods_with_nodes(&self) -> impl Iterator<Item = (PodIndex, &Pod, Option<NodeIndex>)> {
         self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
+    }
+
+    /// One more than the largest pod index.
+    pub(crate) fn pod_bound(&self) -> usize {
+        self.pods.bound()
     }
 
     /// The node a pod takes room on.
