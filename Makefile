@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit daemons e2e test release up down demo clean \
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench daemons e2e test release up down demo clean \
 	need-cargo
 
 CARGO ?= cargo
@@ -56,6 +56,9 @@ chart-check: controlplane
 
 unit: need-cargo ## Run the unit tests
 	$(CARGO) test --workspace --exclude giveway-tests
+
+bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
+	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 daemons: need-cargo
 	$(CARGO) build -p giveway-operator -p giveway-webhook -p kubectl-giveway

@@ -15,7 +15,7 @@ pub(crate) fn compare(a: &Unit, b: &Unit) -> Ordering {
         .then_with(|| b.grouped.cmp(&a.grouped))
         .then_with(|| b.pods.len().cmp(&a.pods.len()))
         .then_with(|| started(a).cmp(&started(b)))
-        .then_with(|| a.key.cmp(&b.key))
+        .then_with(|| a.key.cmp(b.key))
         .then_with(|| b.kind.cmp(&a.kind))
 }
 

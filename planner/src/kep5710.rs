@@ -142,7 +142,8 @@ fn search_cluster(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     }
     let (victims, cost) = best_victims(problem, room, &available, layout.clone())?;
     trace.push(format!("With the members placed, {} of the cleared units can stay: {cost}.", {
-        layout.doomed.iter().filter(|unit| !victims.contains(unit)).count()
+        let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
+        layout.doomed.iter().filter(|unit| !gone.contains(unit)).count()
     }));
     Some(Found { placed: layout.placed, victims, cost, trace })
 }
@@ -216,6 +217,7 @@ fn spare_budgets(
         return (available, BTreeSet::new());
     }
     let (severe, rest): (Vec<UnitIndex>, Vec<UnitIndex>) = doomed.iter().partition(|unit| violating.contains(unit));
+    let rest: BTreeSet<UnitIndex> = rest.into_iter().collect();
     let others = (0..available.len()).filter(|unit| mild[*unit] && !rest.contains(unit));
     others.for_each(|unit| cleared.take(&potential.units[unit].pods));
     let forced: BTreeSet<UnitIndex> = reprieve(problem, &mut cleared, &placed, &severe).into_iter().collect();
