@@ -54,6 +54,7 @@ chart-check: controlplane
 		echo "the chart renders Deployments, Services or Secrets although deployments.enabled=false"; exit 1; }
 	@echo "the chart renders"
 
+# Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
 unit: need-cargo ## Run the unit tests
 	$(CARGO) test --workspace --exclude giveway-tests
 
@@ -61,16 +62,17 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 daemons: need-cargo
-	$(CARGO) build -p giveway-operator -p giveway-webhook -p kubectl-giveway
+	$(CARGO) build --workspace --bins
 
 e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
-	$(CARGO) test -p giveway-tests -- --test-threads=$(E2E_THREADS) $(TEST)
+	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
-test: need-cargo controlplane lint crds-check chart-check unit e2e ## Run everything that continuous integration runs
+test: need-cargo controlplane lint crds-check chart-check daemons ## Run everything that continuous integration runs
+	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo
 	@echo "Building Giveway (release): a few minutes the first time."
-	$(CARGO) build --release -p giveway-operator -p giveway-webhook -p kubectl-giveway -p giveway-tests
+	$(CARGO) build --release --workspace --bins
 
 up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0; IN_TREE=1 without Giveway)
 	@target/release/giveway-dev up --nodes $(NODES) --cpus $(CPUS) --gpus $(GPUS) $(if $(IN_TREE),--in-tree)
@@ -82,4 +84,4 @@ demo: controlplane release ## Watch a full cluster make room for a gang of 64 GP
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
 
 clean: down ## Remove everything that was built, except the control plane
-	@if command -v $(CARGO) >/dev/null 2>&1; then rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml; fi
+	rm -rf target/debug target/release target/crds target/e2e target/chart-default.yaml target/chart-local.yaml

@@ -43,8 +43,9 @@ pub(crate) struct PlanArgs {
     #[allow(dead_code, reason = "JSON is the only format yet")]
     pub(crate) output: Format,
 
-    /// How to search: kep5710 (KEP-5710 step by step, with one placement).
-    #[arg(long, value_name = "NAME", default_value = "kep5710", value_parser = strategy)]
+    /// How to search: least-cost (victims and placement chosen together; never worse than the other), or kep5710
+    /// (KEP-5710 step by step, with one placement).
+    #[arg(long, value_name = "NAME", default_value = "least-cost", value_parser = strategy)]
     pub(crate) strategy: Strategy,
 }
 
@@ -80,5 +81,5 @@ impl Target {
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
-    Strategy::parse(text).ok_or_else(|| "must be kep5710".to_owned())
+    Strategy::parse(text).ok_or_else(|| "must be least-cost or kep5710".to_owned())
 }

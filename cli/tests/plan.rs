@@ -53,7 +53,7 @@ fn a_plan_is_printed_as_json_for_json_and_for_yaml() {
         let answer = answer(&run(&["plan", "--snapshot", &file(name, &text), "--for", "pod/p", "-o", "json"]));
         assert_eq!(answer["schedulable"], true);
         assert_eq!(answer["preemptionNeeded"], true);
-        assert_eq!(answer["strategy"], "kep5710");
+        assert_eq!(answer["strategy"], "least-cost");
         assert_eq!(answer["placements"], json!([{"pod": "default/p", "node": "a"}]));
         assert_eq!(answer["victimPods"], json!(["default/low"]));
         assert_eq!(answer["victims"][0]["kind"], "Pod");

@@ -28,8 +28,6 @@ pub enum Reason {
     SchedulerError,
     /// `minCount` pods were bound.
     Scheduled,
-    /// Released to the scheduler and not bound yet.
-    WaitingForScheduler,
     /// A plan was stored.
     Planned,
     /// Evictions are under way.
@@ -54,10 +52,6 @@ pub enum Reason {
     PriorityMismatch,
     /// Members and group have one priority.
     PriorityMatches,
-    /// The object cannot be read or reconciled as it is stored.
-    InvalidObject,
-    /// An API call failed; it is tried again.
-    ApiError,
 }
 
 impl Reason {
@@ -69,7 +63,6 @@ impl Reason {
             Self::WaitingForPreemption => "WaitingForPreemption",
             Self::SchedulerError => "SchedulerError",
             Self::Scheduled => "Scheduled",
-            Self::WaitingForScheduler => "WaitingForScheduler",
             Self::Planned => "Planned",
             Self::Evicting => "Evicting",
             Self::WaitingForVictims => "WaitingForVictims",
@@ -82,8 +75,6 @@ impl Reason {
             Self::PodGroupNotFound => "PodGroupNotFound",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
-            Self::InvalidObject => "InvalidObject",
-            Self::ApiError => "ApiError",
         }
     }
 }

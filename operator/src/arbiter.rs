@@ -55,7 +55,7 @@ pub struct Arbiter {
     last_plans: BTreeMap<ObjectKey, StoredPlan>,
     victims: BTreeMap<ObjectKey, Victimhood>,
     writing: BTreeMap<ObjectKey, Writing>,
-    storing: BTreeMap<ObjectKey, (String, ledger::Call)>,
+    storing: BTreeMap<ObjectKey, ledger::Call>,
     dirty: BTreeSet<ObjectKey>,
     housekeeping: Housekeeping,
     resumed: bool,
@@ -152,7 +152,9 @@ impl Arbiter {
         self.dirty.append(&mut self.model.touched);
         self.advance(clock);
         self.decide(clock);
-        let chores = self.housekeeping.pass(&self.model, &self.dirty, clock.now);
+        let workloads = std::mem::take(&mut self.model.touched_workloads);
+        let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
+        chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.metrics.in_flight(self.flights.len());
@@ -211,15 +213,16 @@ impl Arbiter {
         for preemptor in order {
             let context = ledger::context(&self.flights, &preemptor, BTreeSet::new());
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
-            let before = (flight.plan.state, flight.gone(&self.model.cluster));
+            let before = flight.plan.state;
             let advance = flight.advance(&self.model, &context, clock, limits);
             let now = flight.plan.state;
-            if now != before.0 && advance.ended.is_none() {
+            if now != before && advance.ended.is_none() {
                 self.staged(&preemptor, now);
             }
             if let Preemptor::Group(key) = &preemptor {
                 self.dirty.insert(key.clone());
             }
+            self.tell_victims(&preemptor);
             self.store_pod_plan(&preemptor, clock);
             advance.commands.into_iter().for_each(|c| self.actuator.dispatch(c));
             if let Some(ending) = advance.ended {
@@ -242,35 +245,39 @@ impl Arbiter {
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);
-        let mut notices = vec![self.notice(preemptor, false, status::state_reason(state), action, note)];
-        if state == PlanState::Evicting {
-            let mut told = Vec::new();
-            for victim in &flight.plan.victims {
-                let key = ObjectKey::new(&victim.namespace, &victim.name);
-                let whole = victim.kind == "PodGroup";
-                let group = if whole { Some(key.clone()) } else { self.group_key(&key) };
-                let message = status::victim_message(flight, if whole { "group" } else { "pod" }, victim.priority);
-                if whole && let Some(record) = self.model.groups.get(&key) {
-                    notices.push(Some(Notice {
-                        kind: "PodGroup",
-                        key: key.clone(),
-                        uid: record.uid.clone(),
-                        warning: true,
-                        reason: Reason::Preempted,
-                        action: format!("Preempting {}", flight.plan.id),
-                        note: message.clone(),
-                    }));
-                }
-                if let Some(group) = group {
-                    told.push((group, Victimhood { preemptor: preemptor.to_string(), message, whole }));
-                }
+        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note) {
+            self.actuator.dispatch(Command::Publish(notice));
+        }
+    }
+
+    /// Tells the groups that give way who takes their place, once for each plan.
+    fn tell_victims(&mut self, preemptor: &Preemptor) {
+        let Some(flight) = self.flights.get_mut(preemptor) else { return };
+        if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
+            return;
+        }
+        flight.told = true;
+        let flight = flight.clone();
+        for victim in &flight.plan.victims {
+            let key = ObjectKey::new(&victim.namespace, &victim.name);
+            let whole = victim.kind == "PodGroup";
+            let message = status::victim_message(&flight, &victim.kind, victim.priority);
+            if whole && let Some(record) = self.model.groups.get(&key) {
+                self.actuator.dispatch(Command::Publish(Notice {
+                    kind: "PodGroup",
+                    key: key.clone(),
+                    uid: record.uid.clone(),
+                    warning: true,
+                    reason: Reason::Preempted,
+                    action: format!("Preempting {}", flight.plan.id),
+                    note: message.clone(),
+                }));
             }
-            for (group, victim) in told {
+            if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
                 self.dirty.insert(group.clone());
-                self.victims.insert(group, victim);
+                self.victims.insert(group, Victimhood { preemptor: preemptor.to_string(), message, whole });
             }
         }
-        notices.into_iter().flatten().for_each(|n| self.actuator.dispatch(Command::Publish(n)));
     }
 
     fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
@@ -284,19 +291,16 @@ impl Arbiter {
         waiting.spared.extend(flight.refused.iter().map(|uid| (uid.clone(), clock.now + SPARE)));
         match ending.state {
             PlanState::Completed => waiting.failures = 0,
-            _ if flight.evicts() || ending.state == PlanState::Failed => waiting.back_off(clock.now),
-            _ => {}
+            _ => waiting.back_off(clock.now),
         }
+        // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
         }
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
-            if let Some(group) = group {
-                self.dirty.insert(group.clone());
-                self.victims.remove(&group);
-            }
+            self.dirty.extend(group);
         }
         if flight.evicts() || ending.state == PlanState::Failed {
             let action = format!("{reason} {}", flight.plan.id);
@@ -312,15 +316,16 @@ impl Arbiter {
                 }
                 self.dirty.insert(key.clone());
             }
-            Preemptor::Pod(key) => {
-                self.storing.remove(key);
-                if flight.evicts()
-                    && self.model.cluster.pod(key).is_some_and(|p| flight.members.iter().any(|m| m.uid == p.uid))
-                {
-                    let uid = flight.members.first().map(|m| m.uid.clone()).unwrap_or_default();
-                    self.actuator.dispatch(Command::StorePodPlan { pod: key.clone(), uid, plan: None });
+            // A pod that is gone takes its plan with it.
+            Preemptor::Pod(key) if flight.evicts() => {
+                let here = self.model.cluster.pod(key).filter(|p| flight.members.iter().any(|m| m.uid == p.uid));
+                if let Some(uid) = here.map(|p| p.uid.clone()) {
+                    self.store(key, uid, None);
+                } else {
+                    self.storing.remove(key);
                 }
             }
+            Preemptor::Pod(_) => {}
         }
         self.model.version += 1;
     }
@@ -332,11 +337,11 @@ impl Arbiter {
         for preemptor in order {
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            let spared = waiting.spared(clock.now);
             if waiting.seen == Some(version) || waiting.not_before.is_some_and(|t| t > clock.now) {
                 continue;
             }
             waiting.seen = Some(version);
-            let spared = waiting.spared(clock.now);
             let context = ledger::context(&self.flights, &preemptor, spared);
             let started = Instant::now();
             let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
@@ -440,38 +445,43 @@ impl Arbiter {
         self.store_pod_plan(preemptor, clock);
     }
 
-    /// Stores the plan of a single pod; that of a group is part of its status.
+    /// Stores the plan of a single pod whenever its state changed; that of a group is part of its status. One call at a
+    /// time, so that an older plan never lands on a newer one.
     fn store_pod_plan(&mut self, preemptor: &Preemptor, clock: Clock) {
         let (Preemptor::Pod(key), Some(flight)) = (preemptor, self.flights.get(preemptor)) else { return };
-        if flight.stored || flight.ending.is_some() {
+        let waits_for_it = matches!(flight.plan.state, PlanState::Planned | PlanState::Evicting);
+        if !flight.evicts() || !waits_for_it || flight.stored == Some(flight.plan.state) {
             return;
         }
-        let call = self.storing.get(key).filter(|(id, _)| *id == flight.plan.id).map(|(_, c)| *c).unwrap_or_default();
         let Some(uid) = flight.members.first().map(|m| m.uid.clone()) else { return };
-        if call.due(clock.now) {
-            self.storing.insert(key.clone(), (flight.plan.id.clone(), ledger::Call::Pending));
-            let plan = Some(Box::new(flight.plan.clone()));
-            self.actuator.dispatch(Command::StorePodPlan { pod: key.clone(), uid, plan });
+        let call = self.storing.get(key).copied().unwrap_or_default();
+        if call.due(clock.now) || matches!(call, ledger::Call::Done(_)) {
+            let plan = flight.plan.clone();
+            self.store(key, uid, Some(plan));
         }
+    }
+
+    fn store(&mut self, pod: &ObjectKey, uid: String, plan: Option<StoredPlan>) {
+        self.storing.entry(pod.clone()).or_default().start();
+        self.actuator.dispatch(Command::StorePodPlan { pod: pod.clone(), uid, plan: plan.map(Box::new) });
     }
 
     fn report(&mut self, report: Report) {
         let now = Instant::now();
         match report {
-            Report::Member { preemptor, uid, release, result } => {
+            Report::Member { preemptor, plan, uid, release, result } => {
                 if let Err(error) = &result {
                     tracing::warn!(%preemptor, %error, release, "member not nominated or released");
                 }
-                if let Some(flight) = self.flights.get_mut(&preemptor) {
+                if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
                     flight.member_answered(&uid, release, result.is_ok() || result == Err(CallError::Gone), now);
                 }
             }
             Report::Evicted { preemptor, plan, pod, uid, outcome } => {
                 let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) else { return };
                 flight.evicted(&uid, &outcome, now);
-                let note = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid)).map(|v| {
-                    status::victim_message(flight, if v.kind == "PodGroup" { "pod's group" } else { "pod" }, v.priority)
-                });
+                let unit = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid));
+                let note = unit.map(|v| status::victim_message(flight, &v.kind, v.priority));
                 if outcome == EvictOutcome::Accepted
                     && let Some(note) = note
                 {
@@ -487,11 +497,16 @@ impl Arbiter {
                 if let Err(error) = &result {
                     tracing::warn!(%pod, %error, "plan not stored");
                 }
-                if let Some((_, call)) = self.storing.get_mut(&pod).filter(|(id, _)| *id == plan) {
+                if let Some(call) = self.storing.get_mut(&pod) {
                     call.answered(result.is_ok(), now);
                 }
-                if let Some(flight) = self.flights.get_mut(&Preemptor::Pod(pod)).filter(|f| f.plan.id == plan) {
-                    flight.stored |= result.is_ok();
+                let flight = self.flights.get_mut(&Preemptor::Pod(pod.clone()));
+                match (plan, flight) {
+                    (Some((id, state)), Some(flight)) if flight.plan.id == id && result.is_ok() => {
+                        flight.stored = Some(state);
+                    }
+                    (None, None) => drop(self.storing.remove(&pod)),
+                    _ => {}
                 }
             }
             Report::Object { what, result } => {
@@ -517,7 +532,8 @@ impl Arbiter {
             Ok(()) => {
                 if let Some(flight) = self.flights.get_mut(&Preemptor::Group(group.clone())) {
                     let stored = status.preemption.as_ref();
-                    flight.stored |= stored.is_some_and(|p| p.id == flight.plan.id && p.term == flight.plan.term);
+                    let stored = stored.filter(|p| p.id == flight.plan.id && p.term == flight.plan.term);
+                    flight.stored = stored.map(|p| p.state).or(flight.stored);
                 }
                 writing.written = Some(status);
             }
@@ -563,6 +579,10 @@ impl Arbiter {
             };
             let to = status::group_status(&facts);
             if to == record.status {
+                // Told, and written: it is over once no plan takes anything from the group any more.
+                if !self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key)) {
+                    self.victims.remove(&key);
+                }
                 continue;
             }
             writing.pending = true;

@@ -5,6 +5,7 @@ use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
+use tokio_util::sync::CancellationToken;
 
 /// One API call, or a few that belong together.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub enum Command {
     Nominate {
         /// For whom the place is held.
         preemptor: Preemptor,
+        /// Identity of the plan.
+        plan: String,
         /// The member.
         pod: ObjectKey,
         /// Its UID.
@@ -24,6 +27,8 @@ pub enum Command {
     Release {
         /// The group (or pod) that starts.
         preemptor: Preemptor,
+        /// Identity of the plan.
+        plan: String,
         /// The member.
         pod: ObjectKey,
         /// Its UID.
@@ -92,6 +97,8 @@ pub struct EvictCall {
     pub again: bool,
     /// Sentence for the pod's condition and event.
     pub message: String,
+    /// Cancelled when the plan is dropped: then the eviction is not made.
+    pub permission: CancellationToken,
 }
 
 /// How an eviction ended.
@@ -105,6 +112,8 @@ pub enum EvictOutcome {
     Refused(String),
     /// The call failed; it may be tried again.
     Error(String),
+    /// The plan was dropped before the call was made.
+    Withdrawn,
 }
 
 /// An event on an object.

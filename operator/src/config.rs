@@ -17,7 +17,7 @@ pub struct Config {
     #[arg(long, default_value = "giveway-operator")]
     pub lease_name: String,
 
-    /// Identity in the election; unique among replicas. Default: host name and a random suffix.
+    /// Identity in the election; a random suffix is added. Default: the host name.
     #[arg(long, env = "GIVEWAY_IDENTITY")]
     pub identity: Option<String>,
 
@@ -64,12 +64,10 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// The identity to use in the election.
+    /// The identity to use in the election: differs from start to start, because it also names the term of a plan.
     pub fn identity(&self) -> String {
-        self.identity.clone().unwrap_or_else(|| {
-            let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
-            format!("{host}-{:08x}", unique())
-        })
+        let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
+        format!("{}-{:08x}", self.identity.clone().unwrap_or_else(host), unique())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `/metrics`, `/healthz` and `/readyz`, over plain HTTP.
 
+use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -7,8 +8,13 @@ use tokio::sync::watch;
 use warp::Filter;
 use warp::http::StatusCode;
 
-/// Serves for as long as the process lives. Ready means: every kind was listed once.
-pub async fn serve(address: SocketAddr, metrics: Metrics, ready: watch::Receiver<bool>) -> std::io::Result<()> {
+/// Serves for as long as the process lives. Ready means: standing by for the lease, or leading with every kind listed.
+pub async fn serve(
+    address: SocketAddr,
+    metrics: Metrics,
+    leadership: Leadership,
+    synced: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let metrics = warp::path!("metrics").map(move || {
         warp::reply::with_header(
@@ -19,7 +25,7 @@ pub async fn serve(address: SocketAddr, metrics: Metrics, ready: watch::Receiver
     });
     let healthz = warp::path!("healthz").map(|| "ok".to_owned());
     let readyz = warp::path!("readyz").map(move || {
-        if *ready.borrow() {
+        if *synced.borrow() || !leadership.holds() {
             warp::reply::with_status("ok".to_owned(), StatusCode::OK)
         } else {
             warp::reply::with_status("the watches are not synced yet".to_owned(), StatusCode::SERVICE_UNAVAILABLE)

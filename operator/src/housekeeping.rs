@@ -2,12 +2,13 @@
 //! workloads, and the word to pods whose group does not exist.
 
 use crate::command::{Command, Notice};
-use crate::ledger::Call;
+use crate::ledger::{Call, Flights};
 use crate::model::Model;
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -19,39 +20,48 @@ pub struct Housekeeping {
     orphans: BTreeSet<String>,
     /// Calls under way, by what they write.
     calls: BTreeMap<String, Call>,
-    /// Groups that have to be looked at again, because a call for them was not due.
+    /// Groups that have to be looked at again, because a call for them has not shown its effect.
     again: BTreeSet<ObjectKey>,
+    /// Workloads, likewise.
+    again_workloads: BTreeSet<ObjectKey>,
 }
 
 impl Housekeeping {
-    /// Notes the answer to a call. A success is forgotten: the watch shows it.
+    /// Notes the answer to a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
         self.calls.entry(what.to_owned()).or_default().answered(ok, now);
     }
 
-    /// Whether a call is to be made now. If not, the group is looked at again later.
+    /// Whether a call is to be made now.
     fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
         let call = self.calls.entry(what).or_default();
         let due = call.due(now);
         if due {
-            *call = Call::Pending;
-        } else {
-            self.again.insert(group.clone());
+            call.start();
         }
+        // Looked at again until the watch shows the effect, or the call is made again.
+        self.again.insert(group.clone());
         due
     }
 
     /// What is to be done for the groups that something happened to.
-    pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) -> Vec<Command> {
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        touched: &BTreeSet<ObjectKey>,
+        mut workloads: BTreeSet<ObjectKey>,
+        now: Instant,
+    ) -> Vec<Command> {
+        self.forget(now);
         let mut commands = Vec::new();
-        let mut workloads = BTreeMap::new();
+        workloads.append(&mut self.again_workloads);
         let keys: BTreeSet<ObjectKey> =
             std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
         for key in &keys {
             match model.groups.get(key) {
                 Some(record) => {
                     if let Some((workload, _)) = &record.template {
-                        workloads.insert(ObjectKey::new(&key.namespace, workload), key);
+                        workloads.insert(ObjectKey::new(&key.namespace, workload));
                     }
                     let live = model.cluster.members(key).any(|p| !p.ended());
                     let wanted = live != record.protected && !(live && record.deleting);
@@ -63,16 +73,52 @@ impl Housekeeping {
                 None => self.missing(model, key, now, &mut commands),
             }
         }
-        for (workload, group) in workloads {
+        for workload in workloads {
             let Some(record) = model.workloads.get(&workload) else { continue };
             let wanted = status::workload_status(model, &workload);
-            if record.object.status.as_ref() != Some(&wanted)
-                && self.start(format!("status of workload {workload}"), group, now)
-            {
+            if record.object.status.as_ref() == Some(&wanted) {
+                continue;
+            }
+            self.again_workloads.insert(workload.clone());
+            let call = self.calls.entry(format!("status of workload {workload}")).or_default();
+            if call.due(now) {
+                call.start();
                 commands.push(Command::WriteWorkloadStatus { workload, status: Box::new(wanted) });
             }
         }
         commands
+    }
+
+    /// Nominations that no decision stands behind any more, because withdrawing them failed or a leader died: without
+    /// this they would keep a place from others for ever. Only of pods that kube-scheduler nominates for nobody: held
+    /// ones, and those of managed classes that it could not place.
+    pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, now: Instant) -> Vec<Command> {
+        let meant: BTreeSet<&str> = flights.values().flat_map(|f| &f.members).map(|m| m.uid.as_str()).collect();
+        let mut commands = Vec::new();
+        for pod in model.cluster.pods().filter(|p| p.live() && p.node.is_none() && p.nominated_node.is_some()) {
+            let ours = pod.held || (pod.unschedulable && pod.annotation_policy.is_some());
+            if !ours || meant.contains(pod.uid.as_str()) {
+                continue;
+            }
+            // Reports of withdrawals are not kept: the watch shows the effect, or it is tried again.
+            let call = self.calls.entry(format!("nomination of {}", pod.uid)).or_default();
+            if call.due(now) {
+                *call = Call::Done(now);
+                commands.push(Command::Nominate {
+                    preemptor: Preemptor::Pod(pod.key.clone()),
+                    plan: String::new(),
+                    pod: pod.key.clone(),
+                    uid: pod.uid.clone(),
+                    node: None,
+                });
+            }
+        }
+        commands
+    }
+
+    /// Forgets calls that were answered a while ago.
+    fn forget(&mut self, now: Instant) {
+        self.calls.retain(|_, call| !(matches!(call, Call::Done(_)) && call.due(now)));
     }
 
     /// Pods name a group that does not exist: make it from its template, or say that it is missing.
@@ -156,7 +202,7 @@ mod tests {
 
     fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
         let touched = std::mem::take(&mut world.model.touched);
-        housekeeping.pass(&world.model, &touched, now)
+        housekeeping.pass(&world.model, &touched, BTreeSet::new(), now)
     }
 
     #[test]
@@ -168,7 +214,6 @@ mod tests {
         assert_eq!(group.metadata.name.as_deref(), Some("serve-worker"));
         assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
         assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
-        world.pod(TestPod::new("q", 0).templated("serve", "worker"));
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
         housekeeping.answered("pod group default/serve-worker", false, now);
         let later = now + Duration::from_secs(1);
@@ -196,5 +241,17 @@ mod tests {
         world.remove_pod("p");
         let commands = pass(&mut housekeeping, &mut world, now);
         assert!(matches!(commands[..], [Command::Protect { protect: false, .. }]), "{commands:?}");
+    }
+
+    #[test]
+    fn a_nomination_that_no_decision_stands_behind_is_withdrawn() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod");
+        world.pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
+        world.pod(TestPod::new("scheduler-s", 10).nominated("n1"));
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), now);
+        let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(pod.name, "held");
+        assert!(housekeeping.stray_nominations(&world.model, &Flights::new(), now).is_empty(), "not twice at once");
     }
 }

@@ -40,8 +40,13 @@ pub struct Leadership {
 impl Leadership {
     /// Whether writes are allowed at this moment.
     pub fn holds(&self) -> bool {
+        self.remaining().is_some()
+    }
+
+    /// How long writes are allowed from now on, if they are; longer once the lease is renewed.
+    pub fn remaining(&self) -> Option<Duration> {
         let deadline = self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        deadline.is_some_and(|d| Instant::now() < d)
+        deadline.and_then(|d| d.checked_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
     /// The identity under which plans are stored: the term of this leader.
@@ -96,7 +101,10 @@ impl Election {
         let mut held_until: Option<Instant> = None;
         loop {
             let started = Instant::now();
-            let attempt = tokio::time::timeout(self.options.duration / 3, self.attempt(&mut observed)).await;
+            let attempt = tokio::select! {
+                () = stop.cancelled() => break,
+                attempt = tokio::time::timeout(self.options.duration / 3, self.attempt(&mut observed)) => attempt,
+            };
             match attempt {
                 Ok(Ok(true)) => {
                     let until = started + self.options.duration;

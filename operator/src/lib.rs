@@ -45,7 +45,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let election_client = Client::try_from(kubernetes)?;
 
     let metrics = Metrics::default();
-    let (ready, is_ready) = tokio::sync::watch::channel(false);
+    let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {
         name: config.lease_name.clone(),
         namespace: config.namespace.clone(),
@@ -63,10 +63,15 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         config.evictions_per_second,
         inputs.clone(),
     );
-    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), is_ready));
+    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), leadership.clone(), is_synced));
     let election = tokio::spawn(election.run(stop));
-    watch::start(&watching, &inputs);
-    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, ready).run(receiver));
+    // The lists are made after the lease was won: a new leader sees every plan and every eviction of the last one.
+    let (mut won, changes) = (leadership.clone(), inputs.clone());
+    tokio::spawn(async move {
+        won.acquired().await;
+        watch::start(&watching, &changes);
+    });
+    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, synced).run(receiver));
     drop(inputs);
 
     tokio::select! {

@@ -74,6 +74,8 @@ pub struct Model {
     pub new_problems: Vec<(Problem, String)>,
     /// Groups that something happened to since the arbiter last looked.
     pub touched: BTreeSet<ObjectKey>,
+    /// Workloads that something happened to since the arbiter last looked.
+    pub touched_workloads: BTreeSet<ObjectKey>,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     synced: BTreeSet<&'static str>,
@@ -216,7 +218,9 @@ impl Model {
     fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
         self.touched.insert(key.clone());
         let Some(group) = group else {
-            self.groups.remove(key);
+            if let Some((workload, _)) = self.groups.remove(key).and_then(|record| record.template) {
+                self.touched_workloads.insert(ObjectKey::new(&key.namespace, workload));
+            }
             return Ok(self.cluster.remove_group(key));
         };
         let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
@@ -237,6 +241,13 @@ impl Model {
     }
 
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
+        self.touched_workloads.insert(key.clone());
+        // Pods may have been there before the workload that describes their group.
+        let of_it = self.cluster.pods().filter(|p| {
+            p.key.namespace == key.namespace && p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name)
+        });
+        let groups: Vec<ObjectKey> = of_it.filter_map(giveway_planner::model::Pod::group_key).collect();
+        self.touched.extend(groups);
         Ok(match workload {
             Some(object) => {
                 self.workloads.insert(key.clone(), WorkloadRecord { object: *object });

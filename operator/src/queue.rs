@@ -36,7 +36,11 @@ impl Waiting {
 
     /// Victims to spare now.
     pub fn spared(&mut self, now: Instant) -> BTreeSet<String> {
+        let before = self.spared.len();
         self.spared.retain(|_, until| *until > now);
+        if self.spared.len() < before {
+            self.seen = None;
+        }
         self.spared.keys().cloned().collect()
     }
 }
@@ -48,6 +52,8 @@ pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) 
     for pod in cluster.pods().filter(|p| p.live() && p.node.is_none() && !p.gated_by_others) {
         let group = cluster.group_of(pod);
         let preemptor = match group {
+            // A group whose class does not exist has no priority to decide by.
+            Some(group) if group.class_problem.is_some() => continue,
             Some(group) if group.min_count.is_some() || pod.unschedulable => Preemptor::Group(group.key.clone()),
             Some(_) => continue,
             None if preempts_alone(model, pod, scheduler_names) => Preemptor::Pod(pod.key.clone()),

@@ -166,7 +166,18 @@ impl<'a> Budgets<'a> {
         list
     }
 
-    fn allowed(&self, number: usize) -> usize {
+    /// How many budgets there are; they are numbered from 0.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The numbers of the budgets that a pod is under.
+    pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
+        self.of.get(&pod).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many pods under a budget may go.
+    pub(crate) fn allowed(&self, number: usize) -> usize {
         usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0)
     }
 }

@@ -41,6 +41,13 @@ impl Cost {
         }
     }
 
+    /// Whether it costs no more than another plan up to the number of pods: what is left are tie-breaks. This much of a
+    /// cost only grows with more victims.
+    pub(crate) fn no_dearer_before_ties(&self, other: &Self) -> bool {
+        let main = |cost: &Self| (cost.budget_violations, cost.highest_priority, cost.priority_sum, cost.victim_pods);
+        main(self) <= main(other)
+    }
+
     fn rank(&self) -> impl Ord {
         (
             self.budget_violations,

@@ -14,6 +14,7 @@ pub mod explain;
 pub mod feasibility;
 mod importance;
 mod kep5710;
+mod least_cost;
 pub mod model;
 mod placement;
 pub mod plan;

@@ -5,6 +5,7 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
+use crate::least_cost::{self, packing::try_everything};
 use crate::model::{Cluster, ObjectKey, PodIndex};
 use crate::placement::fill;
 use crate::problem::Problem;
@@ -54,22 +55,28 @@ pub struct Reservation {
 /// How a plan is searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// KEP-5710 step by step, with one placement.
+    /// Chooses victims and placement together; never worse than [`Strategy::Kep5710`].
     #[default]
+    LeastCost,
+    /// KEP-5710 step by step, with one placement.
     Kep5710,
 }
 
 impl Strategy {
+    /// Every strategy, the default first.
+    pub const ALL: [Self; 2] = [Self::LeastCost, Self::Kep5710];
+
     /// The name as it is written on the command line and in a stored plan.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::LeastCost => "least-cost",
             Self::Kep5710 => "kep5710",
         }
     }
 
     /// Reads the name; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
-        (text == Self::Kep5710.as_str()).then_some(Self::Kep5710)
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
     }
 }
 
@@ -201,17 +208,23 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         let left = problem.demand.members.len() - now.placed.len();
         return Decision::Fits { placements: placements(&problem, &now.placed), left };
     }
+    // The placement is greedy; where there is little to try, everything is tried.
+    if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
+        let left = problem.demand.members.len() - placed.len();
+        return Decision::Fits { placements: placements(&problem, &placed), left };
+    }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
     }
     let room = problem.room_then();
-    let then = fill(&problem, &room);
-    let found = if then.placed.len() >= problem.demand.need {
+    let then = Some(fill(&problem, &room).placed).filter(|placed| placed.len() >= problem.demand.need);
+    let found = if let Some(placed) = then.or_else(|| try_everything(&problem, &room, problem.demand.need)) {
         let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
-        Some(Found { placed: then.placed, victims: Vec::new(), cost: Cost::default(), trace })
+        Some(Found { placed, victims: Vec::new(), cost: Cost::default(), trace })
     } else {
         problem.consider_victims();
         match context.strategy {
+            Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         }
     };

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use giveway_planner::{Cluster, Decision, ObjectKey, Plan, Preemptor};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, Strategy, plan};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -89,8 +89,12 @@ fn every_case_of_kube_scheduler_is_decided_as_well_or_better() {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let case = Case::read(&path);
-        if let Err(why) = case.judge(&decide(&case.cluster, &case.preemptor)) {
-            failures.push(format!("{}: {why}", path.file_name().unwrap().to_string_lossy()));
+        for strategy in Strategy::ALL {
+            let context = Context { strategy, ..Context::default() };
+            if let Err(why) = case.judge(&plan(&case.cluster, &case.preemptor, &context)) {
+                let name = path.file_name().unwrap().to_string_lossy();
+                failures.push(format!("{name} by {}: {why}", strategy.as_str()));
+            }
         }
         count += 1;
     }

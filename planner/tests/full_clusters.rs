@@ -3,25 +3,16 @@
 
 mod common;
 
+use common::world::Numbers;
 use common::*;
 use giveway_planner::Cluster;
 use std::time::Instant;
 
-/// A small generator of our own: the same numbers on every machine.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-}
-
-/// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all places.
-fn full(nodes: usize, size: usize, shuffled: bool) -> Cluster {
+/// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all places with a seed.
+fn full(nodes: usize, size: usize, seed: Option<u64>) -> Cluster {
     let mut places: Vec<usize> = (0..nodes * 8).map(|place| place / 8).collect();
-    if shuffled {
-        let mut numbers = Numbers(42);
+    if let Some(seed) = seed {
+        let mut numbers = Numbers(seed);
         for last in (1..places.len()).rev() {
             places.swap(last, numbers.below(last + 1));
         }
@@ -51,24 +42,32 @@ fn evicted(mut cluster: Cluster, members: usize, cpus: &str) -> usize {
     plan.cost.victim_pods
 }
 
+/// The rows of "in-tree workload-aware preemption" as measured: there it evicts up to 2048.
 #[test]
 fn groups_packed_on_nodes_give_way_one_to_one() {
-    assert_eq!(evicted(full(100, 4, false), 32, "1"), 32);
-    assert_eq!(evicted(full(200, 8, false), 64, "1"), 64);
+    assert_eq!(evicted(full(100, 4, None), 32, "1"), 32);
+    assert_eq!(evicted(full(200, 8, None), 64, "1"), 64);
+    assert_eq!(evicted(full(1000, 8, None), 256, "1"), 256);
 }
 
 #[test]
 fn groups_spread_over_nodes_give_way_one_to_one() {
-    assert_eq!(evicted(full(200, 8, true), 64, "1"), 64);
+    assert_eq!(evicted(full(200, 8, Some(42)), 64, "1"), 64);
+    assert_eq!(evicted(full(500, 8, Some(42)), 128, "1"), 128);
 }
 
 #[test]
 fn single_pods_give_way_one_to_one() {
-    assert_eq!(evicted(full(50, 1, false), 32, "1"), 32);
+    assert_eq!(evicted(full(50, 1, None), 32, "1"), 32);
 }
 
+/// In-tree evicts 288 and 216 pods, the best other scheduler 232 and 584, and a solver 128 and 160 after 200 s.
 #[test]
-fn large_members_among_spread_groups_cost_no_more_than_the_best_scheduler_measured() {
-    assert!(evicted(full(100, 8, true), 16, "4") <= 232);
-    assert!(evicted(full(100, 4, true), 8, "8") <= 216);
+fn large_members_among_spread_groups_cost_hardly_more_than_a_solver_needs() {
+    for seed in [42, 1, 2, 3, 4] {
+        let halves = evicted(full(100, 8, Some(seed)), 16, "4");
+        assert!(halves <= 140, "seed {seed}: {halves} for 16 x 4 CPU");
+        let wholes = evicted(full(100, 4, Some(seed)), 8, "8");
+        assert!(wholes <= 176, "seed {seed}: {wholes} for 8 x 8 CPU");
+    }
 }

@@ -31,8 +31,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutc
     }
     match request(&pods, call).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
-        // 429: a budget does not allow it. 500: more than one budget selects the pod, which the API cannot handle.
-        Err(kube::Error::Api(status)) if status.code == 429 || status.code == 500 => {
+        Err(kube::Error::Api(status)) if is_for_budget(&status) => {
             if call.may_force {
                 delete(&pods, call).await
             } else {
@@ -40,6 +39,19 @@ pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutc
             }
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a budget is the reason: it does not allow the eviction, or more than one selects the pod, which the API
+/// cannot handle. Throttling is a 429 too, and any failure a 500.
+fn is_for_budget(status: &kube::core::Status) -> bool {
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    match status.code {
+        429 => {
+            causes.into_iter().any(|c| c.reason == "DisruptionBudget") || status.message.contains("disruption budget")
+        }
+        500 => status.message.contains("more than one PodDisruptionBudget"),
+        _ => false,
     }
 }
 

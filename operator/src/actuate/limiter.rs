@@ -6,23 +6,31 @@ use tokio::time::Instant;
 
 /// Lets a fixed number of callers pass a second, in the order in which they came.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(super) struct Limiter(Mutex<Turns>);
+
+#[derive(Debug)]
+struct Turns {
     interval: Duration,
-    next: Mutex<Option<Instant>>,
+    next: Option<Instant>,
+}
+
+impl Turns {
+    /// When a caller who comes now may pass.
+    fn take(&mut self, now: Instant) -> Instant {
+        let turn = self.next.map_or(now, |next| next.max(now));
+        self.next = Some(turn + self.interval);
+        turn
+    }
 }
 
 impl Limiter {
     pub(super) fn new(per_second: u32) -> Self {
-        Self { interval: Duration::from_secs(1) / per_second.max(1), next: Mutex::new(None) }
+        Self(Mutex::new(Turns { interval: Duration::from_secs(1) / per_second.max(1), next: None }))
     }
 
     /// Waits for the caller's turn.
     pub(super) async fn acquire(&self) {
-        let mut next = self.next.lock().await;
-        let now = Instant::now();
-        let turn = next.map_or(now, |at| at.max(now));
-        *next = Some(turn + self.interval);
-        drop(next);
+        let turn = self.0.lock().await.take(Instant::now());
         tokio::time::sleep_until(turn).await;
     }
 }
@@ -31,13 +39,14 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn callers_pass_at_the_given_rate() {
-        let limiter = Limiter::new(10);
+    #[test]
+    fn callers_pass_at_the_given_rate_and_idle_time_is_not_saved_up() {
+        let mut turns = Turns { interval: Duration::from_millis(100), next: None };
         let start = Instant::now();
-        for _ in 0..11 {
-            limiter.acquire().await;
-        }
-        assert_eq!(start.elapsed().as_millis(), 1000);
+        let waits: Vec<u128> = (0..4).map(|_| turns.take(start).duration_since(start).as_millis()).collect();
+        assert_eq!(waits, [0, 100, 200, 300]);
+        let later = start + Duration::from_secs(9);
+        assert_eq!(turns.take(later), later);
+        assert_eq!(turns.take(later).duration_since(later).as_millis(), 100);
     }
 }

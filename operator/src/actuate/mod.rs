@@ -13,6 +13,7 @@ use crate::command::{Command, EvictOutcome};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
+use giveway_crds::plan::PlanState;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use kube::Client;
@@ -66,6 +67,8 @@ pub enum Report {
     Member {
         /// For whom.
         preemptor: Preemptor,
+        /// Identity of the plan.
+        plan: String,
         /// UID of the member.
         uid: String,
         /// Whether it was a release.
@@ -95,12 +98,12 @@ pub enum Report {
         /// Whether it worked.
         result: Result<(), CallError>,
     },
-    /// Of [`Command::StorePodPlan`] with a plan.
+    /// Of [`Command::StorePodPlan`].
     PodPlan {
         /// The preemptor.
         pod: ObjectKey,
-        /// Identity of the plan.
-        plan: String,
+        /// Identity and state of the plan that was stored; `None` when it was removed.
+        plan: Option<(String, PlanState)>,
         /// Whether it worked.
         result: Result<(), CallError>,
     },
@@ -170,12 +173,13 @@ impl Actuator {
         what: &'static str,
         call: impl Future<Output = Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
-        if !self.leadership.holds() {
+        // A call must not outlive the lease: the next leader acts as soon as that has run out.
+        let Some(limit) = self.leadership.remaining().map(|left| left.min(CALL_TIMEOUT)) else {
             return Err(CallError::NotLeader);
-        }
-        let result = match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        };
+        let result = match tokio::time::timeout(limit, call).await {
             Ok(result) => result,
-            Err(_) => Err(CallError::Failed(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))),
+            Err(_) => Err(CallError::Failed(format!("no answer within {:.1} s", limit.as_secs_f32()))),
         };
         self.metrics.call(what, result.is_ok());
         result
@@ -184,7 +188,7 @@ impl Actuator {
     async fn carry_out(&self, command: Command) -> Option<Report> {
         let client = &self.client;
         Some(match command {
-            Command::Nominate { preemptor, pod, uid, node } => {
+            Command::Nominate { preemptor, plan, pod, uid, node } => {
                 let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
                 if node.is_none() {
                     if let Err(error) = result {
@@ -192,11 +196,15 @@ impl Actuator {
                     }
                     return None;
                 }
-                Report::Member { preemptor, uid, release: false, result }
+                Report::Member { preemptor, plan, uid, release: false, result }
             }
-            Command::Release { preemptor, pod, uid } => {
+            Command::Release { preemptor, plan, pod, uid } => {
                 let result = self.write("release", pod::release(client, &pod, &uid)).await;
-                Report::Member { preemptor, uid, release: true, result }
+                Report::Member { preemptor, plan, uid, release: true, result }
+            }
+            Command::Evict(call) if call.permission.is_cancelled() => {
+                let outcome = EvictOutcome::Withdrawn;
+                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
             }
             Command::Evict(call) => {
                 let outcome = match self.write("evict", evict::evict(client, &call)).await {
@@ -219,7 +227,7 @@ impl Actuator {
             }
             Command::StorePodPlan { pod, uid, plan } => {
                 let result = self.write("store-plan", pod::store_plan(client, &pod, &uid, plan.as_deref())).await;
-                Report::PodPlan { pod, plan: plan?.id, result }
+                Report::PodPlan { pod, plan: plan.map(|p| (p.id, p.state)), result }
             }
             Command::CreateGroup(group) => {
                 let what = format!(

@@ -22,9 +22,12 @@ use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::plan::{Context, Decision, Placement, Preemptor, Reservation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// How long the watch may lag behind an acknowledged call before the call is made again.
 const SETTLE: Duration = Duration::from_secs(2);
+/// How long victims may take to leave before other room is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Calls for one pod that may fail before the plan is given up.
 const MAX_TRIES: u32 = 6;
 
@@ -50,8 +53,8 @@ pub enum Call {
     /// Not made yet.
     #[default]
     Idle,
-    /// Made, no answer yet.
-    Pending,
+    /// Made, no answer yet; so many failed before it.
+    Pending(u32),
     /// Acknowledged at this time.
     Done(Instant),
     /// Failed so many times, last at this time.
@@ -63,23 +66,36 @@ impl Call {
     pub fn due(self, now: Instant) -> bool {
         match self {
             Self::Idle => true,
-            Self::Pending => false,
+            Self::Pending(_) => false,
             Self::Done(at) => now.duration_since(at) >= SETTLE,
             Self::Failed(at, tries) => now.duration_since(at) >= Duration::from_millis(100 << tries.min(6)),
         }
     }
 
+    /// Notes that the call is made.
+    pub fn start(&mut self) {
+        *self = Self::Pending(self.tries());
+    }
+
     /// Notes the answer.
     pub fn answered(&mut self, ok: bool, now: Instant) {
-        *self = match (ok, *self) {
-            (true, _) => Self::Done(now),
-            (false, Self::Failed(_, tries)) => Self::Failed(now, tries + 1),
-            (false, _) => Self::Failed(now, 1),
-        };
+        *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
+    }
+
+    /// Whether an answer is awaited.
+    pub fn pending(self) -> bool {
+        matches!(self, Self::Pending(_))
+    }
+
+    fn tries(self) -> u32 {
+        match self {
+            Self::Pending(tries) | Self::Failed(_, tries) => tries,
+            Self::Idle | Self::Done(_) => 0,
+        }
     }
 
     fn exhausted(self) -> bool {
-        matches!(self, Self::Failed(_, tries) if tries >= MAX_TRIES)
+        self.tries() >= MAX_TRIES
     }
 }
 
@@ -96,7 +112,6 @@ pub struct Member {
     pub nominate: Call,
     /// The removal of the gate.
     pub release: Call,
-    tries: u32,
 }
 
 /// A pod that goes.
@@ -110,7 +125,6 @@ pub struct VictimPod {
     pub unit: usize,
     /// The eviction.
     pub call: Call,
-    tries: u32,
     /// Whether the API server accepted the eviction.
     pub accepted: bool,
 }
@@ -133,16 +147,22 @@ pub struct Flight {
     pub priority: i32,
     /// The plan as stored, with its current state.
     pub plan: StoredPlan,
-    /// Whether the API server acknowledged the plan in this leader's term. Always true without victims.
-    pub stored: bool,
+    /// The state of the plan that the API server acknowledged in this leader's term; `None` before the first time.
+    pub stored: Option<PlanState>,
+    /// Cancelled with the plan: evictions that wait for their turn are not made any more.
+    pub permission: CancellationToken,
     /// The members that are placed.
     pub members: Vec<Member>,
     /// The pods that go.
     pub victims: Vec<VictimPod>,
+    /// Whether the groups that give way were told.
+    pub told: bool,
     /// Whether the plan was taken over from an earlier leader, whose calls are not known.
     pub resumed: bool,
     /// When the plan was made or resumed, on the monotonic clock.
     pub started: Instant,
+    /// When every victim was on its way.
+    pub awaited: Option<Instant>,
     /// When the members were released.
     pub released: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
@@ -175,7 +195,6 @@ impl Flight {
                 node: p.node.clone(),
                 nominate: Call::Idle,
                 release: Call::Idle,
-                tries: 0,
             })
             .collect();
         let victims = plan
@@ -188,21 +207,22 @@ impl Flight {
                     uid: p.uid.clone(),
                     unit,
                     call: Call::Idle,
-                    tries: 0,
                     accepted: false,
                 })
             })
             .collect::<Vec<_>>();
-        let stored = victims.is_empty();
         Self {
             preemptor,
             priority,
             plan,
-            stored,
+            stored: None,
+            permission: CancellationToken::new(),
             members,
             victims,
+            told: false,
             resumed: false,
             started: now,
+            awaited: None,
             released: None,
             ending: None,
             refused: BTreeSet::new(),
@@ -247,6 +267,18 @@ impl Flight {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
+    /// Whether the plan evicts pods of this group.
+    pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
+        self.plan.victims.iter().any(|v| {
+            let key = ObjectKey::new(&v.namespace, &v.name);
+            if v.kind == "PodGroup" {
+                key == *group
+            } else {
+                cluster.pod(&key).and_then(Pod::group_key).is_some_and(|of| of == *group)
+            }
+        })
+    }
+
     /// How many of the placed members have a node.
     pub fn bound(&self, cluster: &Cluster) -> usize {
         self.members.iter().filter(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.node.is_some())).count()
@@ -259,7 +291,7 @@ impl Flight {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Gone => {
                 victim.accepted = true;
-                victim.call = Call::Done(now);
+                victim.call.answered(true, now);
             }
             EvictOutcome::Refused(message) => {
                 victim.call.answered(false, now);
@@ -267,22 +299,16 @@ impl Flight {
                 let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
                 self.drop_plan(PlanState::Cancelled, message);
             }
-            EvictOutcome::Error(_) => {
-                victim.tries += 1;
-                victim.call = Call::Failed(now, victim.tries);
-            }
+            EvictOutcome::Error(_) => victim.call.answered(false, now),
+            EvictOutcome::Withdrawn => victim.call = Call::Idle,
         }
     }
 
     /// Notes that a nomination or a release was answered.
     pub fn member_answered(&mut self, uid: &str, release: bool, ok: bool, now: Instant) {
         if let Some(member) = self.members.iter_mut().find(|m| m.uid == uid) {
-            if !ok {
-                member.tries += 1;
-            }
-            let tries = member.tries;
             let call = if release { &mut member.release } else { &mut member.nominate };
-            *call = if ok { Call::Done(now) } else { Call::Failed(now, tries) };
+            call.answered(ok, now);
         }
     }
 
@@ -290,6 +316,8 @@ impl Flight {
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<String>) {
         if self.ending.is_none() {
             self.ending = Some(Ending { state, message: message.into() });
+            // Evictions that wait for their turn are not made; what was begun is commanded anew.
+            std::mem::take(&mut self.permission).cancel();
         }
     }
 
@@ -301,7 +329,7 @@ impl Flight {
         if self.ending.is_none()
             && let Some(ending) = self.overtaken(cluster)
         {
-            self.ending = Some(ending);
+            self.drop_plan(ending.state, ending.message);
         }
         if self.ending.is_none() && self.given_up() {
             self.drop_plan(
@@ -325,10 +353,10 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
             self.reserve(cluster, clock, &mut out);
-            self.await_victims(cluster, context);
+            self.await_victims(cluster, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {
-            self.release(cluster, context, clock, limits, &mut out);
+            self.release(model, context, clock, limits, &mut out);
         }
         if let Some(ending) = self.ending.clone()
             && out.ended.is_none()
@@ -346,9 +374,10 @@ impl Flight {
         }
     }
 
+    /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
     fn given_up(&self) -> bool {
         self.members.iter().any(|m| m.nominate.exhausted() || m.release.exhausted())
-            || self.victims.iter().any(|v| v.call.exhausted())
+            || self.victims.iter().any(|v| v.call.exhausted() && self.plan.victims[v.unit].kind != "PodGroup")
     }
 
     /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
@@ -400,7 +429,7 @@ impl Flight {
 
     fn planned(&mut self, cluster: &Cluster, context: &Context, clock: Clock, out: &mut Advance) {
         if self.evicts() {
-            if !self.stored {
+            if self.stored.is_none() {
                 return;
             }
             if let Some(message) = self.outdated(cluster, context) {
@@ -488,16 +517,17 @@ impl Flight {
 
     /// Nominates members whose nomination is missing or was cleared.
     fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
-        let preemptor = self.preemptor.clone();
+        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.node.is_some() || !pod.live() || pod.nominated_node.as_deref() == Some(member.node.as_str()) {
                 continue;
             }
             if member.nominate.due(clock.now) {
-                member.nominate = Call::Pending;
+                member.nominate.start();
                 out.commands.push(Command::Nominate {
                     preemptor: preemptor.clone(),
+                    plan: plan.clone(),
                     pod: member.pod.clone(),
                     uid: member.uid.clone(),
                     node: Some(member.node.clone()),
@@ -509,7 +539,8 @@ impl Flight {
     /// Commands evictions: first of victims that a budget may refuse, then of the others. With `only_begun`, only of
     /// units that lost a pod already.
     fn evict(&mut self, cluster: &Cluster, clock: Clock, only_begun: bool, out: &mut Advance) {
-        if !self.stored {
+        // Written ahead: whoever resumes a plan that says `Planned` knows that nobody was evicted for it.
+        if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
         let begun = self.begun_units();
@@ -530,7 +561,7 @@ impl Flight {
             }
             let victim = &mut self.victims[index];
             if victim.call.due(clock.now) {
-                victim.call = Call::Pending;
+                victim.call.start();
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
@@ -547,14 +578,9 @@ impl Flight {
             uid: victim.uid.clone(),
             budgeted,
             may_force,
-            again: victim.call != Call::Idle,
-            message: format!(
-                "Preempted by {} of priority {} to make room for it; the priority of this {} is {}.",
-                describe(&self.preemptor),
-                self.priority,
-                if unit.kind == "PodGroup" { format!("pod's group {}", unit.name) } else { "pod".to_owned() },
-                unit.priority
-            ),
+            again: self.resumed || victim.call != Call::Idle,
+            message: crate::status::victim_message(self, &unit.kind, unit.priority),
+            permission: self.permission.clone(),
         }
     }
 
@@ -571,7 +597,7 @@ impl Flight {
             .collect()
     }
 
-    fn await_victims(&mut self, cluster: &Cluster, context: &Context) {
+    fn await_victims(&mut self, cluster: &Cluster, context: &Context, clock: Clock) {
         let placements = self.placements();
         let fits =
             |gone: &BTreeSet<String>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
@@ -584,18 +610,29 @@ impl Flight {
         }
         if let Err(why) = fits(&self.leaving(cluster, context)) {
             self.drop_plan(PlanState::Cancelled, format!("The place was taken while victims left: {why}"));
+            return;
+        }
+        // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
+        let since = *self.awaited.get_or_insert(clock.now);
+        if clock.now.duration_since(since) >= PATIENCE
+            && let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
+            && placements.len() >= self.members.len()
+        {
+            self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
         }
     }
 
-    fn release(&mut self, cluster: &Cluster, context: &Context, clock: Clock, limits: Limits, out: &mut Advance) {
+    fn release(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits, out: &mut Advance) {
+        let cluster = &model.cluster;
         self.reserve(cluster, clock, out);
-        let preemptor = self.preemptor.clone();
+        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.held && pod.live() && member.release.due(clock.now) {
-                member.release = Call::Pending;
+                member.release.start();
                 out.commands.push(Command::Release {
                     preemptor: preemptor.clone(),
+                    plan: plan.clone(),
                     pod: member.pod.clone(),
                     uid: member.uid.clone(),
                 });
@@ -606,28 +643,40 @@ impl Flight {
             return;
         }
         let since = *self.released.get_or_insert(clock.now);
-        if clock.now.duration_since(since) < limits.release_timeout {
+        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
+        // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.
+        let waiting: Vec<Placement> = self
+            .placements()
+            .into_iter()
+            .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
+            .collect();
+        let late = clock.now.duration_since(since) >= limits.release_timeout;
+        let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
+        if !late && !given_up {
             return;
         }
-        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts.
         let leaving = self.leaving(cluster, context);
-        match giveway_planner::still_fits(cluster, &self.placements(), self.priority, context, &leaving) {
-            Ok(()) => self.released = Some(clock.now),
-            Err(why) => {
-                self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every pod in time: {why}"))
-            }
+        if let Err(why) = giveway_planner::still_fits(cluster, &waiting, self.priority, context, &leaving) {
+            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
+        } else if late {
+            let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod)).unwrap_or("nothing");
+            let message = format!(
+                "The scheduler did not bind every released pod within {} s. It says: {said}",
+                limits.release_timeout.as_secs()
+            );
+            self.drop_plan(PlanState::Failed, message);
         }
     }
 
     /// Finishes units that were begun, withdraws nominations, and ends the flight.
     fn wind_down(&mut self, cluster: &Cluster, clock: Clock, ending: Ending, out: &mut Advance) {
+        self.evict(cluster, clock, true, out);
+        let begun = self.begun_units();
+        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
+            return;
+        }
         if ending.state != PlanState::Completed {
-            self.evict(cluster, clock, true, out);
-            let begun = self.begun_units();
-            if self.victims.iter().any(|v| begun.contains(&v.unit) && !v.accepted && !v.call.exhausted()) {
-                return;
-            }
-            if self.members.iter().any(|m| m.nominate == Call::Pending) {
+            if self.members.iter().any(|m| m.nominate.pending()) {
                 return;
             }
             for member in &self.members {
@@ -637,6 +686,7 @@ impl Flight {
                 {
                     out.commands.push(Command::Nominate {
                         preemptor: self.preemptor.clone(),
+                        plan: self.plan.id.clone(),
                         pod: member.pod.clone(),
                         uid: member.uid.clone(),
                         node: None,
@@ -645,7 +695,10 @@ impl Flight {
             }
         }
         self.plan.state = ending.state;
-        self.plan.message.clone_from(&ending.message);
+        self.plan.message = match ending.state {
+            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+            _ => ending.message.clone(),
+        };
         out.ended = Some(ending);
     }
 }

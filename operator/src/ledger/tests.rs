@@ -87,7 +87,7 @@ impl Run {
     /// Takes the flight to `Evicting`, with both evictions commanded.
     fn evicting() -> Self {
         let mut run = Self::new();
-        run.flight.stored = true;
+        run.flight.stored = Some(PlanState::Evicting);
         assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
         run.nominated();
         assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
@@ -109,7 +109,7 @@ fn nobody_is_evicted_before_the_plan_is_stored() {
     assert!(names(&run.step()).is_empty());
     run.later(60);
     assert!(names(&run.step()).is_empty());
-    run.flight.stored = true;
+    run.flight.stored = Some(PlanState::Evicting);
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
 }
 
@@ -135,7 +135,7 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
 fn room_that_appears_before_the_first_eviction_cancels_the_plan() {
     let mut run = Run::new();
     run.world.node("n3", 2);
-    run.flight.stored = true;
+    run.flight.stored = Some(PlanState::Evicting);
     let advance = run.step();
     let ended = advance.ended.unwrap();
     assert_eq!((ended.state, ended.message.as_str()), (PlanState::Cancelled, "Room appeared; nobody was evicted."));
@@ -180,7 +180,7 @@ fn a_unit_that_was_begun_is_finished_when_the_plan_is_dropped() {
 #[test]
 fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     let mut run = Run::new();
-    run.flight.stored = true;
+    run.flight.stored = Some(PlanState::Evicting);
     run.step();
     run.nominated();
     run.step();
@@ -188,8 +188,9 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     run.flight.evicted("uid-l2", &EvictOutcome::Gone, run.now);
     run.world.remove_pod("l2");
     run.later(8);
-    // l1 belongs to a unit that lost l2 already: it is tried until the calls are used up.
-    run.flight.victims[0].call = Call::Failed(run.now, MAX_TRIES);
+    // l1 belongs to a unit that lost l2 already, so the unit is finished as soon as its budget allows.
+    assert_eq!(names(&run.step()), ["evict l1"]);
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message, "The eviction of pod default/l1 was refused: budget web allows no disruption");
@@ -223,7 +224,7 @@ fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nomin
 #[test]
 fn the_delay_holds_evictions_back() {
     let mut run = Run::new();
-    run.flight.stored = true;
+    run.flight.stored = Some(PlanState::Evicting);
     run.flight.plan.planned_at = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
         k8s_openapi::jiff::Timestamp::from_second(0).unwrap(),
     ));
@@ -247,6 +248,80 @@ fn a_resumed_plan_evicts_only_who_is_still_there_and_only_once_it_is_stored_agai
     run.flight.resumed = true;
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"], "not stored in this term yet");
-    run.flight.stored = true;
+    run.flight.stored = Some(PlanState::Evicting);
     assert_eq!(names(&run.step()), ["evict l2"]);
+}
+
+#[test]
+fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
+    let mut run = Run::new();
+    run.flight.victims.clear();
+    run.flight.plan.victims.clear();
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.remove_pod("l1").remove_pod("l2");
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    // A pod of lower priority was bound to n1 before the scheduler saw the nomination.
+    run.world.pod(TestPod::new("thief", 1).on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
+    run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1"));
+    assert!(run.step().ended.is_none(), "the scheduler has not said anything yet");
+    run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1").unschedulable());
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Failed);
+    assert!(ended.message.starts_with("The scheduler could not bind every released pod: "), "{}", ended.message);
+}
+
+#[test]
+fn the_state_evicting_is_stored_before_the_first_eviction() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Planned);
+    run.step();
+    run.nominated();
+    assert!(names(&run.step()).is_empty());
+    assert_eq!(run.flight.plan.state, PlanState::Evicting);
+    run.flight.stored = Some(PlanState::Evicting);
+    assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+}
+
+#[test]
+fn a_group_that_was_begun_is_finished_even_if_the_preemptor_is_bound_meanwhile() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world.node("n3", 2);
+    run.world.pod(TestPod::new("g1", 100).of("gang").on("n3")).pod(TestPod::new("g2", 100).of("gang").on("n3"));
+    run.later(1);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l2"]);
+    assert!(advance.ended.is_none());
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
+}
+
+#[test]
+fn failures_wait_longer_each_time_and_never_give_up_a_group_that_was_begun() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    for _ in 0..20 {
+        run.flight.evicted("uid-l2", &EvictOutcome::Error("down".into()), run.now);
+        assert!(!names(&run.step()).contains(&"evict l2".to_owned()), "not at once");
+        run.later(7);
+        assert!(names(&run.step()).contains(&"evict l2".to_owned()));
+    }
+    assert!(run.flight.ending.is_none());
+}
+
+#[test]
+fn evictions_that_wait_for_their_turn_are_withdrawn_with_the_plan() {
+    let mut run = Run::evicting();
+    let permission = run.flight.permission.clone();
+    run.world.remove_pod("g2");
+    assert!(run.step().ended.is_none(), "answers are awaited");
+    assert!(permission.is_cancelled());
+    run.flight.evicted("uid-l1", &EvictOutcome::Withdrawn, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Withdrawn, run.now);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g1"], "nobody was evicted");
+    assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
 }

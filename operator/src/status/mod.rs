@@ -112,7 +112,10 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
     let ever = counts.scheduled + counts.succeeded;
     let needed = needed(facts);
     if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
-        return (true, Reason::Scheduled, format!("{} have a node, {needed} needed.", pods(counts.scheduled)));
+        let was = if counts.scheduled < needed && counts.succeeded == 0 { "Was scheduled. Now " } else { "" };
+        let have = if counts.scheduled == 1 { "has" } else { "have" };
+        let message = format!("{was}{} {have} a node, {needed} needed.", pods(counts.scheduled));
+        return (true, Reason::Scheduled, message);
     }
     let (reason, message) = waiting(facts, counts);
     if done {
@@ -264,8 +267,9 @@ pub fn plan_message(flight: &Flight) -> String {
     )
 }
 
-/// The sentence for a victim of a flight.
+/// The sentence for a victim of a flight; `kind` is the kind of its unit.
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> String {
+    let kind = if kind == "PodGroup" { "group" } else { "pod" };
     format!(
         "Preempted by {} of priority {} to make room for it; the priority of this {kind} is {priority}.",
         describe(&flight.preemptor),

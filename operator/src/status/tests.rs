@@ -123,6 +123,18 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
 }
 
 #[test]
+fn a_scheduled_group_that_lost_its_pods_says_so() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    case.store();
+    case.world.remove_pod("a");
+    let status = case.store();
+    assert_eq!(
+        says(&status, types::INITIALLY_SCHEDULED),
+        "True Scheduled: Was scheduled. Now 1 pod has a node, 2 needed."
+    );
+}
+
+#[test]
 fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     let mut case = Case::new();
     case.flight = Some(flight(PlanState::Evicting));

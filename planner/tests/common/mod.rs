@@ -10,6 +10,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+pub mod world;
+
 pub const NAMESPACE: &str = "default";
 const LABEL_GROUP: &str = "scheduling.giveway.dev/pod-group";
 

@@ -262,10 +262,8 @@ impl History {
             .or_else(|| precondition.clone().filter(|_| accepted))
             .or_else(|| self.current.get(&pod).cloned())
             .unwrap_or_default();
-        if accepted {
-            if let Some(record) = self.pods.get_mut(&uid) {
-                record.removed.get_or_insert(line.request_received_timestamp);
-            }
+        if accepted && let Some(record) = self.pods.get_mut(&uid) {
+            record.removed.get_or_insert(line.request_received_timestamp);
         }
         self.removals.push(Removal {
             at: line.request_received_timestamp,

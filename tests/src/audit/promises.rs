@@ -183,3 +183,7 @@ fn is_bound(pod: &PodRecord) -> bool {
 fn name<'a>(history: &'a History, uid: &'a str) -> &'a str {
     history.pods.get(uid).map_or(uid, |pod| &pod.key.1)
 }
+
+#[cfg(test)]
+#[path = "promises_tests.rs"]
+mod tests;

@@ -94,10 +94,10 @@ impl Process {
 
     /// Asks the process to end (SIGTERM).
     pub fn terminate(&mut self) {
-        if self.exited().is_none() {
-            if let Some(pid) = pid_of(self.child.id()) {
-                let _ = kill_process(pid, Signal::TERM);
-            }
+        if self.exited().is_none()
+            && let Some(pid) = pid_of(self.child.id())
+        {
+            let _ = kill_process(pid, Signal::TERM);
         }
     }
 

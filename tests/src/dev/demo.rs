@@ -53,7 +53,7 @@ pub async fn demo(keep: bool) -> Result<bool> {
     if keep {
         state::leave_running(&mut world)?;
         println!("\nEverything is left running:");
-        print_usage();
+        print_usage("  kubectl get gpg -o wide                            # who gave way to whom\n");
     }
     Ok(kept)
 }

@@ -28,7 +28,8 @@ pub struct UpOptions {
 /// One is running already, or something does not start.
 pub async fn up(options: &UpOptions) -> Result<()> {
     let directory = fresh_directory().await?;
-    progress("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and Giveway");
+    let more = if options.in_tree { "" } else { ", and Giveway" };
+    progress(&format!("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok{more}"));
     let builder = World::builder().directory(&directory).operator_flag("--lease-duration-seconds=15");
     let builder = if options.in_tree { builder.in_tree() } else { builder };
     let mut world = builder.try_start().await?;
@@ -40,7 +41,7 @@ pub async fn up(options: &UpOptions) -> Result<()> {
     let what = if options.in_tree { "Kubernetes with its in-tree group preemption" } else { "Kubernetes with Giveway" };
     let gpus = if options.gpus > 0 { format!(" and {} GPUs", options.gpus) } else { String::new() };
     println!("\n{what} is running: {} nodes of {} CPUs{gpus}.", options.nodes, options.cpus);
-    print_usage();
+    print_usage(if options.in_tree { TRY_IN_TREE } else { TRY_GIVEWAY });
     Ok(())
 }
 
@@ -56,18 +57,29 @@ pub(super) async fn fresh_directory() -> Result<std::path::PathBuf> {
     Ok(state::directory())
 }
 
-/// Says how to use what runs.
-pub(super) fn print_usage() {
+/// Says how to use what runs; `try_this` are commands that make sense on it.
+pub(super) fn print_usage(try_this: &str) {
     println!(
         "
   export KUBECONFIG=$PWD/target/up/kubeconfig        # you are the administrator
   kubectl get nodes                                  # no kubectl? alias kubectl=$PWD/target/controlplane/bin/kubectl
-  kubectl apply -f examples/                         # fills 20 nodes of 8 CPUs, then submits a gang of more priority
-  kubectl get gpg -o wide; kubectl describe gpg train
-  ls target/up/logs target/up/audit.log              # what every process says
+{try_this}  ls target/up/logs target/up/audit.log              # what every process says
   make down                                          # stops it all"
     );
 }
+
+/// What to try on a cluster with Giveway.
+const TRY_GIVEWAY: &str = "  \
+  kubectl apply -f examples/1-background.yaml        # fills 20 nodes of 8 CPUs with pods of low priority
+  kubectl rollout status deployment/background
+  kubectl apply -f examples/2-gang.yaml              # a gang of 16 pods that is more important
+  kubectl get gpg -o wide; kubectl describe gpg train
+";
+
+/// What to try on a cluster with the in-tree group preemption.
+const TRY_IN_TREE: &str = "  \
+  kubectl explain podgroup.spec --api-version=scheduling.k8s.io/v1beta1
+";
 
 /// Stops what [`up`] left running; says so when there is nothing to stop.
 ///

@@ -170,4 +170,5 @@ async fn kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the
     let member = world.pod("member").label(keys::LABEL_POD_GROUP, "g").try_create().await.err().unwrap().to_string();
     assert!(member.contains("failed calling webhook"), "{member}");
     world.pod("other").create().await.wait_bound(MINUTE).await;
+    world.check_promises().await;
 }

@@ -97,3 +97,16 @@ async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again() {
     low.wait_condition("DisruptionTarget", "False", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same() {
+    let world = World::start().await;
+    world.nodes(20).cpus(8).create().await;
+    // A deployment that fills the cluster, and a gang: places that were free when it was planned may be taken a
+    // moment later, before the scheduler knows of the nominations.
+    let examples = giveway_tests::paths::repository().join("examples");
+    world.kubectl(&["apply", "-f", &examples.display().to_string()]).await.unwrap();
+    let gang = world.gang("train", 16).without_group();
+    told(&gang, SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
+    world.check_promises().await;
+}

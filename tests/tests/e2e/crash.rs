@@ -80,4 +80,5 @@ async fn losing_the_lease_ends_the_process() {
     assert!(!status.success(), "{status}");
     let log = std::fs::read_to_string(world.operator().log()).unwrap();
     assert!(log.contains("the lease giveway-operator was lost: another instance holds it"), "{log}");
+    world.check_promises().await;
 }

@@ -52,4 +52,5 @@ async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on() {
     let mut good = world.gang("good", 2).priority("high").create_group().await;
     good.add_pods(2).await;
     good.wait_bound(MINUTE).await;
+    world.check_promises().await;
 }

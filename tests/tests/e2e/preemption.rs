@@ -62,7 +62,7 @@ async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says() {
 async fn a_gang_takes_single_pods_and_whole_groups_and_says_so() {
     let world = World::start().await;
     classes(&world).await;
-    let nodes = world.nodes(3).cpus(4).create().await;
+    let nodes = world.nodes(2).cpus(4).create().await;
     world.fill(&nodes[..1]).priority("low").prefix("single").singles().await;
     world.fill(&nodes[1..]).priority("low").prefix("group").whole().groups_of(4).await;
     let gang = world.gang("train", 8).priority("high").create().await;

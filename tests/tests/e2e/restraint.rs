@@ -101,3 +101,35 @@ async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan() {
         .await;
     nobody_was_evicted(&world).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_is_dropped_half_way_finishes_the_group_it_began_and_withdraws_its_nominations() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    giveway_tests::wait::wait_for("the first pod is evicted", MINUTE, async || {
+        let evicted = world.audit().await.evicted().len();
+        if evicted > 0 { Ok(()) } else { Err("none is".to_owned()) }
+    })
+    .await;
+    gang.pods[3].delete().await;
+    told(&gang, PLANNED, "False Cancelled", "Only 3 of the 4 pods needed are left with a place.").await;
+    low[0].wait_gone(MINUTE).await;
+    giveway_tests::wait::wait_for("no member is nominated any more", MINUTE, async || {
+        let members = gang.members().await.map_err(|error| error.to_string())?;
+        let nominated: Vec<String> =
+            members.into_iter().filter_map(|pod| pod.status?.nominated_node_name).filter(|n| !n.is_empty()).collect();
+        if nominated.is_empty() { Ok(()) } else { Err(format!("nominated to {nominated:?}")) }
+    })
+    .await;
+    // The room stays for a gang that is complete again.
+    let mut again = world.gang("train", 4).priority("high").without_group();
+    again.pods.extend(gang.pods[..3].iter().cloned());
+    again.add_pods(1).await;
+    again.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 4);
+    world.check_promises().await;
+}

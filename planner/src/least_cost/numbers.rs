@@ -1,0 +1,29 @@
+//! A fixed sequence of numbers that look random: what breaks ties differently from one attempt to the next. It starts
+//! anew for every decision, so that decisions can be repeated.
+
+/// The generator (xorshift).
+pub(super) struct Numbers(u64);
+
+impl Numbers {
+    pub(super) fn new() -> Self {
+        Self(0x9E37_79B9_7F4A_7C15)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from((self.next() >> 33) % bound.max(1) as u64).unwrap_or(0)
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    pub(super) fn fraction(&mut self) -> f64 {
+        let bits = u32::try_from(self.next() >> 32).unwrap_or(0);
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+}

@@ -1,0 +1,74 @@
+//! From a choice of victims to a plan: it is placed and checked in the room itself, whatever the search believed, and
+//! whoever can stay after all stays.
+
+use super::exact::Ground;
+use super::{Candidate, packing};
+use crate::cost::Cost;
+use crate::domain::UnitIndex;
+use crate::feasibility::{Rank, Room};
+use crate::model::Pod;
+use crate::problem::Problem;
+use crate::reprieve::reprieve;
+
+/// The plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be violated.
+pub(super) fn settle(problem: &Problem<'_>, room: &Room<'_>, victims: &[UnitIndex], goal: usize) -> Option<Candidate> {
+    let units = &problem.potential.units;
+    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+        return None;
+    }
+    let mut room = room.clone();
+    victims.iter().for_each(|unit| room.take(&units[*unit].pods));
+    let placed = packing::pack(problem, &room, goal)?;
+    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    let victims = reprieve(problem, &mut room, &placed, victims);
+    Some(Candidate { cost: Cost::of(problem, &victims), placed, victims })
+}
+
+/// A room in which units come and go.
+pub(super) struct RoomGround<'p, 'a> {
+    problem: &'p Problem<'a>,
+    room: Room<'a>,
+    goal: usize,
+}
+
+impl<'p, 'a> RoomGround<'p, 'a> {
+    pub(super) fn new(problem: &'p Problem<'a>, room: &Room<'a>, goal: usize) -> Self {
+        Self { problem, room: room.clone(), goal }
+    }
+}
+
+impl Ground for RoomGround<'_, '_> {
+    fn take(&mut self, unit: UnitIndex) {
+        self.room.take(&self.problem.potential.units[unit].pods);
+    }
+
+    fn put(&mut self, unit: UnitIndex) {
+        self.room.put(&self.problem.potential.units[unit].pods);
+    }
+
+    fn enough(&mut self) -> bool {
+        packing::pack(self.problem, &self.room, self.goal).is_some()
+    }
+}
+
+/// A room in which units come and go, for one pod on one node.
+pub(super) struct NodeGround<'p, 'a> {
+    pub(super) problem: &'p Problem<'a>,
+    pub(super) room: Room<'a>,
+    pub(super) pod: &'a Pod,
+    pub(super) rank: Rank,
+}
+
+impl Ground for NodeGround<'_, '_> {
+    fn take(&mut self, unit: UnitIndex) {
+        self.room.take(&self.problem.potential.units[unit].pods);
+    }
+
+    fn put(&mut self, unit: UnitIndex) {
+        self.room.put(&self.problem.potential.units[unit].pods);
+    }
+
+    fn enough(&mut self) -> bool {
+        self.room.refuse(self.pod, self.rank).is_none()
+    }
+}

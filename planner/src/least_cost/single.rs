@@ -1,0 +1,87 @@
+//! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
+
+use super::exact::Exact;
+use super::settle::NodeGround;
+use super::{Candidate, Outcome, found};
+use crate::cost::{Cost, offset_priority};
+use crate::domain::UnitIndex;
+use crate::feasibility::Room;
+use crate::kep5710::Found;
+use crate::problem::Problem;
+use crate::reprieve::reprieve;
+
+/// So many units may go on a node where all their subsets are searched, and so many subsets are tried on all nodes.
+const FEW_UNITS: usize = 40;
+const CHECKS: usize = 30_000;
+/// Up to so many nodes, the tie-breaks of step 9 are searched as well.
+const FEW_NODES: usize = 16;
+
+/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none (guaranteed budgets).
+pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found>) -> Option<Found> {
+    let (shape, member) = (problem.shapes.first()?, *problem.demand.members.first()?);
+    let pod = problem.cluster.pod_at(member)?;
+    let trace = first.as_ref().map(|found| found.trace.clone());
+    let known = first.as_ref().map(|found| found.cost);
+    let mut best = first.map(|f| Candidate { placed: f.placed, victims: f.victims, cost: f.cost });
+    if best.is_none() && problem.budgets.is_empty() {
+        return None;
+    }
+    let ground = || NodeGround { problem, room: room.clone(), pod, rank: 0 };
+    let mut grounds = None;
+    let (mut checks, mut complete) = (CHECKS, true);
+    for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
+        let Some(units) = promising(problem, &problem.potential.on[rank], best.as_ref().map(|best| &best.cost)) else {
+            continue;
+        };
+        if units.len() > FEW_UNITS || checks == 0 {
+            complete = false;
+            continue;
+        }
+        let mut exact = match &best {
+            Some(best) => Exact::new(problem, best.cost, checks),
+            None => Exact::unbounded(problem, checks),
+        };
+        let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
+        (least.rank, most.rank) = (rank, rank);
+        complete &= exact.run(least, most, &units, !room.wide());
+        checks = exact.checks_left();
+        let Some(victims) = exact.into_best() else { continue };
+        let mut cleared = room.clone();
+        victims.iter().for_each(|unit| cleared.take(&problem.potential.units[*unit].pods));
+        cleared.add(member, rank);
+        let placed = vec![(member, rank)];
+        let victims = reprieve(problem, &mut cleared, &placed, &victims);
+        let cost = Cost::of(problem, &victims);
+        if best.as_ref().is_none_or(|best| cost < best.cost) {
+            best = Some(Candidate { placed, victims, cost });
+        }
+    }
+    let best = best?;
+    let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
+    let trace = trace.unwrap_or_default();
+    Some(found(best, trace, &known.unwrap_or_default(), outcome))
+}
+
+/// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.
+fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) -> Option<Vec<UnitIndex>> {
+    let unit = |number: &UnitIndex| &problem.potential.units[*number];
+    let Some(cost) = cost else { return Some(units.to_vec()) };
+    let Some(ceiling) = cost.highest_priority.filter(|_| cost.budget_violations == 0) else {
+        return Some(units.to_vec());
+    };
+    let budgeted = |number: &UnitIndex| unit(number).pods.iter().any(|pod| !problem.budgets.of_pod(*pod).is_empty());
+    // Without budgets the node's lowest ceiling is known, and one pod is the least there is.
+    if cost.victim_pods == 1
+        && problem.nodes.len() > FEW_NODES
+        && (problem.budgets.is_empty() || !units.iter().any(budgeted))
+    {
+        return None;
+    }
+    let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
+    let weight =
+        |number: &UnitIndex| offset_priority(unit(number).priority).saturating_mul(unit(number).pods.len() as u64);
+    let lightest = units.iter().map(weight).min()?;
+    // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
+    let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
+    worth.then_some(units)
+}

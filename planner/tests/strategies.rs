@@ -1,0 +1,69 @@
+//! The two strategies by name, and what `kep5710` does step by step where `least-cost` would not show it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::*;
+use giveway_planner::{Cluster, Context, Plan, Preemptor, Strategy, plan};
+
+fn by(strategy: Strategy, objects: &[Built], preemptor: &Preemptor) -> Plan {
+    let cluster: Cluster = cluster(objects);
+    let plan = planned(plan(&cluster, preemptor, &Context { strategy, ..Context::default() }));
+    assert_eq!(check_plan(&cluster, preemptor, &plan), Ok(()));
+    assert_eq!(plan.strategy, strategy.as_str());
+    plan
+}
+
+#[test]
+fn strategies_are_known_by_name_and_least_cost_is_the_default() {
+    assert_eq!(Strategy::ALL.map(Strategy::as_str), ["least-cost", "kep5710"]);
+    assert_eq!(Strategy::ALL.map(|strategy| Strategy::parse(strategy.as_str())), Strategy::ALL.map(Some));
+    assert_eq!(Strategy::parse("cheapest"), None);
+    assert_eq!(Context::default().strategy, Strategy::LeastCost);
+}
+
+#[test]
+fn kep5710_spares_the_most_important_first() {
+    let mut all = vec![node("a", 3), pod("p").priority(10)];
+    all.extend((1..=3).map(|i| pod(&format!("p{i}")).priority(i).on("a")));
+    assert_eq!(victims(&by(Strategy::Kep5710, &all, &for_pod("p"))), ["p1"]);
+    all.extend(waiting_gang("g", 10, 2));
+    assert_eq!(victims(&by(Strategy::Kep5710, &all, &for_group("g"))), ["p2", "p1"]);
+}
+
+#[test]
+fn kep5710_evicts_many_of_low_priority_rather_than_one_of_high_priority() {
+    let mut all = vec![node("a", 2), node("b", 2), pod("high").priority(5).asks("cpu", "2").on("a")];
+    all.extend((0..2).map(|i| pod(&format!("low-{i}")).priority(1).on("b")));
+    all.extend(waiting_gang("g", 10, 2));
+    let plan = by(Strategy::Kep5710, &all, &for_group("g"));
+    assert_eq!(victims(&plan), ["low-0", "low-1"]);
+    assert!(plan.trace.contains(&"Nobody above priority 1 has to go.".to_owned()), "{:?}", plan.trace);
+}
+
+#[test]
+fn a_single_pod_goes_where_the_highest_priority_is_lowest_also_when_more_have_to_go() {
+    let mut all = vec![node("a", 2), node("b", 2), pod("high").priority(5).asks("cpu", "2").on("a")];
+    all.extend((0..2).map(|i| pod(&format!("low-{i}")).priority(1).on("b")));
+    all.push(pod("p").priority(10).asks("cpu", "2"));
+    for strategy in Strategy::ALL {
+        assert_eq!(victims(&by(strategy, &all, &for_pod("p"))), ["low-0", "low-1"], "{}", strategy.as_str());
+    }
+}
+
+/// Two pairs of groups share two nodes each; greedily, any two groups look alike.
+#[test]
+fn least_cost_evicts_groups_whose_places_add_up() {
+    let mut all: Vec<Built> = (0..4).map(|n| node(&format!("n{n}"), 2)).collect();
+    for (g, places) in ["n0 n1", "n1 n0", "n2 n3", "n3 n2"].iter().enumerate() {
+        all.push(gang(&format!("low-{g}"), 1, 2).whole());
+        for (p, place) in places.split(' ').enumerate() {
+            all.push(pod(&format!("low-{g}-{p}")).group(&format!("low-{g}")).on(place));
+        }
+    }
+    all.push(gang("g", 10, 2));
+    all.extend((0..2).map(|i| pod(&format!("g-{i}")).group("g").asks("cpu", "2")));
+    let plan = by(Strategy::LeastCost, &all, &for_group("g"));
+    assert_eq!(victims(&plan), ["low-0", "low-1"]);
+    assert_eq!(plan.trace.last().map(String::as_str), Some("Nothing cheaper exists."));
+}
