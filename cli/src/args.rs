@@ -1,64 +1,187 @@
-//! The command line.
+//! The command line: commands, flags and their help.
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use crate::connect::Connection;
+use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
 /// What Giveway would decide, and why.
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-giveway", bin_name = "kubectl giveway", version)]
+#[command(
+    name = "kubectl-giveway",
+    bin_name = "kubectl giveway",
+    version,
+    after_help = "\
+Examples:
+  kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
+  kubectl giveway why podgroup/training -n research          What does it wait for, or who took its place?
+  kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
+
+It only reads: no command writes to the cluster.
+
+Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails;
+2 when the input cannot be used."
+)]
 pub(crate) struct Args {
+    /// How to reach the cluster.
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Plan for one pending pod or group in a snapshot of a cluster: where it would go, and who would have to go.
+    /// What would happen: where pods would go, and who would have to go for them. Nothing is written.
     Plan(PlanArgs),
+    /// One page about a group or pod: its state, what it waits for, what was decided and what would change it; for a
+    /// victim, who took its place and when. Without a name: everything that waits.
+    Why(WhyArgs),
+    /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
+    Snapshot(SnapshotArgs),
+    /// Prints the completion script of a shell.
+    #[command(after_help = "\
+Examples:
+  kubectl-giveway completion bash > /etc/bash_completion.d/kubectl-giveway
+  kubectl-giveway completion fish > ~/.config/fish/completions/kubectl-giveway.fish")]
+    Completion {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: ShellName,
+    },
 }
 
+/// Flags of `plan`.
 #[derive(ClapArgs, Debug)]
-#[command(after_help = "Example:
-  kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml > cluster.yaml
-  kubectl giveway plan --snapshot cluster.yaml --for podgroup/training -n research -o json
+#[command(
+    group = ArgGroup::new("who").required(true).args(["files", "preemptor"]),
+    after_help = "\
+Examples:
+  kubectl giveway plan -f job.yaml                                   What would happen if I submitted this?
+  helm template ./training | kubectl giveway plan -f - -n research
+  kubectl giveway plan --for podgroup/training -n research           What would be decided for it now?
+  kubectl giveway plan -f job.yaml --snapshot cluster.json           The same, without a cluster.
+  kubectl giveway plan --for pod/vip -o dot | dot -Tsvg > plan.svg
 
-Exit status: 0 with an answer, also when it is \"unschedulable\"; 2 when the input cannot be used.")]
+A snapshot is what `kubectl giveway snapshot` writes, or
+  kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml
+
+Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster cannot be read; 2 when the input
+cannot be used."
+)]
 pub(crate) struct PlanArgs {
-    /// A v1 List of nodes, pods, podgroups, poddisruptionbudgets and priorityclasses, in JSON or YAML; `-` reads
-    /// standard input. Objects of other kinds are ignored.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) snapshot: PathBuf,
+    /// Manifests to plan for as if they were submitted: pods, anything with a pod template, PodGroups, Workloads.
+    /// `-` reads standard input. May be repeated.
+    #[arg(long = "filename", short = 'f', value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
 
-    /// Who needs room: podgroup/NAME or pod/NAME.
+    /// Who needs room already: podgroup/NAME or pod/NAME.
     #[arg(long = "for", value_name = "KIND/NAME", value_parser = Target::parse)]
-    pub(crate) preemptor: Target,
+    pub(crate) preemptor: Option<Target>,
 
-    /// Namespace of the group or pod.
-    #[arg(long, short, default_value = "default")]
-    pub(crate) namespace: String,
+    /// Plan in this snapshot instead of the live cluster: a v1 List in JSON or YAML; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snapshot: Option<PathBuf>,
 
     /// How to print the answer.
-    #[arg(long, short, value_enum, default_value_t = Format::Json)]
-    #[allow(dead_code, reason = "JSON is the only format yet")]
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
     /// How to search: least-cost (victims and placement chosen together; never worse than the other), or kep5710
     /// (KEP-5710 step by step, with one placement).
-    #[arg(long, value_name = "NAME", default_value = "least-cost", value_parser = strategy)]
+    #[arg(long, value_name = "NAME", default_value = Strategy::default().as_str(), value_parser = strategy)]
     pub(crate) strategy: Strategy,
+
+    /// Tables also say how the plan was found and why each victim was chosen.
+    #[arg(long)]
+    pub(crate) explain: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// Flags of `why`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway why podgroup/training -n research
+  kubectl giveway why pod/web-7d9f-x2x4k       Also of a pod that is gone, while its events are kept.
+  kubectl giveway why -A                       Everything that waits, in all namespaces.
+
+Exit status: 0 with an answer; 1 when the cluster cannot be read; 2 when there is no such group or pod.")]
+pub(crate) struct WhyArgs {
+    /// podgroup/NAME or pod/NAME.
+    #[arg(value_name = "KIND/NAME", value_parser = Target::parse)]
+    pub(crate) target: Option<Target>,
+
+    /// All namespaces; without a name only.
+    #[arg(long, short = 'A', conflicts_with = "target")]
+    pub(crate) all_namespaces: bool,
+}
+
+/// Flags of `snapshot`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway snapshot -o cluster.json
+  kubectl giveway snapshot -o - | gzip > cluster.json.gz
+  kubectl giveway snapshot -o report.json --anonymize
+
+Exit status: 0 when it is written; 1 when the cluster cannot be read or the file cannot be written.")]
+pub(crate) struct SnapshotArgs {
+    /// The file to write, as JSON; `-` is standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Rename namespaces, names and label values, each always to the same and in the same order, so that plans are
+    /// the same but for the names. Label keys, resource names and amounts stay.
+    #[arg(long)]
+    pub(crate) anonymize: bool,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
+    /// Tables for people.
+    Table,
     /// One JSON object.
     Json,
+    /// The same as YAML.
+    Yaml,
+    /// A graph for Graphviz.
+    Dot,
+}
+
+/// A shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShellName {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+    /// PowerShell
+    Powershell,
+}
+
+impl From<ShellName> for Shell {
+    fn from(name: ShellName) -> Self {
+        match name {
+            ShellName::Bash => Self::Bash,
+            ShellName::Zsh => Self::Zsh,
+            ShellName::Fish => Self::Fish,
+            ShellName::Powershell => Self::PowerShell,
+        }
+    }
 }
 
 /// `podgroup/NAME` or `pod/NAME`.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
+    /// A PodGroup.
     Group(String),
+    /// A pod.
     Pod(String),
 }
 
@@ -66,12 +189,15 @@ impl Target {
     fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             Some((_, "")) | None => Err("must be podgroup/NAME or pod/NAME".to_owned()),
-            Some(("podgroup" | "podgroups" | "gpg", name)) => Ok(Self::Group(name.to_owned())),
+            Some(("podgroup" | "podgroups" | "podgroups.scheduling.giveway.dev" | "gpg", name)) => {
+                Ok(Self::Group(name.to_owned()))
+            }
             Some(("pod" | "pods" | "po", name)) => Ok(Self::Pod(name.to_owned())),
             Some((kind, _)) => Err(format!("unknown kind \"{kind}\": must be podgroup or pod")),
         }
     }
 
+    /// The preemptor of this name in a namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Preemptor {
         match self {
             Self::Group(name) => Preemptor::Group(ObjectKey::new(namespace, name)),
@@ -81,5 +207,8 @@ impl Target {
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
-    Strategy::parse(text).ok_or_else(|| "must be least-cost or kep5710".to_owned())
+    Strategy::parse(text).ok_or_else(|| {
+        let known = ["least-cost", "kep5710"].into_iter().filter(|name| Strategy::parse(name).is_some());
+        format!("must be {}", known.collect::<Vec<_>>().join(" or "))
+    })
 }

@@ -1,8 +1,8 @@
-//! What can be wrong with the input. Every message names the file, and the object, field and value where there is one.
+//! What can go wrong. Every message about input names the file, and the object, field and value where there is one.
 
 use giveway_planner::{ModelError, Preemptor};
 
-/// An input that cannot be used.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("{file}: cannot be read: {source}")]
@@ -10,17 +10,53 @@ pub(crate) enum CliError {
     #[error("{file}: is neither JSON nor YAML: {problem}")]
     Syntax { file: String, problem: String },
     #[error(
-        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml` prints it"
+        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml` prints it"
     )]
     NotAList { file: String, kind: String },
-    #[error("{file}: items[{index}]: {field}: Required value: every object has one")]
-    NotAnObject { file: String, index: usize, field: &'static str },
+    #[error("{file}: {place}: {field}: Required value: every object has one")]
+    NotAnObject { file: String, place: String, field: &'static str },
     #[error("{file}: {kind} {object}: {field}: {problem}")]
     Object { file: String, kind: String, object: String, field: String, problem: String },
     #[error("{file}: {source}")]
     Model { file: String, source: Box<ModelError> },
     #[error("{file}: {preemptor} is not in it")]
     NoPreemptor { file: String, preemptor: Preemptor },
-    #[error("standard output: {0}")]
-    Output(#[from] std::io::Error),
+    #[error("{preemptor} does not exist, and no event or plan that is kept mentions it")]
+    Unknown { preemptor: Preemptor },
+    #[error(
+        "{files}: there is nothing to plan for: it has no pod and no object with a pod template (spec.template); found {found}"
+    )]
+    NoTemplate { files: String, found: String },
+    #[error(
+        "{file}: {kind} {object}: metadata.namespace: Invalid value: \"{namespace}\": does not match the namespace \"{flag}\" of the flag -n"
+    )]
+    OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },
+    #[error("{file}: {kind} {object}: {problem}")]
+    Refused { file: String, kind: String, object: String, problem: String },
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(String),
+    #[error("{what}: {problem}")]
+    Cluster { what: String, problem: String },
+    #[error("{file}: cannot be written: {source}")]
+    Write { file: String, source: std::io::Error },
+}
+
+impl CliError {
+    /// The exit status that goes with it: 2 for input that cannot be used, 1 for everything else.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Kubeconfig(_) | Self::Cluster { .. } | Self::Write { .. } => 1,
+            _ => 2,
+        }
+    }
+
+    /// Whether whoever reads the output went away, as `head` does: no reason to complain.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
+    /// A failure to write on standard output.
+    pub(crate) fn stdout(source: std::io::Error) -> Self {
+        Self::Write { file: "standard output".to_owned(), source }
+    }
 }

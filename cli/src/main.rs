@@ -1,37 +1,61 @@
-//! `kubectl giveway`: asks the planner about a snapshot of a cluster. It reads a file and touches no cluster.
+//! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one. It reads, and writes to no cluster.
 //!
-//! Exit status: 0 with an answer (also when the answer is "unschedulable"), 2 when the input cannot be used.
+//! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails,
+//! 2 when the input cannot be used.
+//!
+//! ```text
+//! args, connect, error   command line, kubeconfig, what can go wrong
+//! live, snapshot, mask   objects from the API server or a file, trimmed to what the planner reads
+//! anonymize              the same objects under other names
+//! world                  the objects as the planner's model, with the decisions in flight
+//! submit/                manifests as admission would store them
+//! decide, answer         decisions in turn, and what is said of them
+//! output/                tables, JSON, YAML, Graphviz
+//! why/                   one page about a group or pod
+//! ```
 
+mod anonymize;
+mod answer;
 mod args;
+mod connect;
+mod decide;
 mod error;
+mod live;
+mod mask;
 mod output;
+mod plan;
 mod snapshot;
+mod submit;
+mod why;
+mod world;
 
-use args::{Args, Command, PlanArgs};
-use clap::Parser;
+use args::{Args, Command};
+use clap::{CommandFactory, Parser};
 use error::CliError;
-use giveway_planner::{Context, Decision, plan};
-use output::Answer;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Args { command: Command::Plan(args) } = Args::parse();
-    match answer(&args).and_then(|answer| answer.print()) {
+    let args = Args::parse();
+    let outcome = match &args.command {
+        Command::Plan(flags) => plan::run(flags, &args.connection),
+        Command::Why(flags) => why::run(flags, &args.connection),
+        Command::Snapshot(flags) => snapshot::run(flags, &args.connection),
+        Command::Completion { shell } => completion(*shell),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
+            anstream::eprintln!("{}error:{} {error}", output::style::BAD, output::style::BAD.render_reset());
+            ExitCode::from(error.exit_status())
         }
     }
 }
 
-fn answer(args: &PlanArgs) -> Result<Answer, CliError> {
-    let preemptor = args.preemptor.in_namespace(&args.namespace);
-    let cluster = snapshot::read(&args.snapshot)?;
-    if !snapshot::has(&cluster, &preemptor) {
-        return Err(CliError::NoPreemptor { file: args.snapshot.display().to_string(), preemptor });
-    }
-    let context = Context { strategy: args.strategy, ..Context::default() };
-    let decision: Decision = plan(&cluster, &preemptor, &context);
-    Ok(Answer::new(&decision, args.strategy))
+fn completion(shell: args::ShellName) -> Result<(), CliError> {
+    let mut script = Vec::new();
+    let mut command = Args::command().bin_name("kubectl-giveway");
+    clap_complete::generate(clap_complete::Shell::from(shell), &mut command, "kubectl-giveway", &mut script);
+    std::io::stdout().write_all(&script).map_err(CliError::stdout)
 }

@@ -1,102 +1,93 @@
-//! Reads a snapshot, a v1 `List` in JSON or YAML, into the planner's model.
+//! Snapshots: reads a v1 `List` in JSON or YAML from a file, and writes one of the live cluster.
 
+use crate::anonymize::anonymize;
+use crate::args::SnapshotArgs;
+use crate::connect::{Connection, block_on};
 use crate::error::CliError;
-use giveway_crds::PodGroup;
-use giveway_planner::{Cluster, Preemptor};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::io::Read;
+use crate::live::{self, Objects};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
 use std::path::Path;
 
-/// Reads a file; `-` is standard input.
-pub(crate) fn read(path: &Path) -> Result<Cluster, CliError> {
+/// `kubectl giveway snapshot`.
+pub(crate) fn run(args: &SnapshotArgs, connection: &Connection) -> Result<(), CliError> {
+    let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
+    for note in &objects.notes {
+        anstream::eprintln!("note: {note}");
+    }
+    if args.anonymize {
+        anonymize(&mut objects.items);
+    }
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects.items });
+    if args.output == Path::new("-") {
+        return print(&list, &mut std::io::stdout().lock()).map_err(CliError::stdout);
+    }
+    let failed = |source| CliError::Write { file: args.output.display().to_string(), source };
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&args.output).map_err(failed)?);
+    print(&list, &mut file).and_then(|()| file.flush()).map_err(failed)
+}
+
+fn print(list: &Value, out: &mut impl Write) -> Result<(), std::io::Error> {
+    serde_json::to_writer_pretty(&mut *out, list)?;
+    writeln!(out)
+}
+
+/// Reads a file; `-` is standard input. Returns its name for messages, and its text.
+pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     let (file, text) = if path == Path::new("-") {
         let mut text = String::new();
-        (String::from("standard input"), std::io::stdin().read_to_string(&mut text).map(|_| text))
+        ("standard input".to_owned(), std::io::stdin().read_to_string(&mut text).map(|_| text))
     } else {
         (path.display().to_string(), std::fs::read_to_string(path))
     };
-    let text = text.map_err(|source| CliError::Read { file: file.clone(), source })?;
-    let mut cluster = Cluster::default();
-    cluster.trust_pod_policy = true;
-    Reader { file, cluster }.list(&text)
-}
-
-/// Whether the group or pod is in the model.
-pub(crate) fn has(cluster: &Cluster, preemptor: &Preemptor) -> bool {
-    match preemptor {
-        Preemptor::Group(key) => cluster.group(key).is_some(),
-        Preemptor::Pod(key) => cluster.pod(key).is_some(),
+    match text {
+        Ok(text) => Ok((file, text)),
+        Err(source) => Err(CliError::Read { file, source }),
     }
 }
 
-struct Reader {
-    file: String,
-    cluster: Cluster,
+/// The documents of a text in JSON or YAML.
+pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
+    let syntax = |problem: String| CliError::Syntax { file: file.to_owned(), problem };
+    let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<_>, _>>();
+    if !text.trim_start().starts_with('{') {
+        return yaml().map_err(|error| syntax(error.to_string()));
+    }
+    // YAML may begin with a brace as well, and is slow: it comes second.
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    json.or_else(|error| yaml().map_err(|_| syntax(error.to_string())))
 }
 
-impl Reader {
-    fn list(mut self, text: &str) -> Result<Cluster, CliError> {
-        let list: Value = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| self.syntax(&error))?
-        } else {
-            serde_yaml_ng::from_str(text).map_err(|error| self.syntax(&error))?
-        };
-        let kind = list["kind"].as_str().unwrap_or_default();
-        let Some(items) = list["items"].as_array().filter(|_| kind == "List") else {
-            return Err(CliError::NotAList { file: self.file, kind: kind.to_owned() });
-        };
-        for (index, item) in items.iter().enumerate() {
-            self.item(index, item)?;
-        }
-        Ok(self.cluster)
+/// The objects of a snapshot file.
+pub(crate) fn read(path: &Path) -> Result<Objects, CliError> {
+    let (file, text) = read_text(path)?;
+    let mut list = documents(&file, &text)?.into_iter().next().unwrap_or_default();
+    let kind = match &list {
+        Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        Value::Array(_) => "a plain list".to_owned(),
+        other => other.to_string(),
+    };
+    let items = match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if kind == "List" => items,
+        _ => return Err(CliError::NotAList { file, kind }),
+    };
+    for (index, item) in items.iter().enumerate() {
+        check(item, &file, || format!("items[{index}]"))?;
     }
+    Ok(Objects { source: file, live: false, items, notes: Vec::new() })
+}
 
-    fn syntax(&self, error: &dyn std::fmt::Display) -> CliError {
-        CliError::Syntax { file: self.file.clone(), problem: error.to_string() }
-    }
-
-    fn item(&mut self, index: usize, item: &Value) -> Result<(), CliError> {
-        let field = |name: &'static str, value: &Value| match value.as_str() {
-            Some(text) if !text.is_empty() => Ok(text.to_owned()),
-            _ => Err(CliError::NotAnObject { file: self.file.clone(), index, field: name }),
-        };
-        let (version, kind) = (field("apiVersion", &item["apiVersion"])?, field("kind", &item["kind"])?);
-        field("metadata.name", &item["metadata"]["name"])?;
-        let taken = match (version.as_str(), kind.as_str()) {
-            ("v1", "Node") => self.cluster.upsert_node(&self.object::<Node>(item)?),
-            ("v1", "Pod") => self.cluster.upsert_pod(&self.object::<Pod>(item)?),
-            ("scheduling.giveway.dev/v1alpha1", "PodGroup") => {
-                self.cluster.upsert_group(&self.object::<PodGroup>(item)?)
-            }
-            ("policy/v1", "PodDisruptionBudget") => {
-                self.cluster.upsert_budget(&self.object::<PodDisruptionBudget>(item)?)
-            }
-            ("scheduling.k8s.io/v1", "PriorityClass") => {
-                Ok(self.cluster.upsert_class(&self.object::<PriorityClass>(item)?))
-            }
-            _ => Ok(false),
-        };
-        match taken {
-            Ok(_) => Ok(()),
-            Err(error) => Err(CliError::Model { file: self.file.clone(), source: Box::new(error) }),
+/// Refuses what is not an object with a kind and a name.
+pub(crate) fn check(item: &Value, file: &str, place: impl Fn() -> String) -> Result<(), CliError> {
+    for (field, value) in
+        [("apiVersion", &item["apiVersion"]), ("kind", &item["kind"]), ("metadata.name", &item["metadata"]["name"])]
+    {
+        // A List inside a manifest has no name.
+        let exempt = field == "metadata.name" && item["kind"] == "List";
+        if value.as_str().is_none_or(str::is_empty) && !exempt {
+            return Err(CliError::NotAnObject { file: file.to_owned(), place: place(), field });
         }
     }
-
-    fn object<T: DeserializeOwned>(&self, item: &Value) -> Result<T, CliError> {
-        serde_path_to_error::deserialize(item).map_err(|error| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (namespace, name) = (text(&item["metadata"]["namespace"]), text(&item["metadata"]["name"]));
-            CliError::Object {
-                file: self.file.clone(),
-                kind: text(&item["kind"]),
-                object: if namespace.is_empty() { name } else { format!("{namespace}/{name}") },
-                field: error.path().to_string(),
-                problem: error.inner().to_string(),
-            }
-        })
-    }
+    Ok(())
 }

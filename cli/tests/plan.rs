@@ -1,122 +1,162 @@
-//! The command line as a user meets it: answers as JSON, and messages that say what is wrong with the input.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+//! `plan` on files: exact outputs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod common;
+
+use common::{giveway, giveway_with};
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::collections::BTreeMap;
 
-fn run(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-giveway")).args(args).output().unwrap()
+const TRAINING: [&str; 7] = ["plan", "-f", "training.yaml", "--snapshot", "cluster.yaml", "-n", "research"];
+
+fn training(more: &[&str], columns: Option<&str>) -> String {
+    let args = [&TRAINING[..], &["--strategy", "kep5710"], more].concat();
+    let printed = giveway_with(&args, columns, "");
+    assert_eq!((printed.status, printed.err.as_str()), (Some(0), ""));
+    printed.out
 }
 
-/// Writes a snapshot and returns its path.
-fn file(name: &str, text: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path.display().to_string()
-}
-
-fn list(items: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "items": items})
-}
-
-fn pod(name: &str, priority: i32, node: Option<&str>, cpu: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"priority": priority, "nodeName": node,
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}})
-}
-
-fn node() -> Value {
-    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
-        "status": {"allocatable": {"cpu": "1", "pods": "10"}}})
-}
-
-fn answer(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The message of a run that has to fail with 2, without the path of the file.
-fn problem(name: &str, text: &str, target: &str) -> String {
-    let path = file(name, text);
-    let output = run(&["plan", "--snapshot", &path, "--for", target, "-o", "json"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
-    String::from_utf8(output.stderr).unwrap().trim_end().replace(&path, "FILE")
-}
-
-#[test]
-fn a_plan_is_printed_as_json_for_json_and_for_yaml() {
-    let snapshot = list(&json!([node(), pod("low", 1, Some("a"), "1"), pod("p", 10, None, "1")]));
-    let yaml = serde_yaml_ng::to_string(&snapshot).unwrap();
-    for (name, text) in [("plan.json", snapshot.to_string()), ("plan.yaml", yaml)] {
-        let answer = answer(&run(&["plan", "--snapshot", &file(name, &text), "--for", "pod/p", "-o", "json"]));
-        assert_eq!(answer["schedulable"], true);
-        assert_eq!(answer["preemptionNeeded"], true);
-        assert_eq!(answer["strategy"], "least-cost");
-        assert_eq!(answer["placements"], json!([{"pod": "default/p", "node": "a"}]));
-        assert_eq!(answer["victimPods"], json!(["default/low"]));
-        assert_eq!(answer["victims"][0]["kind"], "Pod");
-        assert_eq!(answer["victims"][0]["violatesBudget"], false);
-        assert_eq!(answer["budgetViolations"], 0);
-        assert_eq!(
-            answer["message"],
-            "It fits once its victims are gone: 1 pod of priority 1 and below, 0 budget violations."
-        );
+#[track_caller]
+fn golden(name: &str, printed: &str) {
+    let path = common::data().with_file_name("golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, printed).unwrap();
     }
+    assert_eq!(printed, std::fs::read_to_string(&path).unwrap(), "{name}; UPDATE_GOLDEN=1 writes it anew");
 }
 
 #[test]
-fn a_verdict_without_a_plan_is_an_answer_too() {
-    let text = list(&json!([node(), pod("high", 99, Some("a"), "1"), pod("p", 10, None, "1")])).to_string();
-    let answer = answer(&run(&["plan", "--snapshot", &file("no.json", &text), "--for", "pod/p"]));
-    assert_eq!(answer["schedulable"], false);
-    assert_eq!(answer["reason"], "Unschedulable");
-    assert_eq!(answer["message"], "1 pod needed, 0 fit now. Missing 1 cpu. No workload has a priority below 10.");
+fn a_plan_as_a_table_names_victims_owners_and_what_each_loses() {
+    golden("training.txt", &training(&[], None));
 }
 
 #[test]
-fn input_that_cannot_be_used_names_file_object_field_and_value() {
-    let bad_quantity = list(&json!([pod("p", 1, None, "one")])).to_string();
-    assert_eq!(
-        problem("quantity.json", &bad_quantity, "pod/p"),
-        "error: FILE: Pod default/p: spec.containers[0].resources.requests[cpu]: Invalid value: \"one\": \
-         must start with a number, as in 100m or 2Gi"
-    );
-    let mut bad_type = pod("p", 1, None, "1");
-    bad_type["spec"]["priority"] = json!("high");
-    assert_eq!(
-        problem("type.json", &list(&json!([bad_type])).to_string(), "pod/p"),
-        "error: FILE: Pod default/p: spec.priority: invalid type: string \"high\", expected i32"
-    );
-    assert_eq!(
-        problem("kind.json", &list(&json!([{"apiVersion": "v1"}])).to_string(), "pod/p"),
-        "error: FILE: items[0]: kind: Required value: every object has one"
-    );
-    assert_eq!(
-        problem("absent.json", &list(&json!([])).to_string(), "podgroup/g"),
-        "error: FILE: podgroup/default/g is not in it"
-    );
-    assert!(
-        problem("pod.json", &pod("p", 1, None, "1").to_string(), "pod/p")
-            .starts_with("error: FILE: kind: Invalid value: \"Pod\": must be a v1 List, as `kubectl get nodes,pods,")
-    );
-    assert!(problem("syntax.json", "{", "pod/p").starts_with("error: FILE: is neither JSON nor YAML: "));
-    let missing = run(&["plan", "--snapshot", "/does/not/exist", "--for", "pod/p"]);
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&missing.stderr).starts_with("error: /does/not/exist: cannot be read: "));
+fn a_table_fits_a_narrow_terminal() {
+    let text = training(&[], Some("60"));
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    golden("training-60.txt", &text);
 }
 
 #[test]
-fn arguments_that_make_no_sense_say_what_would() {
-    let output = run(&["plan", "--snapshot", "-", "--for", "job/x"]);
-    assert_eq!(output.status.code(), Some(2));
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("unknown kind \"job\": must be podgroup or pod"), "{message}");
+fn explain_says_how_the_plan_was_found_and_why_each_victim_goes() {
+    let text = training(&["--explain"], None);
+    assert!(text.contains("How it was found (kep5710)\n  - "), "{text}");
+    let why = "  - podgroup/research/nightly: Its priority 10 is below 1000, and the place of 4 of its 4 pods is \
+               needed; the group goes whole.\n";
+    assert!(text.contains(why), "{text}");
 }
 
 #[test]
-fn help_shows_an_example() {
-    let help = String::from_utf8(run(&["plan", "--help"]).stdout).unwrap();
-    assert!(help.contains("kubectl giveway plan --snapshot cluster.yaml --for podgroup/training -n research -o json"));
+fn a_plan_as_a_graph_is_a_digraph() {
+    golden("training.dot", &training(&["-o", "dot"], None));
+}
+
+#[test]
+fn json_and_yaml_say_the_same() {
+    let json: Value = serde_json::from_str(&training(&["-o", "json"], None)).unwrap();
+    let yaml: Value = serde_yaml_ng::from_str(&training(&["-o", "yaml"], None)).unwrap();
+    assert_eq!(json, yaml);
+    assert_eq!(json["victims"][0]["loses"], json!({"pods": 4, "of": 4, "unit": "PodGroup/nightly"}));
+    assert_eq!(json["victims"][0]["owner"], "Job/nightly");
+    assert_eq!(json["victims"][1]["owner"], "Deployment/web");
+    assert_eq!(json["cost"]["victimPods"], 6);
+}
+
+#[test]
+fn no_colour_is_printed_where_output_is_no_terminal() {
+    assert!(!training(&[], None).contains('\u{1b}'));
+}
+
+#[test]
+fn a_manifest_and_a_snapshot_are_read_from_standard_input() {
+    let manifest = std::fs::read_to_string(common::data().join("training.yaml")).unwrap();
+    let args = ["plan", "-f", "-", "--snapshot", "cluster.yaml", "-n", "research", "--strategy", "kep5710"];
+    assert_eq!(giveway_with(&args, None, &manifest).out, training(&[], None));
+}
+
+#[test]
+fn every_kind_with_a_pod_template_becomes_the_pods_that_its_controller_makes() {
+    let answer = giveway(&["plan", "-f", "kinds.yaml", "--snapshot", "roomy.yaml", "-o", "json"]).json();
+    let mut made: BTreeMap<String, usize> = BTreeMap::new();
+    for placement in answer["placements"].as_array().unwrap() {
+        let name = placement["pod"].as_str().unwrap();
+        let base = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-').to_owned();
+        *made.entry(base).or_default() += 1;
+    }
+    let wanted = [
+        ("default/report", 2),
+        ("default/serve-leader", 2),
+        ("default/serve-worker", 4),
+        ("default/set-driver", 1),
+        ("default/set-workers", 4),
+        ("default/single", 1),
+        ("default/torch-master", 1),
+        ("default/torch-worker", 2),
+        ("default/web", 2),
+    ];
+    assert_eq!(made, wanted.into_iter().map(|(name, count)| (name.to_owned(), count)).collect());
+    assert_eq!(answer["message"], "Of 19 decisions, 19 fit now.");
+    assert_eq!(
+        answer["notes"],
+        json!(["CronJob default/report is planned as one run of it.", "Not looked at: 1 ConfigMap."])
+    );
+}
+
+#[test]
+fn admission_is_applied_in_memory_class_limits_and_group() {
+    // The pods name no class and no requests: both follow, from their group and from their limits.
+    let answer: Value = serde_json::from_str(&training(&["-o", "json"], None)).unwrap();
+    assert_eq!((&answer["priority"], &answer["preemptor"]), (&json!(1000), &json!("podgroup/research/training")));
+    assert_eq!(answer["placements"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_pod_of_a_group_that_does_not_exist_is_held() {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {scheduling.giveway.dev/pod-group: none}}, \
+               spec: {containers: [{name: c}]}}";
+    let answer = giveway_with(&["plan", "-f", "-", "--snapshot", "roomy.yaml", "-o", "json"], None, pod).json();
+    assert_eq!((&answer["schedulable"], &answer["reason"]), (&json!(false), &json!("PodGroupNotFound")));
+    assert_eq!(answer["message"], "PodGroup default/none does not exist: its pods are held until it does.");
+}
+
+#[test]
+fn a_group_is_made_from_the_template_of_a_workload_that_its_pods_name() {
+    let manifest = "
+{apiVersion: scheduling.giveway.dev/v1alpha1, kind: Workload, metadata: {name: w}, spec: {podGroupTemplates: [
+  {name: t, schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}]}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 2, template: {metadata: {labels: {
+  scheduling.giveway.dev/workload: w, scheduling.giveway.dev/pod-group-template: t}},
+  spec: {containers: [{name: c, resources: {requests: {cpu: '2'}}}]}}}}";
+    let args = ["plan", "-f", "-", "--snapshot", "cluster.yaml", "-o", "json"];
+    let answer = giveway_with(&args, None, manifest).json();
+    assert_eq!((&answer["preemptor"], &answer["priority"]), (&json!("podgroup/default/w-t"), &json!(1000)));
+    assert_eq!(answer["victimPods"].as_array().unwrap().len(), 2, "{answer:#}");
+}
+
+#[test]
+fn a_pod_of_a_class_that_is_not_managed_is_left_to_the_scheduler_and_the_plan_says_so() {
+    let pod = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: plain}, value: 500}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priorityClassName: plain, containers: [
+  {name: c, resources: {requests: {cpu: '2'}}}]}}";
+    let answer = giveway_with(&["plan", "-f", "-", "--snapshot", "cluster.yaml", "-o", "json"], None, pod).json();
+    assert_eq!(answer["preemptionNeeded"], true);
+    let note = "Priority class plain is not managed by Giveway: kube-scheduler preempts for it by itself, and may \
+                choose others.";
+    assert_eq!(answer["notes"], json!([note]));
+}
+
+#[test]
+fn completion_scripts_are_printed_for_four_shells() {
+    for (shell, part) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef kubectl-giveway"),
+        ("fish", "complete -c"),
+        ("powershell", "Register-"),
+    ] {
+        let printed = giveway(&["completion", shell]);
+        assert_eq!(printed.status, Some(0));
+        assert!(printed.out.contains(part), "{shell}");
+    }
 }

@@ -257,7 +257,7 @@ fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
     let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
     let not_modeled: BTreeSet<String> =
-        not_modeled.flat_map(|pod| pod.constraints.not_modeled.iter().map(|text| (*text).to_owned())).collect();
+        not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
         placements: placements(problem, &placed),

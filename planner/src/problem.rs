@@ -80,7 +80,7 @@ fn room_now<'a>(cluster: &'a Cluster, nodes: &'a Nodes<'a>, demand: &Demand, con
     let own = demand.members.iter().filter_map(|index| cluster.pod_at(*index));
     let own: BTreeSet<&str> = own.map(|pod| pod.uid.as_str()).collect();
     for (pod, rank) in held_places(cluster, nodes, demand.priority, context, &own) {
-        room.add(pod, rank);
+        room.hold(pod, rank);
     }
     room
 }

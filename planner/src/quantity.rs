@@ -124,6 +124,12 @@ pub fn ceil_unit(nano: i128) -> i128 {
     ceil_div(nano, UNIT)
 }
 
+/// Nano units rounded up to whole thousandths, and still in nano units: how the API server stores a quantity.
+pub fn to_milli(nano: i128) -> i128 {
+    // What is left over when the last thousandth does not fit is nothing that anybody can offer.
+    ceil_milli(nano).saturating_mul(MILLI)
+}
+
 fn ceil_div(value: i128, divisor: i128) -> i128 {
     let quotient = value / divisor;
     if value > 0 && value % divisor != 0 { quotient + 1 } else { quotient }

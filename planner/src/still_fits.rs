@@ -30,7 +30,7 @@ pub fn still_fits(
     let mut room = Room::new(cluster, &nodes, &members);
     let own: BTreeSet<&str> = placements.iter().map(|placement| placement.uid.as_str()).collect();
     for (pod, rank) in held_places(cluster, &nodes, priority, context, &own) {
-        room.add(pod, rank);
+        room.hold(pod, rank);
     }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);

@@ -4,7 +4,8 @@
 mod common;
 
 use common::*;
-use giveway_planner::Decision;
+use giveway_planner::{Cluster, Decision};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 /// Whether the pod fits beside the others on the node; if not, the sentence that says why.
@@ -169,13 +170,71 @@ fn requests_are_counted_as_the_scheduler_counts_them() {
     );
 }
 
+/// CPUs that a pod with two containers of 1 CPU takes while its status says this of them.
+fn cpus_while_resized(first: Value, second: Value, conditions: Value) -> usize {
+    let statuses = [("a", first), ("b", second)].map(|(name, mut status)| {
+        status["name"] = json!(name);
+        for (key, value) in
+            [("image", json!("i")), ("imageID", json!("")), ("ready", json!(true)), ("restartCount", json!(0))]
+        {
+            status[key] = value;
+        }
+        status
+    });
+    let resizing = pod("other")
+        .priority(9)
+        .on("a")
+        .set("/spec/containers", json!([container("a", "1"), container("b", "1")]))
+        .set("/status/containerStatuses", json!(statuses))
+        .set("/status/conditions", conditions);
+    let others = [resizing];
+    (0..64).find(|cpus| fits(node("a", *cpus), &others, pod("p")).is_ok()).unwrap() - 1
+}
+
 #[test]
-fn while_a_container_is_resized_the_larger_amount_counts() {
-    let status = json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
-        "allocatedResources": {"cpu": "3"}}]);
-    let resizing = pod("other").priority(9).on("a").set("/status/containerStatuses", status);
-    assert_eq!(fits(node("a", 4), std::slice::from_ref(&resizing), pod("p")), Ok(()));
-    refused(fits(node("a", 3), &[resizing], pod("p")), "Missing 1 cpu.");
+fn while_containers_are_resized_the_largest_total_counts() {
+    let granted = |cpu: &str| json!({"allocatedResources": {"cpu": cpu}});
+    let in_force = |cpu: &str, granted: &str| json!({"allocatedResources": {"cpu": granted}, "resources": {"requests": {"cpu": cpu}}});
+    let none = || json!([]);
+    assert_eq!(cpus_while_resized(json!({}), json!({}), none()), 2);
+    assert_eq!(cpus_while_resized(granted("3"), granted("1"), none()), 4, "more was granted");
+    assert_eq!(cpus_while_resized(granted("3"), granted("0"), none()), 3, "of the pod, and not container by container");
+    assert_eq!(cpus_while_resized(in_force("5", "1"), granted("1"), none()), 6, "more is in force");
+    let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    let less = || (granted("500m"), granted("500m"));
+    assert_eq!(cpus_while_resized(less().0, less().1, pending("Deferred")), 2, "what is asked for may still come");
+    assert_eq!(cpus_while_resized(less().0, less().1, pending("Infeasible")), 1, "what is asked for never comes");
+}
+
+#[test]
+fn limits_without_requests_are_requests_also_in_a_template() {
+    let limited = json!([{"name": "c", "image": "i", "resources": {"limits": {"cpu": "3"}}}]);
+    assert_eq!(cpus(pod("p").set("/spec/containers", limited)), 3);
+    let resources = json!({"limits": {"cpu": "4", "memory": "1Gi"}});
+    assert_eq!(cpus(pod("p").set("/spec/resources", resources.clone())), 1, "the container asks for 1");
+    let silent = json!([{"name": "c", "image": "i"}]);
+    assert_eq!(cpus(pod("p").set("/spec/containers", silent).set("/spec/resources", resources)), 4);
+}
+
+#[test]
+fn what_is_too_large_to_count_is_an_error_that_names_the_field() {
+    let error = |pod: Built| {
+        let pod: Pod = serde_json::from_value(pod.0).unwrap();
+        Cluster::default().upsert_pod(&pod).unwrap_err().to_string()
+    };
+    let huge = "99999999999999999999999999999";
+    assert_eq!(
+        error(pod("p").set("/spec/containers", json!([container("a", huge), container("b", huge)]))),
+        "Pod default/p: spec.containers[1]: Invalid value: \"cpu\": asks for more of this resource than can be counted"
+    );
+    assert!(error(pod("p").asks("memory", "1e30")).contains("spec.containers[0].resources.requests[memory]"));
+    assert!(error(pod("p").asks("memory", "-1")).contains("must be greater than or equal to 0"));
+    let largest = pod("p").asks("memory", "8Ei");
+    assert_eq!(fits(node("a", 1).offers("memory", "16Ei"), &[], largest.clone()), Ok(()));
+    refused(
+        fits(node("a", 1).offers("memory", "8Ei"), &[pod("o").asks("memory", "1").on("a").priority(9)], largest),
+        "Missing",
+    );
 }
 
 #[test]

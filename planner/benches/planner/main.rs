@@ -2,7 +2,7 @@
 //!
 //! "cold" is the first decision on a model that was just built, "warm" a decision after one pod event (the event is
 //! part of the time). The ratio is to a small clean-room copy of the in-tree method, measured in the same run on the
-//! same cluster. Nothing here fails because it is slow.
+//! same cluster. `STRATEGY=kep5710` measures another strategy than the default. Nothing here fails because it is slow.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
 mod baseline;
@@ -11,7 +11,7 @@ mod measure;
 
 use baseline::{Baseline, asks};
 use generate::{Gang, HIGH, LARGE, Shape, TEAM};
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, plan};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Strategy, plan};
 use measure::{Row, Samples, milliseconds, print_header, resident};
 use std::time::{Duration, Instant};
 
@@ -49,9 +49,14 @@ fn main() {
     }
 }
 
+/// The strategy named in the variable `STRATEGY`, or the default.
+fn strategy() -> Strategy {
+    std::env::var("STRATEGY").map_or_else(|_| Strategy::default(), |name| Strategy::parse(&name).expect("a strategy"))
+}
+
 /// Decides, and says in one word what came out.
 fn decide(cluster: &Cluster, preemptor: &Preemptor) -> (Decision, Duration) {
-    let context = Context::default();
+    let context = Context { strategy: strategy(), ..Context::default() };
     let start = Instant::now();
     let decision = plan(cluster, preemptor, &context);
     (decision, start.elapsed())

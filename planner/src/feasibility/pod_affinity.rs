@@ -1,7 +1,8 @@
 //! Filter: required pod affinity and anti-affinity, from both sides (kube-scheduler's InterPodAffinity).
 
+use super::Refusal;
+use super::around::Around;
 use super::nodes::Rank;
-use super::{Refusal, Room};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex};
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
     }
     for pod in cluster.anti_affine() {
         for term in &pod.constraints.anti_affinity {
-            if members.iter().any(|member| about(term, member)) {
+            if members.iter().any(|member| about(cluster, term, member)) {
                 keys.insert(&term.topology_key);
             }
         }
@@ -26,52 +27,51 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
 }
 
 /// Whether a term is about a pod.
-pub(super) fn about(term: &AffinityTerm, pod: &Pod) -> bool {
-    (term.namespaces.is_empty() || term.namespaces.contains(&pod.key.namespace))
-        && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+pub(super) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
+    term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+        && cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
 }
 
-pub(super) fn refuse(room: &Room<'_>, pod: &Pod, rank: Rank) -> Option<Refusal> {
+pub(super) fn refuse(around: Around<'_, '_>, pod: &Pod, rank: Rank) -> Option<Refusal> {
     let constraints = &pod.constraints;
+    let cluster = around.cluster();
     for term in &constraints.anti_affinity {
-        if domain(room, term, rank).iter().any(|other| room.occupants(*other).any(|occupant| about(term, occupant))) {
+        let unwanted = |other: &Rank| around.occupants(*other).any(|occupant| about(cluster, term, occupant));
+        if around.domain(&term.topology_key, rank).iter().any(unwanted) {
             return Some(Refusal::AntiAffinity);
         }
     }
-    for key in room.topology.keys() {
+    for key in around.keys() {
         let guards = |occupant: &Pod| {
-            occupant.constraints.anti_affinity.iter().any(|term| term.topology_key == *key && about(term, pod))
+            let mut terms = occupant.constraints.anti_affinity.iter();
+            terms.any(|term| term.topology_key == *key && about(cluster, term, pod))
         };
-        if same_domain(room, key, rank).iter().any(|other| room.occupants(*other).any(guards)) {
+        if around.domain(key, rank).iter().any(|other| around.occupants(*other).any(guards)) {
             return Some(Refusal::AntiAffinity);
         }
     }
-    (!constraints.affinity.is_empty() && !attracted(room, pod, rank)).then_some(Refusal::Affinity)
+    (!constraints.affinity.is_empty() && !attracted(around, pod, rank)).then_some(Refusal::Affinity)
 }
 
-/// Whether every affinity term finds somebody in the node's domain. The first pod of a set that is attracted by itself
-/// may go anywhere where the topology keys exist.
-fn attracted(room: &Room<'_>, pod: &Pod, rank: Rank) -> bool {
+/// Whether every affinity term finds somebody in the node's domain; it must be somebody whom all the terms are about. The
+/// first pod of a set that is attracted by itself may go anywhere where the topology keys exist; it is the first when
+/// nobody is in any domain of any of the terms.
+fn attracted(around: Around<'_, '_>, pod: &Pod, rank: Rank) -> bool {
     let terms = &pod.constraints.affinity;
-    let labels = &room.nodes.at(rank).labels;
+    let cluster = around.cluster();
+    let labels = &around.node(rank).labels;
     if !terms.iter().all(|term| labels.contains_key(&term.topology_key)) {
         return false;
     }
-    let wanted = |occupant: &Pod| terms.iter().all(|term| about(term, occupant));
-    if terms.iter().all(|term| domain(room, term, rank).iter().any(|other| room.occupants(*other).any(wanted))) {
+    let wanted = |occupant: &Pod| terms.iter().all(|term| about(cluster, term, occupant));
+    let there = |other: &Rank| around.occupants(*other).any(wanted);
+    if terms.iter().all(|term| around.domain(&term.topology_key, rank).iter().any(there)) {
         return true;
     }
-    let anywhere = (0..room.nodes.len()).any(|other| room.occupants(other).any(wanted));
-    !anywhere && wanted(pod)
-}
-
-fn domain<'r>(room: &'r Room<'_>, term: &AffinityTerm, rank: Rank) -> &'r [Rank] {
-    same_domain(room, &term.topology_key, rank)
-}
-
-/// The nodes of a node's domain; none when it has no label for the key.
-fn same_domain<'r>(room: &'r Room<'_>, key: &str, rank: Rank) -> &'r [Rank] {
-    let value = room.nodes.at(rank).labels.get(key);
-    let domain = value.and_then(|value| room.topology.get(key)?.get(value.as_str()));
-    domain.map_or(&[], Vec::as_slice)
+    let in_a_domain = |other: &Rank| {
+        let labels = &around.node(*other).labels;
+        terms.iter().any(|term| labels.contains_key(&term.topology_key))
+    };
+    let first = !(0..around.nodes()).filter(in_a_domain).any(|other| there(&other));
+    first && wanted(pod)
 }

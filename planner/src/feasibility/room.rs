@@ -1,10 +1,11 @@
 //! What is free on every node under an assumption: some pods gone, others placed. A room is cheap to copy and to change
 //! back, and is never shared between assumptions.
 
+use super::around::Around;
 use super::nodes::{Nodes, Rank};
 use super::{Refusal, pod_affinity, ports, resources, spread};
 use crate::model::{Cluster, Free, Pod, PodIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is free, and who is there.
@@ -17,6 +18,8 @@ pub(crate) struct Room<'a> {
     occupants: BTreeMap<Rank, Vec<PodIndex>>,
     /// Topology domains by key; empty unless pods look at other nodes.
     pub(super) topology: Arc<BTreeMap<&'a str, BTreeMap<&'a str, Vec<Rank>>>>,
+    /// Pods that are not there, and whose places are held for them.
+    pub(super) held: BTreeSet<PodIndex>,
     /// Whose pods a filter may ask about.
     interest: Interest<'a>,
 }
@@ -44,17 +47,18 @@ impl<'a> Interest<'a> {
     }
 
     /// Whether a filter may ask about a pod.
-    fn covers(&self, pod: &Pod) -> bool {
+    fn covers(&self, cluster: &Cluster, pod: &Pod) -> bool {
         (self.ports && !pod.constraints.ports.is_empty())
-            || (self.wide && (!pod.constraints.anti_affinity.is_empty() || self.looking.iter().any(|l| looks(l, pod))))
+            || (self.wide
+                && (!pod.constraints.anti_affinity.is_empty() || self.looking.iter().any(|l| looks(cluster, l, pod))))
     }
 }
 
 /// Whether one of a member's constraints is about a pod.
-fn looks(member: &Pod, pod: &Pod) -> bool {
+fn looks(cluster: &Cluster, member: &Pod, pod: &Pod) -> bool {
     let constraints = &member.constraints;
     let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
-    terms.any(|term| pod_affinity::about(term, pod))
+    terms.any(|term| pod_affinity::about(cluster, term, pod))
         || constraints.spread.iter().any(|c| c.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)))
 }
 
@@ -66,7 +70,7 @@ impl<'a> Room<'a> {
         let interest = Interest::new(cluster, members, !topology.is_empty());
         let mut occupants: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
         let mut note = |index: PodIndex, pod: &Pod| {
-            if interest.covers(pod)
+            if interest.covers(cluster, pod)
                 && let Some(rank) = cluster.node_index_of(index).and_then(|node| nodes.rank(node))
             {
                 occupants.entry(rank).or_default().push(index);
@@ -78,11 +82,12 @@ impl<'a> Room<'a> {
             cluster.with_ports().for_each(|(index, pod)| note(index, pod));
         }
         let free = cluster.free().clone();
-        Self { cluster, nodes, free, occupants, topology: Arc::new(topology), interest }
+        let (topology, held) = (Arc::new(topology), BTreeSet::new());
+        Self { cluster, nodes, free, occupants, topology, held, interest }
     }
 
     fn notes(&self, pod: &Pod) -> bool {
-        (self.interest.wide || self.interest.ports) && self.interest.covers(pod)
+        (self.interest.wide || self.interest.ports) && self.interest.covers(self.cluster, pod)
     }
 
     /// Whether a placement can depend on pods of other nodes.
@@ -145,6 +150,17 @@ impl<'a> Room<'a> {
         self.occupants.get(&rank).into_iter().flatten().filter_map(|index| self.cluster.pod_at(*index))
     }
 
+    /// The pods on a node that a filter may ask about, by index.
+    pub(super) fn occupant_indexes(&self, rank: Rank) -> &[PodIndex] {
+        self.occupants.get(&rank).map_or(&[], Vec::as_slice)
+    }
+
+    /// Holds a place for a pod that is not bound (KEP-4832).
+    pub(crate) fn hold(&mut self, index: PodIndex, rank: Rank) {
+        self.add(index, rank);
+        self.held.insert(index);
+    }
+
     /// Puts a pod on a node, without asking whether it fits.
     pub(crate) fn add(&mut self, index: PodIndex, rank: Rank) {
         let Some(pod) = self.cluster.pod_at(index) else { return };
@@ -205,7 +221,8 @@ impl<'a> Room<'a> {
         if !self.interest.wide {
             return None;
         }
-        spread::refuse(self, pod, rank).or_else(|| pod_affinity::refuse(self, pod, rank))
+        let look = |around| spread::refuse(around, pod, rank).or_else(|| pod_affinity::refuse(around, pod, rank));
+        look(Around::with_held(self)).or_else(|| look(Around::without_held(self)?))
     }
 
     /// Every resource of which a node has too little for a pod.

@@ -1,29 +1,31 @@
-//! Filter: topology spread constraints that must hold (kube-scheduler's PodTopologySpread, default node policies).
+//! Filter: topology spread constraints that must hold (kube-scheduler's PodTopologySpread).
 
+use super::around::Around;
 use super::nodes::Rank;
-use super::{Refusal, Room, node_affinity};
+use super::{Refusal, node_affinity, taints};
 use crate::model::{Pod, SpreadConstraint};
 
-pub(super) fn refuse(room: &Room<'_>, pod: &Pod, rank: Rank) -> Option<Refusal> {
+pub(super) fn refuse(around: Around<'_, '_>, pod: &Pod, rank: Rank) -> Option<Refusal> {
     let constraints = &pod.constraints.spread;
-    constraints.iter().any(|constraint| !allows(room, pod, rank, constraint)).then_some(Refusal::Spread)
+    constraints.iter().any(|constraint| !allows(around, pod, rank, constraint)).then_some(Refusal::Spread)
 }
 
-fn allows(room: &Room<'_>, pod: &Pod, rank: Rank, constraint: &SpreadConstraint) -> bool {
-    let Some(own) = room.nodes.at(rank).labels.get(&constraint.topology_key) else { return false };
-    let Some(domains) = room.topology.get(constraint.topology_key.as_str()) else { return false };
+fn allows(around: Around<'_, '_>, pod: &Pod, rank: Rank, constraint: &SpreadConstraint) -> bool {
+    let Some(own) = around.node(rank).labels.get(&constraint.topology_key) else { return false };
     let (mut fewest, mut here, mut eligible) = (usize::MAX, 0, 0);
-    for (value, ranks) in domains {
-        let mut counted = ranks.iter().filter(|rank| counts(room, pod, **rank)).peekable();
+    for (value, ranks) in around.domains(&constraint.topology_key) {
+        let mut counted = ranks.iter().filter(|rank| counts(around, pod, **rank, constraint)).peekable();
         if counted.peek().is_none() {
             continue;
         }
-        let matching =
-            counted.map(|rank| room.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count());
-        let matching: usize = matching.sum();
+        // Places that are held elsewhere must not raise the minimum: they may never be taken.
+        let is_here = value == own.as_str();
+        let seen = if is_here { around } else { around.only_there() };
+        let peers = |rank: &Rank| seen.occupants(*rank).filter(|other| is_peer(constraint, pod, other)).count();
+        let matching: usize = counted.map(peers).sum();
         fewest = fewest.min(matching);
         eligible += 1;
-        if *value == own.as_str() {
+        if is_here {
             here = matching;
         }
     }
@@ -34,16 +36,20 @@ fn allows(room: &Room<'_>, pod: &Pod, rank: Rank, constraint: &SpreadConstraint)
     here + itself <= constraint.max_skew.saturating_add(fewest)
 }
 
-/// Whether a node's pods are counted: it has every topology key, and the pod's node affinity allows it.
-fn counts(room: &Room<'_>, pod: &Pod, rank: Rank) -> bool {
-    let node = room.nodes.at(rank);
-    let keys = &mut pod.constraints.spread.iter().map(|constraint| &constraint.topology_key);
-    keys.all(|key| node.labels.contains_key(key)) && node_affinity::matches(pod, node)
+/// Whether a node's pods are counted: it has the topology keys of all constraints, and the policies of this one do not
+/// rule it out.
+fn counts(around: Around<'_, '_>, pod: &Pod, rank: Rank, constraint: &SpreadConstraint) -> bool {
+    let node = around.node(rank);
+    let mut keys = pod.constraints.spread.iter().map(|constraint| &constraint.topology_key);
+    keys.all(|key| node.labels.contains_key(key))
+        && (!constraint.honors_affinity || node_affinity::matches(pod, node))
+        && (!constraint.honors_taints || taints::refuse(pod, node).is_none())
 }
 
-/// Whether a pod on a node is one of those that are to be spread.
+/// Whether a pod on a node is one of those that are to be spread. The empty selector counts nobody: the scheduler takes
+/// it for a constraint that only asks for the topology key.
 fn is_peer(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {
     other.key.namespace == pod.key.namespace
         && !other.terminating
-        && constraint.selector.as_ref().is_some_and(|selector| selector.matches(&other.labels))
+        && constraint.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(&other.labels))
 }

@@ -1,17 +1,29 @@
 //! Demands on the pods around: pod affinity, anti-affinity and topology spread.
 
 use super::selector::Selector;
-use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec};
+use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec, TopologySpreadConstraint};
+use std::collections::BTreeMap;
+
+type Labels = BTreeMap<String, String>;
 
 /// A required (anti-)affinity term.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AffinityTerm {
     /// Which pods it is about; `None` matches none.
     pub(crate) selector: Option<Selector>,
-    /// Namespaces of those pods; empty means all (an empty `namespaceSelector`).
-    pub(crate) namespaces: Vec<String>,
+    /// Namespaces of those pods.
+    pub(crate) namespaces: NamespaceSet,
     /// Label of nodes that makes a domain.
     pub(crate) topology_key: String,
+}
+
+/// Namespaces by name, and by their labels: those of either kind. [`super::Cluster::in_namespaces`] answers for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamespaceSet {
+    /// Names.
+    pub(crate) names: Vec<String>,
+    /// Labels; the empty selector means every namespace, `None` means none.
+    pub(crate) selector: Option<Selector>,
 }
 
 /// A topology spread constraint that must hold.
@@ -25,70 +37,57 @@ pub(crate) struct SpreadConstraint {
     pub(crate) max_skew: usize,
     /// Fewer domains than this count as one that has none.
     pub(crate) min_domains: usize,
+    /// Whether nodes do not count that the pod's node selector and affinity rule out (`nodeAffinityPolicy`).
+    pub(crate) honors_affinity: bool,
+    /// Whether nodes do not count that have a taint which the pod does not tolerate (`nodeTaintsPolicy`).
+    pub(crate) honors_taints: bool,
 }
 
-/// The required pod affinity of a pod.
-pub(super) fn required_affinity(spec: &PodSpec, namespace: &str) -> Vec<AffinityTerm> {
+/// The required pod affinity of a pod with these labels.
+pub(super) fn required_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
-    required.unwrap_or_default().iter().map(|t| term(t, namespace)).collect()
+    required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
-/// The required pod anti-affinity of a pod.
-pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str) -> Vec<AffinityTerm> {
+/// The required pod anti-affinity of a pod with these labels.
+pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_anti_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
-    required.unwrap_or_default().iter().map(|t| term(t, namespace)).collect()
+    required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
-fn term(from: &PodAffinityTerm, namespace: &str) -> AffinityTerm {
-    let mut namespaces = from.namespaces.clone().unwrap_or_default();
-    if from.namespace_selector.is_some() {
-        namespaces.clear();
-    } else if namespaces.is_empty() {
-        namespaces.push(namespace.to_owned());
+fn term(from: &PodAffinityTerm, namespace: &str, labels: &Labels) -> AffinityTerm {
+    let mut names = from.namespaces.clone().unwrap_or_default();
+    if names.is_empty() && from.namespace_selector.is_none() {
+        names.push(namespace.to_owned());
     }
-    AffinityTerm {
-        selector: from.label_selector.as_ref().map(Selector::from_object),
-        namespaces,
-        topology_key: from.topology_key.clone(),
+    let mut selector = from.label_selector.as_ref().map(Selector::from_object);
+    if let Some(selector) = &mut selector {
+        selector.merge_own(from.match_label_keys.as_deref(), "In", labels);
+        selector.merge_own(from.mismatch_label_keys.as_deref(), "NotIn", labels);
     }
+    let namespaces = NamespaceSet { names, selector: from.namespace_selector.as_ref().map(Selector::from_object) };
+    AffinityTerm { selector, namespaces, topology_key: from.topology_key.clone() }
 }
 
-/// The spread constraints of a pod that must hold.
-pub(super) fn spread(spec: &PodSpec) -> Vec<SpreadConstraint> {
+/// The spread constraints that must hold for a pod with these labels.
+pub(super) fn spread(spec: &PodSpec, labels: &Labels) -> Vec<SpreadConstraint> {
     let constraints = spec.topology_spread_constraints.iter().flatten();
-    constraints
-        .filter(|c| c.when_unsatisfiable == "DoNotSchedule")
-        .map(|c| SpreadConstraint {
-            selector: c.label_selector.as_ref().map(Selector::from_object),
-            topology_key: c.topology_key.clone(),
-            max_skew: usize::try_from(c.max_skew).unwrap_or(1).max(1),
-            min_domains: c.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
-        })
-        .collect()
+    constraints.filter(|c| c.when_unsatisfiable == "DoNotSchedule").map(|c| constraint(c, labels)).collect()
 }
 
-/// Parts of these constraints that the planner reads more coarsely than the scheduler does.
-pub(super) fn not_modeled(spec: &PodSpec) -> Vec<&'static str> {
-    let mut list = Vec::new();
-    let affinity = spec.affinity.as_ref();
-    let near = affinity.and_then(|a| a.pod_affinity.as_ref());
-    let near = near.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
-    let far = affinity.and_then(|a| a.pod_anti_affinity.as_ref());
-    let far = far.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
-    let mut terms = near.unwrap_or_default().iter().chain(far.unwrap_or_default());
-    if terms.any(|t| {
-        let selective = t.namespace_selector.as_ref().is_some_and(|s| *s != Default::default());
-        selective || t.match_label_keys.is_some() || t.mismatch_label_keys.is_some()
-    }) {
-        list.push("the namespaceSelector, matchLabelKeys and mismatchLabelKeys of its pod affinity");
+fn constraint(from: &TopologySpreadConstraint, labels: &Labels) -> SpreadConstraint {
+    let mut selector = from.label_selector.as_ref().map(Selector::from_object);
+    if let Some(selector) = &mut selector {
+        selector.merge_own(from.match_label_keys.as_deref(), "In", labels);
     }
-    if spec.topology_spread_constraints.iter().flatten().any(|c| {
-        let policies = c.node_affinity_policy.is_some() || c.node_taints_policy.is_some();
-        policies || c.match_label_keys.as_ref().is_some_and(|keys| !keys.is_empty())
-    }) {
-        list.push("the matchLabelKeys and node policies of its topology spread constraints");
+    SpreadConstraint {
+        selector,
+        topology_key: from.topology_key.clone(),
+        max_skew: usize::try_from(from.max_skew).unwrap_or(1).max(1),
+        min_domains: from.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
+        honors_affinity: from.node_affinity_policy.as_deref() != Some("Ignore"),
+        honors_taints: from.node_taints_policy.as_deref() == Some("Honor"),
     }
-    list
 }

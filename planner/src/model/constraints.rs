@@ -1,7 +1,8 @@
 //! What a pod demands of its node besides resources.
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
-use k8s_openapi::api::core::v1::{Container, NodeSelectorRequirement, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerPort, NodeSelectorRequirement, PodSpec};
+use std::collections::BTreeMap;
 
 /// The constraints of a pod, as far as the planner knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,8 +70,8 @@ pub(crate) struct HostPort {
 }
 
 impl Constraints {
-    /// Reads the constraints of a pod in `namespace`.
-    pub(super) fn from_spec(spec: &PodSpec, namespace: &str) -> Self {
+    /// Reads the constraints of a pod in `namespace` with these labels.
+    pub(super) fn from_spec(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>) -> Self {
         let affinity = spec.affinity.as_ref();
         let required = affinity
             .and_then(|a| a.node_affinity.as_ref())
@@ -78,7 +79,7 @@ impl Constraints {
         // An operator that is not known covers nothing.
         let known = |operator: Option<&str>| matches!(operator, None | Some("" | "Equal" | "Exists"));
         let tolerations = spec.tolerations.iter().flatten().filter(|t| known(t.operator.as_deref()));
-        let mut not_modeled = affinity::not_modeled(spec);
+        let mut not_modeled = Vec::new();
         let volumes = spec.volumes.as_deref().unwrap_or_default();
         if volumes.iter().any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()) {
             not_modeled.push("where its persistent volumes can be attached");
@@ -106,9 +107,9 @@ impl Constraints {
                 })
                 .collect(),
             ports: host_ports(spec),
-            affinity: affinity::required_affinity(spec, namespace),
-            anti_affinity: affinity::required_anti_affinity(spec, namespace),
-            spread: affinity::spread(spec),
+            affinity: affinity::required_affinity(spec, namespace, labels),
+            anti_affinity: affinity::required_anti_affinity(spec, namespace, labels),
+            spread: affinity::spread(spec, labels),
             not_modeled,
         }
     }
@@ -127,10 +128,13 @@ fn requirement(from: &NodeSelectorRequirement) -> Requirement {
     }
 }
 
-/// Ports of containers and sidecars, as the scheduler's NodePorts filter counts them.
+/// Ports of containers and sidecars, as the scheduler's NodePorts filter counts them. On the network of the node every
+/// port is one of the node's; the API server writes that down, a template does not have it yet.
 fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
     let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
     let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
+    let on_node = spec.host_network == Some(true);
+    let number = |port: &ContainerPort| port.host_port.or(on_node.then_some(port.container_port)).filter(|p| *p > 0);
     let mut ports: Vec<HostPort> = spec
         .containers
         .iter()
@@ -140,7 +144,7 @@ fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
             Some(HostPort {
                 ip: port.host_ip.clone().unwrap_or_default(),
                 protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
-                port: port.host_port.filter(|p| *p > 0)?,
+                port: number(port)?,
             })
         })
         .collect();

@@ -25,9 +25,10 @@ pub use node::{Node, Taint};
 pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
 
-pub(crate) use affinity::{AffinityTerm, SpreadConstraint};
+pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
+pub(crate) use selector::Selector;
 pub(crate) use unit::{Unit, UnitPods};
 
 /// Index of a pod inside the model; stable while the pod is in it.

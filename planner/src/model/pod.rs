@@ -156,7 +156,11 @@ impl Pod {
             scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
             owner: owners.clone().find(|owner| owner.controller == Some(true)).cloned(),
             template: template.flatten(),
-            constraints: Constraints::from_spec(spec, &key.namespace),
+            constraints: Constraints::from_spec(
+                spec,
+                &key.namespace,
+                metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
+            ),
             key,
         })
     }

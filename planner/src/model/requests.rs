@@ -1,62 +1,60 @@
 //! What a pod asks of a node, counted as kube-scheduler counts it: containers, sidecars, init containers, pod-level
 //! resources, overhead, resizes in progress, and one pod.
+//!
+//! Sums are exact, in nano units, of quantities that are rounded up to thousandths as the API server stores them; they
+//! are rounded to the scheduler's units once, at the end. A sum that is too large to count with is an error.
 
 use super::resources::{Names, PODS, ResourceId, Resources};
 use crate::error::ModelError;
 use crate::quantity;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
 
 type Amounts = BTreeMap<ResourceId, i128>;
 type Quantities = BTreeMap<String, Quantity>;
 
+/// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
+const MOST: i128 = 1 << 96;
+
 /// The requests of a pod.
 ///
 /// # Errors
-/// A quantity cannot be read or is negative; the error names the field.
+/// A quantity cannot be read or is negative, or a sum is too large; the error names the field.
 pub(super) fn of(pod: &PodObject, object: &str, names: &mut Names) -> Result<Resources, ModelError> {
     let mut reader = Reader { kind: "Pod", object, names };
     let Some(spec) = &pod.spec else {
         return Ok(Resources::from_map(Amounts::from([(PODS, 1)])));
     };
     let status = pod.status.as_ref();
-    let statuses = status.and_then(|s| s.container_statuses.as_deref()).unwrap_or_default();
-    let init_statuses = status.and_then(|s| s.init_container_statuses.as_deref()).unwrap_or_default();
-
-    let mut total = Amounts::new();
-    for (at, container) in spec.containers.iter().enumerate() {
-        add(&mut total, &reader.container(container, statuses, &format!("spec.containers[{at}]"))?);
-    }
-    let mut sidecars = Amounts::new();
-    let mut largest_init = Amounts::new();
-    for (at, container) in spec.init_containers.iter().flatten().enumerate() {
-        let own = reader.container(container, init_statuses, &format!("spec.initContainers[{at}]"))?;
-        if container.restart_policy.as_deref() == Some("Always") {
-            add(&mut total, &own);
-            add(&mut sidecars, &own);
-            raise(&mut largest_init, &sidecars);
-        } else {
-            let mut during = sidecars.clone();
-            add(&mut during, &own);
-            raise(&mut largest_init, &during);
+    let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    let pending = conditions.iter().find(|c| c.type_ == "PodResizePending");
+    let counted = Counted {
+        spec,
+        statuses: status.and_then(|s| s.container_statuses.as_deref()).unwrap_or_default(),
+        init_statuses: status.and_then(|s| s.init_container_statuses.as_deref()).unwrap_or_default(),
+        infeasible: pending.is_some_and(|c| c.reason.as_deref() == Some("Infeasible")),
+    };
+    // While containers are resized the largest of three totals counts: what is asked for, what was granted, and what is
+    // in force. What is asked for does not count once it was found infeasible.
+    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, &mut reader)? };
+    for which in [Which::Granted, Which::InForce] {
+        if counted.infeasible || counted.differs(which) {
+            raise(&mut total, &counted.total(which, &mut reader)?);
         }
     }
-    raise(&mut total, &largest_init);
-    let pod_level = spec.resources.as_ref().and_then(|r| r.requests.as_ref());
-    for (name, quantity) in pod_level.into_iter().flatten().filter(|(name, _)| is_pod_level(name)) {
-        let (id, amount) = reader.amount(name, quantity, "spec.resources.requests")?;
-        total.insert(id, amount);
-    }
-    add(&mut total, &reader.amounts(spec.overhead.as_ref(), "spec.overhead")?);
-    total.insert(PODS, 1);
-    Ok(Resources::from_map(total))
+    reader.pod_level(spec, &mut total)?;
+    let overhead = reader.amounts(spec.overhead.as_ref(), "spec.overhead")?;
+    reader.add(&mut total, &overhead, "spec.overhead")?;
+    let mut rounded = reader.round(total, "spec.containers")?;
+    rounded.insert(PODS, 1);
+    Ok(Resources::from_map(rounded))
 }
 
 /// Reads a map of quantities, as in `status.allocatable` of a node, into the scheduler's units.
 ///
 /// # Errors
-/// A quantity cannot be read or is negative; the error names the field.
+/// A quantity cannot be read, is negative or too large; the error names the field.
 pub(super) fn amounts(
     quantities: Option<&Quantities>,
     kind: &'static str,
@@ -64,12 +62,105 @@ pub(super) fn amounts(
     field: &str,
     names: &mut Names,
 ) -> Result<Amounts, ModelError> {
-    Reader { kind, object, names }.amounts(quantities, field)
+    let mut reader = Reader { kind, object, names };
+    let amounts = reader.amounts(quantities, field)?;
+    reader.round(amounts, field)
 }
 
 /// Which resources can be set for the pod as a whole (KEP-2837).
 fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
+}
+
+/// Which amounts of a container are meant (KEP-1287).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// `spec`.
+    Asked,
+    /// `status.allocatedResources`.
+    Granted,
+    /// `status.resources`.
+    InForce,
+}
+
+/// The containers of a pod, and what their statuses say.
+struct Counted<'a> {
+    spec: &'a PodSpec,
+    statuses: &'a [ContainerStatus],
+    init_statuses: &'a [ContainerStatus],
+    infeasible: bool,
+}
+
+impl<'a> Counted<'a> {
+    /// What a status says of a container; `None` when the spec has the word.
+    fn reported(&self, container: &Container, which: Which) -> Option<&'a Quantities> {
+        if which == Which::Asked {
+            return None;
+        }
+        let status = self.statuses.iter().chain(self.init_statuses).find(|status| status.name == container.name)?;
+        let in_force = status.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        in_force.filter(|_| which == Which::InForce).or(status.allocated_resources.as_ref())
+    }
+
+    /// Whether a status says anything else than the spec.
+    fn differs(&self, which: Which) -> bool {
+        let asked = |c: &'a Container| c.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        let mut all = self.spec.containers.iter().chain(self.spec.init_containers.iter().flatten());
+        all.any(|container| self.reported(container, which).is_some_and(|reported| Some(reported) != asked(container)))
+    }
+
+    /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
+    fn total(&self, which: Which, reader: &mut Reader<'_>) -> Result<Amounts, ModelError> {
+        let mut total = Amounts::new();
+        for (at, container) in self.spec.containers.iter().enumerate() {
+            let path = format!("spec.containers[{at}]");
+            let own = self.container(container, which, &path, reader)?;
+            reader.add(&mut total, &own, &path)?;
+        }
+        let mut sidecars = Amounts::new();
+        let mut largest_init = Amounts::new();
+        for (at, container) in self.spec.init_containers.iter().flatten().enumerate() {
+            let path = format!("spec.initContainers[{at}]");
+            let own = self.container(container, which, &path, reader)?;
+            if container.restart_policy.as_deref() == Some("Always") {
+                reader.add(&mut total, &own, &path)?;
+                reader.add(&mut sidecars, &own, &path)?;
+                raise(&mut largest_init, &sidecars);
+            } else {
+                let mut during = sidecars.clone();
+                reader.add(&mut during, &own, &path)?;
+                raise(&mut largest_init, &during);
+            }
+        }
+        raise(&mut total, &largest_init);
+        Ok(total)
+    }
+
+    fn container(
+        &self,
+        container: &Container,
+        which: Which,
+        path: &str,
+        reader: &mut Reader<'_>,
+    ) -> Result<Amounts, ModelError> {
+        if let Some(reported) = self.reported(container, which) {
+            let field = if which == Which::InForce { "resources" } else { "allocatedResources" };
+            return reader.amounts(Some(reported), &format!("status.containerStatuses.{field}"));
+        }
+        if self.infeasible {
+            return Ok(Amounts::new());
+        }
+        let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
+        let mut own = reader.amounts(resources.requests.as_ref(), &format!("{path}.resources.requests"))?;
+        // A limit without a request is a request as well; the API server writes it down, a template does not have it yet.
+        for (name, quantity) in resources.limits.iter().flatten() {
+            if resources.requests.as_ref().is_none_or(|requests| !requests.contains_key(name)) {
+                let (id, amount) = reader.amount(name, quantity, &format!("{path}.resources.limits"))?;
+                own.insert(id, amount);
+            }
+        }
+        Ok(own)
+    }
 }
 
 struct Reader<'a> {
@@ -79,23 +170,21 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A container's requests; while it is resized, the larger of what it asks for and what it has.
-    fn container(
-        &mut self,
-        container: &Container,
-        statuses: &[ContainerStatus],
-        path: &str,
-    ) -> Result<Amounts, ModelError> {
-        let requests = container.resources.as_ref().and_then(|r| r.requests.as_ref());
-        let mut amounts = self.amounts(requests, &format!("{path}.resources.requests"))?;
-        if let Some(status) = statuses.iter().find(|s| s.name == container.name) {
-            let has =
-                self.amounts(status.allocated_resources.as_ref(), "status.containerStatuses.allocatedResources")?;
-            raise(&mut amounts, &has);
+    /// Pod-level requests replace what the containers ask for. A pod-level limit counts where nobody asks for anything.
+    fn pod_level(&mut self, spec: &PodSpec, total: &mut Amounts) -> Result<(), ModelError> {
+        let Some(resources) = &spec.resources else { return Ok(()) };
+        for (name, quantity) in resources.requests.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
+            let (id, amount) = self.amount(name, quantity, "spec.resources.requests")?;
+            total.insert(id, amount);
         }
-        Ok(amounts)
+        for (name, quantity) in resources.limits.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
+            let (id, amount) = self.amount(name, quantity, "spec.resources.limits")?;
+            total.entry(id).or_insert(amount);
+        }
+        Ok(())
     }
 
+    /// Amounts in nano units.
     fn amounts(&mut self, quantities: Option<&Quantities>, field: &str) -> Result<Amounts, ModelError> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
@@ -109,14 +198,35 @@ impl Reader<'_> {
             let (object, value) = (self.object.to_owned(), quantity.0.clone());
             return Err(ModelError { kind: self.kind, object, field: field(), value, problem });
         }
-        let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
-        Ok((self.names.id(name), amount))
+        Ok((self.names.id(name), quantity::to_milli(nano)))
     }
-}
 
-fn add(total: &mut Amounts, more: &Amounts) {
-    for (id, amount) in more {
-        *total.entry(*id).or_default() += amount;
+    fn add(&self, total: &mut Amounts, more: &Amounts, path: &str) -> Result<(), ModelError> {
+        for (id, amount) in more {
+            let entry = total.entry(*id).or_default();
+            *entry = entry.checked_add(*amount).ok_or_else(|| self.too_large(*id, path))?;
+        }
+        Ok(())
+    }
+
+    /// From nano units to the scheduler's.
+    fn round(&self, amounts: Amounts, path: &str) -> Result<Amounts, ModelError> {
+        let round = |(id, nano): (ResourceId, i128)| {
+            let cpu = self.names.name(id) == "cpu";
+            let amount = if cpu { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
+            if amount > MOST { Err(self.too_large(id, path)) } else { Ok((id, amount)) }
+        };
+        amounts.into_iter().map(round).collect()
+    }
+
+    fn too_large(&self, id: ResourceId, path: &str) -> ModelError {
+        ModelError {
+            kind: self.kind,
+            object: self.object.to_owned(),
+            field: path.to_owned(),
+            value: self.names.name(id).to_owned(),
+            problem: "asks for more of this resource than can be counted".to_owned(),
+        }
     }
 }
 

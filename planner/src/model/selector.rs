@@ -34,6 +34,29 @@ impl Selector {
         self.equal.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.rules.iter().all(|rule| rule.matches(labels.get(&rule.key)))
     }
+
+    /// Whether it asks for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.equal.is_empty() && self.rules.is_empty()
+    }
+
+    /// Whether it asks for no other label than this one.
+    pub(crate) fn asks_only_for(&self, key: &str) -> bool {
+        self.equal.iter().all(|(other, _)| other == key) && self.rules.iter().all(|rule| rule.key == key)
+    }
+
+    /// Adds `key operator (the pod's own value)` for every key that the pod has a label for, as `matchLabelKeys` (`In`) and
+    /// `mismatchLabelKeys` (`NotIn`) demand. The API server writes the same rule when a pod is created; it is not added
+    /// twice, as the pod's labels may have changed since.
+    pub(super) fn merge_own(&mut self, keys: Option<&[String]>, operator: &str, labels: &BTreeMap<String, String>) {
+        for key in keys.unwrap_or_default() {
+            let Some(value) = labels.get(key) else { continue };
+            if !self.rules.iter().any(|rule| rule.key == *key && rule.operator == operator) {
+                let (key, operator) = (key.clone(), operator.to_owned());
+                self.rules.push(Rule { key, operator, values: vec![value.clone()] });
+            }
+        }
+    }
 }
 
 impl Rule {

@@ -4,9 +4,11 @@
 
 mod admission;
 mod barrier;
+mod cli;
 mod competition;
 mod crash;
 mod crds;
+mod feasibility;
 mod malformed;
 mod preemption;
 mod restraint;

@@ -4,6 +4,7 @@
 mod budgets;
 mod free;
 mod groups;
+mod namespaces;
 mod nodes;
 mod pods;
 mod special;
@@ -51,6 +52,8 @@ pub struct Cluster {
     covered: BTreeMap<ObjectKey, BTreeSet<PodIndex>>,
     classes: Classes,
     special: Special,
+    /// Labels by name.
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).

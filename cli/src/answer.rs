@@ -1,0 +1,359 @@
+//! The answer of `plan`: one JSON object whose fields are an interface for scripts, so they are only ever added to.
+
+use crate::decide::Outcome;
+use crate::submit::MISSING_GROUP;
+use crate::world::World;
+use giveway_crds::condition::Reason;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::model::Pod;
+use giveway_planner::{Cost, Decision, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is printed.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    /// Whether there is a place, now or once the victims are gone.
+    pub(crate) schedulable: bool,
+    /// Whether somebody has to be evicted for it.
+    pub(crate) preemption_needed: bool,
+    /// The algorithm.
+    pub(crate) strategy: &'static str,
+    /// For whom, as `podgroup/NAMESPACE/NAME`; several are joined by commas.
+    pub(crate) preemptor: String,
+    /// The priority that counts; of several preemptors the highest.
+    pub(crate) priority: i32,
+    /// Who goes where.
+    pub(crate) placements: Vec<PlacementLine>,
+    /// Who is evicted, by unit.
+    pub(crate) victims: Vec<VictimLine>,
+    /// Every pod that is evicted.
+    pub(crate) victim_pods: Vec<String>,
+    /// How many of them go against a budget.
+    pub(crate) budget_violations: usize,
+    /// What it costs.
+    pub(crate) cost: CostLine,
+    /// Pods that are terminating anyway and have to be gone first.
+    pub(crate) awaited: Vec<String>,
+    /// Members without a place.
+    pub(crate) left: usize,
+    /// Why it is not schedulable, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'static str>,
+    /// The answer in a sentence.
+    pub(crate) message: String,
+    /// How the plan was found.
+    pub(crate) trace: Vec<String>,
+    /// What the planner does not know about.
+    pub(crate) not_modeled: Vec<String>,
+    /// What else is worth knowing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+    /// The answers one by one, when there is more than one preemptor.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) decisions: Vec<Answer>,
+}
+
+/// A pod and its node.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlacementLine {
+    pub(crate) pod: String,
+    pub(crate) node: String,
+}
+
+/// A unit that is evicted.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VictimLine {
+    /// `Pod` or `PodGroup`.
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) priority: i32,
+    /// Who created its pods, as `Job/train`.
+    pub(crate) owner: Option<String>,
+    /// What its group, or else its owner, loses.
+    pub(crate) loses: Loss,
+    pub(crate) pods: Vec<String>,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) violates_budget: bool,
+    pub(crate) why: String,
+}
+
+/// What a plan takes of a group, or of the pods of one owner.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Loss {
+    /// Pods that this plan evicts.
+    pub(crate) pods: usize,
+    /// Pods that have a node now.
+    pub(crate) of: usize,
+    /// The group or owner; absent for a pod on its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<String>,
+}
+
+/// What a plan costs, in the order in which plans are compared.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CostLine {
+    pub(crate) budget_violations: usize,
+    pub(crate) highest_victim_priority: Option<i32>,
+    pub(crate) victim_pods: usize,
+    pub(crate) victim_groups: usize,
+}
+
+impl From<&Cost> for CostLine {
+    fn from(cost: &Cost) -> Self {
+        Self {
+            budget_violations: cost.budget_violations,
+            highest_victim_priority: cost.highest_priority,
+            victim_pods: cost.victim_pods,
+            victim_groups: cost.victim_groups,
+        }
+    }
+}
+
+impl Answer {
+    /// The answer for one decision.
+    pub(crate) fn new(world: &World, outcome: &Outcome, strategy: &'static str) -> Self {
+        let mut answer =
+            Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
+        match &outcome.decision {
+            Decision::Fits { placements, left } => {
+                answer.schedulable = true;
+                answer.left = *left;
+                answer.message = match left {
+                    0 => "It fits now; nobody is evicted.".to_owned(),
+                    left => format!("It fits now, without {left} of its pods; nobody is evicted."),
+                };
+                answer.placements = placements.iter().map(placement).collect();
+            }
+            Decision::Preempt(plan) => answer.of_plan(world, outcome, plan),
+            Decision::Unschedulable(shortfall) => answer.refuse(Reason::Unschedulable, shortfall.to_string()),
+            Decision::WaitingForPods { live, min_count } => answer
+                .refuse(Reason::WaitingForPods, format!("{live} of {min_count} pods exist; it waits for the others.")),
+            Decision::Nothing => {
+                answer.schedulable = true;
+                answer.message = "No pod of it waits for a place.".to_owned();
+            }
+        }
+        answer
+    }
+
+    /// The answer for pods of a group that does not exist.
+    pub(crate) fn missing_group(group: &ObjectKey, strategy: &'static str) -> Self {
+        let mut answer = Self { strategy, preemptor: format!("podgroup/{group}"), ..Self::default() };
+        answer.refuse(MISSING_GROUP, format!("PodGroup {group} does not exist: its pods are held until it does."));
+        answer
+    }
+
+    /// One answer for several: placements and victims of all, and the worst verdict.
+    pub(crate) fn merge(answers: Vec<Self>) -> Self {
+        let mut parts = answers.into_iter();
+        let Some(first) = parts.next() else {
+            return Self { schedulable: true, message: "Nothing waits for a place.".to_owned(), ..Self::default() };
+        };
+        let rest: Vec<Self> = parts.collect();
+        if rest.is_empty() {
+            return first;
+        }
+        let mut sum = Self { schedulable: true, strategy: first.strategy, priority: i32::MIN, ..Self::default() };
+        let mut names: Vec<String> = Vec::new();
+        let decisions: Vec<Self> = std::iter::once(first).chain(rest).collect();
+        let mut served: BTreeSet<&str> = BTreeSet::new();
+        for part in &decisions {
+            // Members that are left over do not make a group unschedulable that has what it needs.
+            let spare = !part.schedulable && served.contains(part.preemptor.as_str());
+            if part.schedulable {
+                served.insert(&part.preemptor);
+            } else if !spare {
+                sum.schedulable = false;
+                sum.reason = sum.reason.or(part.reason);
+            }
+            if !names.contains(&part.preemptor) {
+                names.push(part.preemptor.clone());
+            }
+            sum.absorb(part);
+        }
+        sum.message = summary(&decisions);
+        sum.preemptor = names.join(",");
+        sum.decisions = decisions;
+        sum
+    }
+
+    fn absorb(&mut self, part: &Self) {
+        self.preemption_needed |= part.preemption_needed;
+        self.priority = self.priority.max(part.priority);
+        self.placements.extend(part.placements.iter().cloned());
+        self.victims.extend(part.victims.iter().cloned());
+        self.victim_pods.extend(part.victim_pods.iter().cloned());
+        self.budget_violations += part.budget_violations;
+        self.cost.budget_violations += part.cost.budget_violations;
+        self.cost.victim_pods += part.cost.victim_pods;
+        self.cost.victim_groups += part.cost.victim_groups;
+        self.cost.highest_victim_priority = self.cost.highest_victim_priority.max(part.cost.highest_victim_priority);
+        self.awaited.extend(part.awaited.iter().cloned());
+        for (list, more) in
+            [(&mut self.trace, &part.trace), (&mut self.not_modeled, &part.not_modeled), (&mut self.notes, &part.notes)]
+        {
+            for line in more {
+                if !list.contains(line) {
+                    list.push(line.clone());
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, reason: Reason, message: String) {
+        (self.reason, self.message) = (Some(reason.as_str()), message);
+    }
+
+    fn of_plan(&mut self, world: &World, outcome: &Outcome, plan: &Plan) {
+        self.schedulable = true;
+        self.preemption_needed = !plan.victims.is_empty();
+        self.strategy = plan.strategy;
+        self.placements = plan.placements.iter().map(placement).collect();
+        self.victims = victims(world, &plan.victims);
+        self.victim_pods = plan.victims.iter().flat_map(|v| &v.pods).map(|pod| pod.key.to_string()).collect();
+        self.budget_violations = plan.cost.budget_violations;
+        self.cost = CostLine::from(&plan.cost);
+        self.awaited = plan.awaited.iter().map(ToString::to_string).collect();
+        self.message = match plan.victims.len() {
+            0 => format!("It fits once {} pods are gone that leave anyway.", plan.awaited.len()),
+            _ => format!("It fits once its victims are gone: {}.", plan.cost),
+        };
+        self.trace.clone_from(&plan.trace);
+        self.not_modeled.clone_from(&plan.not_modeled);
+        if self.preemption_needed {
+            self.notes.extend(not_by_giveway(world, &outcome.preemptor));
+        }
+    }
+}
+
+/// What to say of a pod for which Giveway itself evicts nobody.
+fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
+    let Preemptor::Pod(key) = preemptor else { return None };
+    let pod = world.cluster.pod(key)?;
+    if pod.annotation_policy.is_some() || pod.group.is_some() || pod.spec_policy == PreemptionPolicy::Never {
+        return None;
+    }
+    let class = match pod.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
+        Some(name) => format!("Priority class {name} is not managed by Giveway"),
+        None => "The pod has no priority class that Giveway manages".to_owned(),
+    };
+    Some(format!("{class}: kube-scheduler preempts for it by itself, and may choose others."))
+}
+
+fn placement(placement: &Placement) -> PlacementLine {
+    PlacementLine { pod: placement.pod.to_string(), node: placement.node.clone() }
+}
+
+fn summary(decisions: &[Answer]) -> String {
+    let count = |want: fn(&Answer) -> bool| decisions.iter().filter(|answer| want(answer)).count();
+    let fit = count(|answer| answer.schedulable && !answer.preemption_needed);
+    let preempt = count(|answer| answer.preemption_needed);
+    let wait = count(|answer| !answer.schedulable);
+    let mut parts = Vec::new();
+    for (count, what) in [(fit, "fit now"), (preempt, "fit once their victims are gone"), (wait, "find no place")] {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    format!("Of {} decisions, {}.", decisions.len(), parts.join(", "))
+}
+
+/// Of whom a pod is a part: its group, or else its owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whole {
+    Group(ObjectKey),
+    Owner(String, String),
+    Alone(ObjectKey),
+}
+
+impl Whole {
+    fn of(world: &World, pod: &Pod) -> Self {
+        match (world.cluster.group_of(pod), owner(pod)) {
+            (Some(group), _) => Self::Group(group.key.clone()),
+            (None, Some(owner)) => Self::Owner(pod.key.namespace.clone(), owner),
+            (None, None) => Self::Alone(pod.key.clone()),
+        }
+    }
+
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Group(key) => Some(format!("PodGroup/{}", key.name)),
+            Self::Owner(_, owner) => Some(owner.clone()),
+            Self::Alone(_) => None,
+        }
+    }
+}
+
+/// The controller of a pod, as `Job/train`; a Deployment instead of its ReplicaSet.
+fn owner(pod: &Pod) -> Option<String> {
+    let owner = pod.owner.as_ref()?;
+    if owner.kind == "ReplicaSet"
+        && let Some(hash) = pod.labels.get("pod-template-hash")
+        && let Some(deployment) = owner.name.strip_suffix(hash.as_str()).and_then(|name| name.strip_suffix('-'))
+    {
+        return Some(format!("Deployment/{deployment}"));
+    }
+    Some(format!("{}/{}", owner.kind, owner.name))
+}
+
+fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
+    let cluster = &world.cluster;
+    let whole = |key: &ObjectKey| cluster.pod(key).map(|pod| Whole::of(world, pod));
+    let mut lost: BTreeMap<Whole, usize> = BTreeMap::new();
+    for pod in victims.iter().flat_map(|victim| &victim.pods).filter_map(|pod| whole(&pod.key)) {
+        *lost.entry(pod).or_default() += 1;
+    }
+    let mut have: BTreeMap<Whole, usize> = BTreeMap::new();
+    for pod in cluster.pods().filter(|pod| pod.bound() && !pod.ended()) {
+        let whole = Whole::of(world, pod);
+        if lost.contains_key(&whole) {
+            *have.entry(whole).or_default() += 1;
+        }
+    }
+    let line = |victim: &Victim| {
+        let whole = victim.pods.first().and_then(|pod| whole(&pod.key)).unwrap_or(Whole::Alone(victim.key.clone()));
+        let owners: BTreeSet<String> =
+            victim.pods.iter().filter_map(|pod| cluster.pod(&pod.key)).filter_map(owner).collect();
+        let nodes: BTreeSet<String> = victim.pods.iter().map(|pod| pod.node.clone()).collect();
+        VictimLine {
+            kind: victim.kind.as_str(),
+            namespace: victim.key.namespace.clone(),
+            name: victim.key.name.clone(),
+            priority: victim.priority,
+            owner: (!owners.is_empty()).then(|| owners.into_iter().collect::<Vec<_>>().join(", ")),
+            loses: Loss {
+                pods: lost.get(&whole).copied().unwrap_or(victim.pods.len()),
+                of: have.get(&whole).copied().unwrap_or(victim.pods.len()),
+                unit: whole.name(),
+            },
+            pods: victim.pods.iter().map(|pod| pod.key.to_string()).collect(),
+            nodes: nodes.into_iter().collect(),
+            violates_budget: victim.violates_budget,
+            why: victim.why.clone(),
+        }
+    };
+    victims.iter().map(line).collect()
+}
+
+impl VictimLine {
+    /// What is lost, in words.
+    pub(crate) fn loss(&self) -> String {
+        let Loss { pods, of, unit } = &self.loses;
+        match unit {
+            _ if self.kind == UnitKind::PodGroup.as_str() => format!("whole group, {pods} of {of} pods"),
+            Some(unit) if unit.starts_with("PodGroup/") => format!("{pods} of {of} pods of {unit}"),
+            Some(_) => format!("{pods} of {of} pods"),
+            None => "the pod".to_owned(),
+        }
+    }
+
+    /// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    pub(crate) fn reference(&self) -> String {
+        format!("{}/{}/{}", self.kind.to_lowercase(), self.namespace, self.name)
+    }
+}

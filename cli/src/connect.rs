@@ -1,0 +1,169 @@
+//! How to reach the cluster: kubectl's flags, the kubeconfig files that they choose, and one GET at a time.
+
+use crate::error::CliError;
+use clap::Args;
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The flags that kubectl has for every command.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct Connection {
+    /// Path of the kubeconfig file; without it $KUBECONFIG, then ~/.kube/config, then the pod's own account.
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context.
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// Name of the kubeconfig cluster.
+    #[arg(long, global = true, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Name of the kubeconfig user.
+    #[arg(long, global = true, value_name = "NAME")]
+    user: Option<String>,
+    /// Namespace; without it the context's.
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// How long to wait for one answer of the API server: a number of seconds, or one with a unit, such as 1s, 2m
+    /// or 3h. 0 waits for ever.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "0", value_parser = duration)]
+    request_timeout: Duration,
+    /// User name to impersonate.
+    #[arg(long = "as", global = true, value_name = "USER")]
+    impersonate: Option<String>,
+}
+
+/// A cluster that can be read.
+pub(crate) struct Api {
+    client: Client,
+    timeout: Duration,
+    /// The namespace of the flag, or of the context.
+    pub(crate) namespace: String,
+}
+
+impl Connection {
+    /// The namespace without a cluster: that of the flag, or `default`.
+    pub(crate) fn namespace(&self) -> String {
+        self.namespace.clone().unwrap_or_else(|| "default".to_owned())
+    }
+
+    /// Connects; nothing is asked yet. To be called inside a runtime.
+    pub(crate) async fn api(&self) -> Result<Api, CliError> {
+        // A second installation fails, and changes nothing.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut config = self.config().await?;
+        if let Some(user) = &self.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+        }
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
+        Ok(Api { client, timeout: self.request_timeout, namespace })
+    }
+
+    async fn config(&self) -> Result<Config, CliError> {
+        let failed = |error: &dyn std::error::Error| CliError::Kubeconfig(chain(error));
+        let chosen = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
+        let file = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path).map_err(|error| failed(&error))?,
+            None => match Kubeconfig::read() {
+                Ok(file) => file,
+                Err(error) if chosen => return Err(failed(&error)),
+                Err(error) => return Config::incluster().map_err(|_| failed(&error)),
+            },
+        };
+        let options =
+            KubeConfigOptions { context: self.context.clone(), cluster: self.cluster.clone(), user: self.user.clone() };
+        Config::from_custom_kubeconfig(file, &options).await.map_err(|error| failed(&error))
+    }
+}
+
+/// What came back.
+pub(crate) enum Got<T> {
+    /// The object, or list.
+    Found(T),
+    /// 404.
+    Missing,
+    /// 403, and what the API server said.
+    Forbidden(String),
+}
+
+impl Api {
+    /// One GET. A missing object, or a kind that the server does not know, is no error, and neither is one that this
+    /// user may not read.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
+        let failed = |problem: String| CliError::Cluster { what: format!("GET {path}"), problem };
+        let request = Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
+        let call = self.client.request::<T>(request);
+        let answer = if self.timeout.is_zero() {
+            call.await
+        } else {
+            let waited = format!("the API server did not answer within {:?}", self.timeout);
+            tokio::time::timeout(self.timeout, call).await.map_err(|_| failed(waited))?
+        };
+        match answer {
+            Ok(value) => Ok(Got::Found(value)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Got::Missing),
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Got::Forbidden(status.message.clone())),
+            Err(kube::Error::Api(status)) => Err(failed(status.message.clone())),
+            Err(error) => Err(failed(chain(&error))),
+        }
+    }
+}
+
+/// An error with everything that caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Runs a future to its end on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let failed = |error: std::io::Error| CliError::Cluster { what: "runtime".to_owned(), problem: error.to_string() };
+    runtime.map_err(failed)?.block_on(future)
+}
+
+/// Reads a duration as kubectl does: `0`, `30`, `500ms`, `1s`, `2m`, `3h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let problem = || "must be a number of seconds, or a number with a unit: 500ms, 1s, 2m or 3h".to_owned();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: u64 = number.parse().map_err(|_| problem())?;
+    let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(problem);
+    match unit {
+        "" | "s" => seconds(1),
+        "ms" => Ok(Duration::from_millis(number)),
+        "m" => seconds(60),
+        "h" => seconds(3600),
+        _ => Err(problem()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+    use std::time::Duration;
+
+    #[test]
+    fn a_request_timeout_is_read_as_kubectl_reads_it() {
+        let read = [("0", 0), ("30", 30_000), ("500ms", 500), ("1s", 1000), ("2m", 120_000), ("1h", 3_600_000)];
+        for (text, millis) in read {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "1d", "-1", "1.5s", "99999999999999999999"] {
+            assert!(duration(text).unwrap_err().starts_with("must be a number of seconds"), "{text}");
+        }
+    }
+}

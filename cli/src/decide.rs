@@ -1,0 +1,85 @@
+//! Decisions for several preemptors, one after another as the operator makes them, each with what the ones before it
+//! changed.
+
+use crate::error::CliError;
+use crate::world::World;
+use giveway_planner::{Decision, ObjectKey, Placement, Preemptor, Reservation, Strategy, plan};
+use std::cmp::Reverse;
+
+/// A decision, and for whom it was made.
+pub(crate) struct Outcome {
+    /// For whom.
+    pub(crate) preemptor: Preemptor,
+    /// The priority that counted.
+    pub(crate) priority: i32,
+    /// What was decided.
+    pub(crate) decision: Decision,
+}
+
+/// One decision for one preemptor, on the world as it is.
+pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Outcome {
+    let decision = plan(&world.cluster, preemptor, &world.context(preemptor, strategy));
+    Outcome { preemptor: preemptor.clone(), priority: world.priority(preemptor), decision }
+}
+
+/// Decisions for all of them in the operator's order: priority, then age, then name. What fits is bound; what takes the
+/// place of others holds it against the next ones. Members of a group that find no place with the others are the next
+/// preemptor.
+pub(crate) fn in_turn(
+    mut world: World,
+    mut preemptors: Vec<Preemptor>,
+    strategy: Strategy,
+) -> Result<Vec<Outcome>, CliError> {
+    let created = |world: &World, preemptor: &Preemptor| match preemptor {
+        Preemptor::Group(key) => world.cluster.group(key).and_then(|group| group.created),
+        Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
+    };
+    preemptors.sort_by_cached_key(|p| (Reverse(world.priority(p)), created(&world, p).unwrap_or(i64::MAX), p.clone()));
+    let (mut reservations, mut departing) = (Vec::new(), Vec::new());
+    let mut outcomes = Vec::new();
+    for preemptor in preemptors {
+        loop {
+            let mut context = world.context(&preemptor, strategy);
+            context.reservations.extend(reservations.iter().cloned());
+            context.departing.extend(departing.iter().cloned());
+            let decision = plan(&world.cluster, &preemptor, &context);
+            let priority = world.priority(&preemptor);
+            let mut again = false;
+            match &decision {
+                Decision::Fits { placements, left } => {
+                    bind(&mut world, placements)?;
+                    again = *left > 0 && !placements.is_empty();
+                }
+                Decision::Preempt(plan) => {
+                    departing.extend(plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()));
+                    reservations.extend(plan.placements.iter().map(|placement| Reservation {
+                        uid: placement.uid.clone(),
+                        pod: placement.pod.clone(),
+                        node: placement.node.clone(),
+                        priority,
+                    }));
+                }
+                _ => {}
+            }
+            outcomes.push(Outcome { preemptor: preemptor.clone(), priority, decision });
+            if !again {
+                break;
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+fn bind(world: &mut World, placements: &[Placement]) -> Result<(), CliError> {
+    for placement in placements {
+        let key: &ObjectKey = &placement.pod;
+        if let Some(mut pod) = world.pending.get(key).cloned() {
+            if let Some(spec) = &mut pod.spec {
+                spec.node_name = Some(placement.node.clone());
+                spec.scheduling_gates = None;
+            }
+            world.add_pod(pod)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Reads what the planner needs from the API server: lists, page by page, each trimmed as it arrives.
+
+use crate::connect::{Api, Got};
+use crate::error::CliError;
+use crate::mask::{KINDS, Kind};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Objects per page.
+const PAGE: usize = 2000;
+
+/// Objects, where they are from, and what is worth knowing about them.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// A file, or `cluster`.
+    pub(crate) source: String,
+    /// Whether they are from a live cluster: what cannot be read there is skipped, as the operator does.
+    pub(crate) live: bool,
+    /// The objects.
+    pub(crate) items: Vec<Value>,
+    /// What is missing, as sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+/// Everything that the planner reads of the cluster.
+pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
+    let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
+    for kind in &KINDS {
+        list(api, kind, &mut objects).await?;
+    }
+    Ok(objects)
+}
+
+async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliError> {
+    let mut next = String::new();
+    loop {
+        let path = match next.as_str() {
+            "" => format!("{}?limit={PAGE}", kind.path),
+            token => format!("{}?limit={PAGE}&continue={token}", kind.path),
+        };
+        let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
+        let page = match api.get::<Page>(&path).await? {
+            Got::Found(page) => page,
+            Got::Missing if kind.optional => {
+                objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
+                return Ok(());
+            }
+            Got::Forbidden(_) if kind.optional => {
+                objects.notes.push(format!("You may not list {}s: none is known.", kind.kind));
+                return Ok(());
+            }
+            Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
+            Got::Forbidden(problem) => return Err(failed(problem)),
+        };
+        for mut item in page.items {
+            kind.trim(&mut item);
+            objects.items.push(item);
+        }
+        next = page.metadata.next;
+        if next.is_empty() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What the planner reads of each kind: everything else is cut away as soon as it arrives, which keeps large clusters
+//! small in memory and snapshots free of what is nobody's business (environments, commands, images, secrets' names).
+
+use giveway_crds::keys;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One kind of object: where it is listed, and what is kept of it.
+pub(crate) struct Kind {
+    /// `apiVersion` of its objects.
+    pub(crate) api_version: &'static str,
+    /// `kind` of its objects.
+    pub(crate) kind: &'static str,
+    /// Path of its list over all namespaces.
+    pub(crate) path: &'static str,
+    /// Whether a cluster may do without it, or the user without the right to read it.
+    pub(crate) optional: bool,
+    fields: &'static str,
+}
+
+/// Every kind that the planner reads.
+pub(crate) const KINDS: [Kind; 7] = [
+    Kind {
+        api_version: "v1",
+        kind: "Node",
+        path: "/api/v1/nodes",
+        optional: false,
+        fields: "metadata(name labels uid) spec(taints unschedulable) status(allocatable)",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "Pod",
+        path: "/api/v1/pods",
+        optional: false,
+        fields: "metadata(name namespace uid labels annotations creationTimestamp deletionTimestamp \
+                   ownerReferences(apiVersion kind name uid controller)) \
+                 spec(nodeName nodeSelector affinity tolerations topologySpreadConstraints priority priorityClassName \
+                   preemptionPolicy schedulerName schedulingGates overhead resources(requests) resourceClaims(name) \
+                   volumes(name persistentVolumeClaim(claimName) ephemeral(none)) \
+                   containers(name resources(requests) ports(hostPort hostIP protocol)) \
+                   initContainers(name restartPolicy resources(requests) ports(hostPort hostIP protocol))) \
+                 status(phase startTime nominatedNodeName conditions(type status reason) \
+                   containerStatuses(name allocatedResources) initContainerStatuses(name allocatedResources))",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "Namespace",
+        path: "/api/v1/namespaces",
+        optional: true,
+        fields: "metadata(name labels)",
+    },
+    Kind {
+        api_version: "scheduling.giveway.dev/v1alpha1",
+        kind: "PodGroup",
+        path: "/apis/scheduling.giveway.dev/v1alpha1/podgroups",
+        optional: true,
+        fields: "metadata(name namespace uid generation creationTimestamp deletionTimestamp) spec \
+                 status(preemption(id term state strategy plannedAt \
+                   placements(pod uid node) victims(kind namespace name priority violatesBudget pods(name uid node))))",
+    },
+    Kind {
+        api_version: "scheduling.giveway.dev/v1alpha1",
+        kind: "Workload",
+        path: "/apis/scheduling.giveway.dev/v1alpha1/workloads",
+        optional: true,
+        fields: "metadata(name namespace uid) spec(podGroupTemplates)",
+    },
+    Kind {
+        api_version: "policy/v1",
+        kind: "PodDisruptionBudget",
+        path: "/apis/policy/v1/poddisruptionbudgets",
+        optional: false,
+        fields: "metadata(name namespace uid) spec(selector) status(disruptionsAllowed disruptedPods)",
+    },
+    Kind {
+        api_version: "scheduling.k8s.io/v1",
+        kind: "PriorityClass",
+        path: "/apis/scheduling.k8s.io/v1/priorityclasses",
+        optional: false,
+        fields: "metadata(name annotations) value globalDefault preemptionPolicy",
+    },
+];
+
+impl Kind {
+    /// Cuts an object down, and writes into it what kind it is: lists of the API leave that out.
+    pub(crate) fn trim(&self, object: &mut Value) {
+        let mut mask = Mask::parse(self.fields);
+        mask.0.insert("apiVersion".to_owned(), Mask::default());
+        mask.0.insert("kind".to_owned(), Mask::default());
+        mask.apply(object);
+        if let Some(map) = object.as_object_mut() {
+            map.insert("apiVersion".to_owned(), self.api_version.into());
+            map.insert("kind".to_owned(), self.kind.into());
+        }
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|key, _| key.starts_with(keys::PREFIX) || key == "kubernetes.io/config.mirror");
+        }
+        if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+            conditions.retain(|condition| condition["type"] == "PodScheduled");
+        }
+    }
+}
+
+/// Fields to keep, by name; one without fields of its own is kept whole. Lists are looked through.
+#[derive(Default)]
+struct Mask(BTreeMap<String, Mask>);
+
+impl Mask {
+    /// Reads `name name(name name(name)) name`.
+    fn parse(text: &str) -> Self {
+        let mut stack = vec![(String::new(), Self::default())];
+        let mut word = String::new();
+        for character in text.chars().chain([' ']) {
+            if !matches!(character, ' ' | '(' | ')') {
+                word.push(character);
+                continue;
+            }
+            let name = std::mem::take(&mut word);
+            if character == '(' {
+                stack.push((name, Self::default()));
+                continue;
+            }
+            if let (Some((_, top)), false) = (stack.last_mut(), name.is_empty()) {
+                top.0.insert(name, Self::default());
+            }
+            if character == ')'
+                && stack.len() > 1
+                && let Some((name, done)) = stack.pop()
+                && let Some((_, parent)) = stack.last_mut()
+            {
+                parent.0.insert(name, done);
+            }
+        }
+        stack.pop().map(|(_, mask)| mask).unwrap_or_default()
+    }
+
+    fn apply(&self, value: &mut Value) {
+        if self.0.is_empty() {
+            return;
+        }
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
+            Value::Object(map) => {
+                map.retain(|name, _| self.0.contains_key(name));
+                for (name, inner) in map.iter_mut() {
+                    if let Some(mask) = self.0.get(name) {
+                        mask.apply(inner);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_keeps_what_the_planner_reads_and_loses_the_rest() {
+        let mut pod = json!({
+            "metadata": {"name": "a", "namespace": "n", "managedFields": [1], "labels": {"x": "y"},
+                "annotations": {"secret": "s", "scheduling.giveway.dev/preemption-policy": "Never"}},
+            "spec": {"containers": [{"name": "c", "image": "private", "env": [{"name": "PASSWORD", "value": "p"}],
+                "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}], "serviceAccountName": "sa"},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True", "message": "m"}]}
+        });
+        KINDS.iter().find(|kind| kind.kind == "Pod").unwrap().trim(&mut pod);
+        let kept = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"},
+                "annotations": {"scheduling.giveway.dev/preemption-policy": "Never"}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+        });
+        assert_eq!(pod, kept);
+    }
+}

@@ -1,0 +1,27 @@
+//! How an answer is printed.
+
+mod dot;
+pub(crate) mod style;
+pub(crate) mod table;
+
+use crate::answer::Answer;
+use crate::args::Format;
+use crate::error::CliError;
+use std::io::Write;
+
+/// Prints an answer on standard output.
+pub(crate) fn print(answer: &Answer, format: Format, explain: bool) -> Result<(), CliError> {
+    let text = match format {
+        Format::Json => serde_json::to_string_pretty(answer).map_err(std::io::Error::from).map(|text| text + "\n"),
+        Format::Yaml => serde_yaml_ng::to_string(answer).map_err(std::io::Error::other),
+        Format::Dot => Ok(dot::graph(answer)),
+        Format::Table => Ok(table::plan(answer, explain, style::width())),
+    };
+    show(&text.map_err(CliError::stdout)?)
+}
+
+/// Writes a text on standard output; colours only where they are wanted.
+pub(crate) fn show(text: &str) -> Result<(), CliError> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
+}

@@ -1,0 +1,25 @@
+//! Colours and the width of the terminal. Colours are written always, and stripped by the stream where output is no
+//! terminal, or `NO_COLOR` is set.
+
+use anstyle::{AnsiColor, Style};
+use std::fmt::Display;
+
+/// Headings.
+pub(crate) const HEAD: Style = Style::new().bold();
+/// It works.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// It works, and costs.
+pub(crate) const COSTS: Style = AnsiColor::Yellow.on_default().bold();
+/// It does not.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// A text in a style.
+pub(crate) fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Columns to fill: those of the terminal, or of `COLUMNS`; `None` when output goes elsewhere.
+pub(crate) fn width() -> Option<u16> {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns >= 20);
+    asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0))
+}

@@ -1,0 +1,210 @@
+//! Tables for people, as kubectl prints them: no frames, and no wider than the terminal.
+
+use super::style::{BAD, COSTS, GOOD, HEAD, paint};
+use crate::answer::{Answer, PlacementLine, VictimLine};
+use comfy_table::{ContentArrangement, Table, presets};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The answer as tables.
+pub(crate) fn plan(answer: &Answer, explain: bool, width: Option<u16>) -> String {
+    let mut out = String::new();
+    if answer.decisions.is_empty() {
+        part(&mut out, answer, explain, width);
+    } else {
+        for decision in &answer.decisions {
+            part(&mut out, decision, explain, width);
+            out.push('\n');
+        }
+        line(&mut out, width, &paint(HEAD, "All together"), &answer.message);
+    }
+    for text in &answer.not_modeled {
+        line(&mut out, width, "Not modelled:", &format!("{text}."));
+    }
+    for note in &answer.notes {
+        line(&mut out, width, "Note:", note);
+    }
+    out
+}
+
+fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
+    let style = match answer {
+        Answer { schedulable: false, .. } => BAD,
+        Answer { preemption_needed: true, .. } => COSTS,
+        _ => GOOD,
+    };
+    let who = match answer.preemptor.as_str() {
+        "" => String::new(),
+        who => format!("{} (priority {}): ", paint(HEAD, who), answer.priority),
+    };
+    let verdict = match answer.reason {
+        Some(reason) => format!("{} {}", paint(style, reason), answer.message),
+        None => paint(style, &answer.message),
+    };
+    line(out, width, "", &format!("{who}{verdict}"));
+    if !answer.victims.is_empty() {
+        out.push('\n');
+        out.push_str(&victims(&answer.victims, width));
+    }
+    if !answer.awaited.is_empty() {
+        line(out, width, "Leaving anyway:", &runs(answer.awaited.iter().map(String::as_str)));
+    }
+    if !answer.placements.is_empty() {
+        out.push('\n');
+        out.push_str(&placements(&answer.placements, width));
+    }
+    if explain && !(answer.trace.is_empty() && answer.victims.is_empty()) {
+        out.push('\n');
+        line(out, width, "", &paint(HEAD, format!("How it was found ({})", answer.strategy)));
+        for step in &answer.trace {
+            line(out, width, "  -", step);
+        }
+        for victim in &answer.victims {
+            line(out, width, "  -", &format!("{}: {}", victim.reference(), victim.why));
+        }
+    }
+}
+
+/// A table of victims.
+pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
+    let mut rows = vec![["VICTIM", "PRIORITY", "OWNER", "LOSES", "NODES", "BUDGET"].map(str::to_owned).to_vec()];
+    rows.extend(victims.iter().map(|victim| {
+        vec![
+            victim.reference(),
+            victim.priority.to_string(),
+            victim.owner.clone().unwrap_or_else(|| "-".to_owned()),
+            victim.loss(),
+            runs(victim.nodes.iter().map(String::as_str)),
+            if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
+        ]
+    }));
+    table(rows, width)
+}
+
+fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
+    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for placement in placements {
+        nodes.entry(&placement.node).or_default().push(&placement.pod);
+    }
+    let mut rows = vec![["NODE", "PODS", "PLACED"].map(str::to_owned).to_vec()];
+    rows.extend(
+        nodes.iter().map(|(node, pods)| vec![(*node).to_owned(), pods.len().to_string(), runs(pods.iter().copied())]),
+    );
+    table(rows, width)
+}
+
+/// A table without frames, the first row of which is the heading.
+pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    match width {
+        Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A paragraph with a label in front, broken at the width.
+pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str) {
+    let limit = width.map_or(usize::MAX, usize::from);
+    let mut column = 0;
+    let mut first = true;
+    for word in label.split(' ').filter(|word| !label.is_empty() || !word.is_empty()).chain(text.split(' ')) {
+        let length = visible(word);
+        if !first && column + 1 + length > limit {
+            out.push_str("\n    ");
+            column = 4;
+        } else if !first {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+        first = false;
+    }
+    out.push('\n');
+}
+
+/// Characters of a text without its colours.
+fn visible(text: &str) -> usize {
+    anstream::adapter::strip_str(text).to_string().chars().count()
+}
+
+/// Names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
+pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let split = |name: &'a str| -> Option<(&'a str, u64)> {
+        let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+        Some((&name[..at], name[at..].parse().ok()?))
+    };
+    let mut keyed: Vec<(Option<(&str, u64)>, &str)> = names.map(|name| (split(name), name)).collect();
+    keyed.sort_by(|(a, x), (b, y)| match (a, b) {
+        (Some(a), Some(b)) => (a.0, a.1, x).cmp(&(b.0, b.1, y)),
+        _ => x.cmp(y),
+    });
+    let mut out = String::new();
+    let mut at = 0;
+    while at < keyed.len() {
+        let mut end = at;
+        while let (Some((prefix, number)), Some(Some((next, following)))) =
+            (keyed[end].0, keyed.get(end + 1).map(|entry| entry.0))
+        {
+            if prefix != next || following != number + 1 {
+                break;
+            }
+            end += 1;
+        }
+        if !out.is_empty() {
+            out.push_str(", ");
+        }
+        out.push_str(keyed[at].1);
+        if end > at + 1 {
+            let (prefix, _) = keyed[end].0.unwrap_or_default();
+            let _ = write!(out, "..{}", &keyed[end].1[prefix.len()..]);
+        } else {
+            end = at;
+        }
+        at = end + 1;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_consecutive_numbers_are_shortened_and_others_are_listed() {
+        let text = |names: &[&str]| runs(names.iter().copied());
+        assert_eq!(text(&["a-0", "a-1", "a-2", "b"]), "a-0..2, b");
+        assert_eq!(text(&["a-0", "a-1"]), "a-0, a-1");
+        assert_eq!(text(&["a-10", "a-9", "a-8", "a-11", "a-13"]), "a-8..11, a-13");
+        assert_eq!(text(&["node-008", "node-009", "node-010"]), "node-008..010");
+        assert_eq!(text(&[]), "");
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_at_the_width_and_colours_do_not_count() {
+        let mut out = String::new();
+        line(&mut out, Some(20), "Note:", &format!("{} three four five", paint(HEAD, "one two")));
+        assert_eq!(anstream::adapter::strip_str(&out).to_string(), "Note: one two three\n    four five\n");
+    }
+
+    #[test]
+    fn a_table_is_no_wider_than_the_terminal() {
+        let rows = vec![vec!["NAME".to_owned(), "WHAT".to_owned()], vec!["x".to_owned(), "word ".repeat(30)]];
+        let text = table(rows, Some(40));
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.lines().count() > 4, "{text}");
+    }
+}

@@ -1,0 +1,261 @@
+//! From an object with pod templates to the pods that its controller would create.
+//!
+//! A template is any `…emplate` field whose `spec` has containers; how many pods are made from it is said by
+//! `parallelism`, `completions` and `replicas` beside it and above it. That covers the kinds of Kubernetes, and those
+//! of others: LeaderWorkerSet, JobSet, PyTorchJob, RayCluster and so on. The names of the pods are made up.
+
+use super::manifest::Manifest;
+use crate::error::CliError;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::Value;
+
+/// Pods that one template asks for. More than this are a mistake.
+const MOST: u64 = 100_000;
+
+/// How the made-up UIDs of planned pods begin.
+pub(super) const PLANNED: &str = "planned/";
+
+/// A template, and how many pods are made from it.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Path of the template in its object; empty for a pod.
+    pub(super) path: String,
+    /// How many pods.
+    pub(super) count: usize,
+    /// Whether the object is itself the pod.
+    pub(super) is_pod: bool,
+    /// Whether it is the only template of its object.
+    pub(super) alone: bool,
+    /// Kind of the pods' owner; empty without one.
+    pub(super) owner_kind: String,
+    /// Name of the pods' owner.
+    pub(super) owner_name: String,
+    /// What is worth knowing, as a sentence.
+    pub(super) note: Option<String>,
+    base: String,
+    template: Pod,
+}
+
+impl Source {
+    /// The pod with this number.
+    pub(super) fn pod(&self, namespace: &str, index: usize) -> Pod {
+        let mut pod = self.template.clone();
+        let name = if self.is_pod { self.base.clone() } else { format!("{}-{index}", self.base) };
+        pod.metadata.uid = Some(format!("{PLANNED}{namespace}/{name}"));
+        pod.metadata.name = Some(name);
+        pod.metadata.namespace = Some(namespace.to_owned());
+        pod
+    }
+
+    /// A field of the pod, as a field of the object that the user wrote.
+    pub(super) fn place(&self, problem: &str) -> String {
+        if self.is_pod { problem.to_owned() } else { format!("{}.{problem}", self.path) }
+    }
+}
+
+/// The templates of an object; none when it has none.
+///
+/// # Errors
+/// A DaemonSet, a template that cannot be read, or a number that is none.
+pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
+    let object = &manifest.object;
+    if manifest.kind == "DaemonSet" {
+        return Err(manifest.refused(
+            "kind: Invalid value: \"DaemonSet\": its pods are not placed: each node that suits gets one, and what one \
+             of them evicts there is not a choice; plan for a Pod with the same spec and a nodeName affinity instead",
+        ));
+    }
+    if manifest.kind == "Pod" {
+        let pod = template(manifest, object, "")?;
+        let (base, owner_kind, owner_name) = (name(object), String::new(), String::new());
+        return Ok(vec![Source {
+            path: String::new(),
+            count: 1,
+            is_pod: true,
+            alone: true,
+            owner_kind,
+            owner_name,
+            note: None,
+            base,
+            template: pod,
+        }]);
+    }
+    let mut finder = Finder { manifest, found: Vec::new() };
+    finder.walk(&object["spec"], "spec", 1, "")?;
+    let several = finder.found.len() > 1;
+    let mut sources = Vec::new();
+    for found in finder.found {
+        let mut template = template(manifest, found.template, &format!("{}.", found.path))?;
+        dress(manifest, &mut template);
+        let part = if several && !found.part.is_empty() { format!("-{}", found.part) } else { String::new() };
+        sources.push(Source {
+            count: usize::try_from(found.count).unwrap_or(usize::MAX),
+            is_pod: false,
+            alone: !several,
+            owner_kind: manifest.kind.clone(),
+            owner_name: name(object),
+            note: note(manifest),
+            base: format!("{}{}", name(object), part.to_lowercase()),
+            path: found.path,
+            template,
+        });
+    }
+    Ok(sources)
+}
+
+fn note(manifest: &Manifest) -> Option<String> {
+    let (kind, spec) = (manifest.kind.as_str(), &manifest.object["spec"]);
+    let name = format!("{kind} {}", crate::world::name_of(&manifest.object));
+    match kind {
+        "CronJob" => Some(format!("{name} is planned as one run of it.")),
+        _ if spec["suspend"] == true => Some(format!("{name} is suspended; it is planned as if it were resumed.")),
+        _ => None,
+    }
+}
+
+/// The labels and the owner that controllers add.
+fn dress(manifest: &Manifest, pod: &mut Pod) {
+    let name = name(&manifest.object);
+    let labels = pod.metadata.labels.get_or_insert_default();
+    match manifest.kind.as_str() {
+        "Job" => {
+            labels.insert("job-name".to_owned(), name.clone());
+            labels.insert("batch.kubernetes.io/job-name".to_owned(), name.clone());
+        }
+        "Deployment" => drop(labels.insert("pod-template-hash".to_owned(), "planned".to_owned())),
+        _ => {}
+    }
+    let (kind, name) = match manifest.kind.as_str() {
+        "Deployment" => ("ReplicaSet".to_owned(), format!("{name}-planned")),
+        kind => (kind.to_owned(), name),
+    };
+    let api_version = manifest.object["apiVersion"].as_str().unwrap_or_default().to_owned();
+    pod.metadata.owner_references =
+        Some(vec![OwnerReference { api_version, kind, name, controller: Some(true), ..OwnerReference::default() }]);
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Reads a pod, or the template of one.
+fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliError> {
+    fn read<T: serde::de::DeserializeOwned>(value: &Value, path: &str) -> Result<T, String> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let at = error.path().to_string();
+            format!("{path}{}: {}", if at == "." { String::new() } else { format!(".{at}") }, error.into_inner())
+        })
+    }
+    let refused = |problem: String| manifest.refused(problem);
+    let none = Value::Object(serde_json::Map::new());
+    let metadata = from.get("metadata").unwrap_or(&none);
+    let metadata: ObjectMeta = read(metadata, &format!("{path}metadata")).map_err(refused)?;
+    let spec: PodSpec = read(from.get("spec").unwrap_or(&none), &format!("{path}spec")).map_err(refused)?;
+    if spec.containers.is_empty() {
+        return Err(refused(format!("{path}spec.containers: Required value: a pod has at least one")));
+    }
+    let metadata = ObjectMeta {
+        labels: metadata.labels,
+        annotations: metadata.annotations,
+        owner_references: metadata.owner_references,
+        ..ObjectMeta::default()
+    };
+    Ok(Pod { metadata, spec: Some(spec), status: None })
+}
+
+struct Found<'a> {
+    path: String,
+    count: u64,
+    part: String,
+    template: &'a Value,
+}
+
+struct Finder<'a> {
+    manifest: &'a Manifest,
+    found: Vec<Found<'a>>,
+}
+
+impl<'a> Finder<'a> {
+    /// Looks for templates below `value`, of which there are `times`; `part` tells one of several from the others.
+    fn walk(&mut self, value: &'a Value, path: &str, times: u64, part: &str) -> Result<(), CliError> {
+        if let Some(items) = value.as_array() {
+            for (index, item) in items.iter().enumerate() {
+                let part = item["name"].as_str().or(item["groupName"].as_str()).unwrap_or(part);
+                self.walk(item, &format!("{path}[{index}]"), times, part)?;
+            }
+            return Ok(());
+        }
+        let Some(fields) = value.as_object() else { return Ok(()) };
+        let count = self.bounded(times, self.count(value, path)?, path)?;
+        for (key, inner) in fields {
+            let path = format!("{path}.{key}");
+            let is_template = key.ends_with("emplate") && inner.pointer("/spec/containers").is_some();
+            if is_template {
+                let share = if times_of_worker(value, key) { self.workers(value, &path)? } else { 1 };
+                let (count, part) = (self.bounded(count, share, &path)?, part_of(key, part));
+                self.found.push(Found { path, count, part, template: inner });
+            } else if key == "leaderWorkerTemplate" {
+                self.walk(inner, &path, count, part)?;
+            } else if inner.is_object() || inner.is_array() {
+                let named = inner.get("template").is_some().then_some(key.as_str());
+                let part = named.filter(|key| !key.ends_with("emplate") && *key != "spec").unwrap_or(part);
+                self.walk(inner, &path, count, part)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bounded(&self, times: u64, count: u64, path: &str) -> Result<u64, CliError> {
+        times.checked_mul(count).filter(|count| *count <= MOST).ok_or_else(|| {
+            self.manifest
+                .refused(format!("{path}: Invalid value: it asks for more than {MOST} pods: use fewer replicas"))
+        })
+    }
+
+    /// How many of what is below this object there are.
+    fn count(&self, value: &Value, path: &str) -> Result<u64, CliError> {
+        let replicas = self.number(value, "replicas", path)?;
+        let parallelism = self.number(value, "parallelism", path)?;
+        let completions = self.number(value, "completions", path)?;
+        Ok(match (replicas, parallelism, completions) {
+            (Some(replicas), ..) => replicas,
+            (None, Some(parallel), Some(total)) => parallel.min(total),
+            (None, Some(parallel), None) => parallel,
+            (None, None, _) => 1,
+        })
+    }
+
+    fn number(&self, value: &Value, field: &str, path: &str) -> Result<Option<u64>, CliError> {
+        match value.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(number) => match number.as_u64() {
+                Some(number) => Ok(Some(number)),
+                None => {
+                    let text = number.as_str().map_or_else(|| number.to_string(), str::to_owned);
+                    let problem = "must be a whole number, 0 or more";
+                    Err(self.manifest.refused(format!("{path}.{field}: Invalid value: \"{text}\": {problem}")))
+                }
+            },
+        }
+    }
+
+    /// Workers of one replica of a LeaderWorkerSet: `size` counts the leader, which may have a template of its own.
+    fn workers(&self, value: &Value, path: &str) -> Result<u64, CliError> {
+        let size = self.number(value, "size", path)?.unwrap_or(1);
+        let led = value.pointer("/leaderTemplate/spec/containers").is_some();
+        Ok(if led { size.saturating_sub(1) } else { size })
+    }
+}
+
+fn times_of_worker(value: &Value, key: &str) -> bool {
+    key == "workerTemplate" && value.get("size").is_some()
+}
+
+/// What tells the pods of this template from those of others of the object.
+fn part_of(key: &str, part: &str) -> String {
+    match key.strip_suffix("Template") {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => part.to_owned(),
+    }
+}

@@ -1,0 +1,102 @@
+//! Reads manifests: several documents, Lists, JSON or YAML, a file or standard input.
+
+use crate::error::CliError;
+use crate::snapshot::{check, documents, read_text};
+use crate::world::name_of;
+use serde_json::Value;
+use std::path::Path;
+
+/// Kinds without a namespace that may stand in a manifest beside pods.
+const CLUSTER_SCOPED: [&str; 12] = [
+    "PriorityClass",
+    "Namespace",
+    "Node",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "PersistentVolume",
+    "StorageClass",
+    "RuntimeClass",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "APIService",
+];
+
+/// One object of a manifest.
+#[derive(Clone, Debug)]
+pub(super) struct Manifest {
+    /// The file it stands in.
+    pub(super) file: String,
+    /// Its kind.
+    pub(super) kind: String,
+    /// Its namespace; empty when its kind has none.
+    pub(super) namespace: String,
+    /// The object.
+    pub(super) object: Value,
+}
+
+impl Manifest {
+    /// The error that goes with a problem of this object. The problem begins with the field.
+    pub(super) fn refused(&self, problem: impl Into<String>) -> CliError {
+        CliError::Refused {
+            file: self.file.clone(),
+            kind: self.kind.clone(),
+            object: name_of(&self.object),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Reads a file. Objects without a namespace go to `namespace`.
+pub(super) fn read(path: &Path, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
+    let (file, text) = read_text(path)?;
+    let mut found = Vec::new();
+    for (index, document) in
+        documents(&file, &text)?.into_iter().enumerate().filter(|(_, document)| !document.is_null())
+    {
+        flatten(document, &file, &format!("document {}", index + 1), &mut found)?;
+    }
+    for manifest in &mut found {
+        settle_namespace(manifest, namespace, flag)?;
+    }
+    Ok(found)
+}
+
+fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifest>) -> Result<(), CliError> {
+    if let Some(name) = document.pointer("/metadata/generateName").cloned()
+        && document["metadata"]["name"].is_null()
+    {
+        let name = name.as_str().unwrap_or_default().trim_end_matches('-').to_owned();
+        document["metadata"]["name"] = name.into();
+    }
+    check(&document, file, || place.to_owned())?;
+    if document["kind"] == "List" {
+        let items = document.get_mut("items").map(Value::take).unwrap_or_default();
+        for (index, item) in items.as_array().cloned().unwrap_or_default().into_iter().enumerate() {
+            flatten(item, file, &format!("{place}, items[{index}]"), found)?;
+        }
+        return Ok(());
+    }
+    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+    found.push(Manifest { file: file.to_owned(), kind, namespace: String::new(), object: document });
+    Ok(())
+}
+
+fn settle_namespace(manifest: &mut Manifest, namespace: &str, flag: Option<&str>) -> Result<(), CliError> {
+    if CLUSTER_SCOPED.contains(&manifest.kind.as_str()) {
+        return Ok(());
+    }
+    let own = manifest.object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    if let Some(flag) = flag.filter(|flag| !own.is_empty() && *flag != own) {
+        return Err(CliError::OtherNamespace {
+            file: manifest.file.clone(),
+            kind: manifest.kind.clone(),
+            object: name_of(&manifest.object),
+            namespace: own,
+            flag: flag.to_owned(),
+        });
+    }
+    manifest.namespace = if own.is_empty() { namespace.to_owned() } else { own };
+    manifest.object["metadata"]["namespace"] = manifest.namespace.clone().into();
+    Ok(())
+}

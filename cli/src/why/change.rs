@@ -1,0 +1,153 @@
+//! What would change a decision: tried out on the model, so each sentence is a fact and not a guess.
+
+use crate::decide::Outcome;
+use crate::world::World;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::{Decision, Preemptor, Strategy, plan};
+use k8s_openapi::api::core::v1::Node;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes that are tried at most.
+const MOST_NODES: usize = 1024;
+
+/// Sentences, for a preemptor that finds no place.
+pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<String> {
+    match &outcome.decision {
+        Decision::WaitingForPods { live, min_count } => {
+            vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live))]
+        }
+        Decision::Unschedulable(_) => {
+            let mut list: Vec<String> = allowed(world, outcome, strategy).into_iter().collect();
+            list.extend(raised(world, outcome, strategy));
+            list.extend(more_nodes(world, outcome, strategy));
+            if list.is_empty() {
+                list.push("Neither a higher priority nor more nodes like those there are would help.".to_owned());
+            }
+            list
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Another priority or policy for the preemptor.
+fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<PreemptionPolicy>) -> Option<World> {
+    let mut world = world.clone();
+    match preemptor {
+        Preemptor::Group(key) => {
+            let mut group = world.groups.get(key)?.clone();
+            group.spec.priority = Some(priority);
+            group.spec.preemption_policy = policy.or(group.spec.preemption_policy);
+            world.add_group(group).ok()?;
+        }
+        Preemptor::Pod(key) => {
+            let mut pod = world.pending.get(key)?.clone();
+            let spec = pod.spec.as_mut()?;
+            spec.priority = Some(priority);
+            if let Some(policy) = policy {
+                spec.preemption_policy = Some(policy.as_str().to_owned());
+                pod.metadata
+                    .annotations
+                    .get_or_insert_default()
+                    .remove(giveway_crds::keys::ANNOTATION_PREEMPTION_POLICY);
+            }
+            world.add_pod(pod).ok()?;
+        }
+    }
+    Some(world)
+}
+
+/// What it would then cost; `None` when it still finds no place.
+fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<String> {
+    match plan(&world.cluster, preemptor, &world.context(preemptor, strategy)) {
+        Decision::Fits { .. } => Some("it would fit without an eviction".to_owned()),
+        Decision::Preempt(plan) => Some(format!("it would take the place of {}", plan.cost)),
+        _ => None,
+    }
+}
+
+fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
+    let policy = match preemptor {
+        Preemptor::Group(key) => world.cluster.group(key).map(|group| group.policy),
+        Preemptor::Pod(key) => world.cluster.pod(key).map(|pod| world.cluster.effective_policy(pod)),
+    };
+    policy.unwrap_or(PreemptionPolicy::Never)
+}
+
+fn allowed(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+    if policy(world, &outcome.preemptor) != PreemptionPolicy::Never {
+        return None;
+    }
+    let asked = PreemptionPolicy::PreemptLowerPriority;
+    let tried = with(world, &outcome.preemptor, outcome.priority, Some(asked))?;
+    let then = works(&tried, &outcome.preemptor, strategy)?;
+    Some(format!("With preemptionPolicy {asked} instead of Never, {then}."))
+}
+
+/// The lowest priority with which it would find a place.
+fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+    let cluster = &world.cluster;
+    let levels: BTreeSet<i32> = cluster
+        .pods()
+        .filter(|pod| pod.live() && pod.bound())
+        .map(|pod| cluster.effective_priority(pod))
+        .filter(|priority| *priority >= outcome.priority && *priority < i32::MAX)
+        .collect();
+    let levels: Vec<i32> = levels.into_iter().collect();
+    let asked = Some(PreemptionPolicy::PreemptLowerPriority);
+    let then = |level: i32| {
+        let tried = with(world, &outcome.preemptor, level + 1, asked)?;
+        works(&tried, &outcome.preemptor, strategy)
+    };
+    let at = levels.partition_point(|level| then(*level).is_none());
+    let level = *levels.get(at)?;
+    let text = then(level)?;
+    let class = cluster.classes().iter().filter(|c| c.value > level && c.value <= 1_000_000_000);
+    let class = class.min_by_key(|class| class.value);
+    let class = class.map(|class| format!(", as class {} has ({})", class.name, class.value)).unwrap_or_default();
+    Some(format!("With a priority above {level}{class}, {text}."))
+}
+
+/// How many more nodes like one of those that exist it would need.
+fn more_nodes(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+    let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
+    for node in &world.nodes {
+        let offered = node.status.as_ref().and_then(|status| status.allocatable.clone()).unwrap_or_default();
+        let offered: Vec<String> = offered.into_iter().map(|(name, amount)| format!("{}={}", name, amount.0)).collect();
+        kinds.entry(offered.join(",")).or_insert(node);
+    }
+    let tried = |node: &Node, count: usize| {
+        let mut world = world.clone();
+        for index in 0..count {
+            let mut twin = node.clone();
+            let name = format!("{}-more-{index}", node.metadata.name.clone().unwrap_or_default());
+            twin.metadata.uid = None;
+            twin.metadata.labels.get_or_insert_default().insert("kubernetes.io/hostname".to_owned(), name.clone());
+            twin.metadata.name = Some(name);
+            world.cluster.upsert_node(&twin).ok()?;
+        }
+        let decision = plan(&world.cluster, &outcome.preemptor, &world.context(&outcome.preemptor, strategy));
+        matches!(decision, Decision::Fits { .. }).then_some(())
+    };
+    let mut best: Option<(usize, &Node)> = None;
+    for node in kinds.into_values().take(8) {
+        let limit = best.map_or(MOST_NODES, |(count, _)| count - 1);
+        let Some(mut high) = std::iter::successors(Some(1), |n| Some(n * 2))
+            .take_while(|n| *n <= limit)
+            .find(|n| tried(node, *n).is_some())
+        else {
+            continue;
+        };
+        let mut low = high / 2;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if tried(node, middle).is_some() { high = middle } else { low = middle }
+        }
+        best = Some((high, node));
+    }
+    let (count, node) = best?;
+    let nodes = if count == 1 { "1 more node".to_owned() } else { format!("{count} more nodes") };
+    Some(format!(
+        "With {nodes} like {}, it would fit without an eviction.",
+        node.metadata.name.as_deref().unwrap_or_default()
+    ))
+}

@@ -1,0 +1,56 @@
+//! Events of an object, as the API server keeps them (an hour, by default).
+
+use crate::connect::{Api, Got};
+use crate::error::CliError;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Happening {
+    /// When it was last seen.
+    pub(crate) at: Option<Timestamp>,
+    /// `Normal` or `Warning`.
+    pub(crate) type_: String,
+    /// The reason.
+    pub(crate) reason: String,
+    /// The sentence.
+    pub(crate) message: String,
+}
+
+/// The events of an object by name, the oldest first. Without the right to read them there are none.
+pub(super) async fn of(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<Vec<Happening>, CliError> {
+    let selector = format!("involvedObject.name%3D{name}%2CinvolvedObject.kind%3D{kind}");
+    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
+    let Got::Found(list) = api.get::<Value>(&path).await? else { return Ok(Vec::new()) };
+    let mut events: Vec<Happening> = list["items"].as_array().into_iter().flatten().map(read).collect();
+    events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.message.cmp(&b.message)));
+    Ok(events)
+}
+
+fn read(event: &Value) -> Happening {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let times = [
+        &event["series"]["lastObservedTime"],
+        &event["lastTimestamp"],
+        &event["eventTime"],
+        &event["metadata"]["creationTimestamp"],
+    ];
+    Happening {
+        at: times.into_iter().find_map(|time| time.as_str()?.parse().ok()),
+        type_: text(&event["type"]),
+        reason: text(&event["reason"]),
+        message: text(&event["message"]),
+    }
+}
+
+/// How long ago, as kubectl prints it: `12s`, `5m`, `3h`, `2d`.
+pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
+    let seconds = now.duration_since(then).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

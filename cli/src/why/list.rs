@@ -1,0 +1,87 @@
+//! Everything that waits: groups that are not whole, and single pods that found no place.
+
+use crate::connect::{Api, Got};
+use crate::error::CliError;
+use crate::output::{style, table};
+use crate::world::{World, key_of};
+use giveway_crds::PodGroup;
+use giveway_crds::condition::{self, types};
+use giveway_planner::ObjectKey;
+use kube::core::ObjectList;
+use std::cmp::Reverse;
+
+/// Somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    key: ObjectKey,
+    kind: &'static str,
+    priority: i32,
+    pods: String,
+    reason: String,
+    message: String,
+}
+
+/// Who waits, the most urgent first; `namespace` limits it.
+pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<Waiting>, CliError> {
+    let mut found = Vec::new();
+    let path = match namespace {
+        Some(namespace) => format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups"),
+        None => "/apis/scheduling.giveway.dev/v1alpha1/podgroups".to_owned(),
+    };
+    if let Got::Found(groups) = api.get::<ObjectList<PodGroup>>(&path).await? {
+        found.extend(groups.items.iter().filter_map(|group| of_group(world, group)));
+    }
+    for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
+        if world.cluster.group_of(pod).is_none() && namespace.is_none_or(|namespace| namespace == pod.key.namespace) {
+            found.push(Waiting {
+                key: pod.key.clone(),
+                kind: "pod",
+                priority: pod.priority,
+                pods: "0/1".to_owned(),
+                reason: "Unschedulable".to_owned(),
+                message: "kube-scheduler found no place for it.".to_owned(),
+            });
+        }
+    }
+    found.sort_by(|a, b| (Reverse(a.priority), &a.key).cmp(&(Reverse(b.priority), &b.key)));
+    Ok(found)
+}
+
+fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
+    let key = key_of(&group.metadata);
+    let live = || world.cluster.members(&key).filter(|pod| pod.live());
+    let (bound, all) = (live().filter(|pod| pod.bound()).count(), live().count());
+    let status = group.status.clone().unwrap_or_default();
+    let told = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
+    if bound >= all && (all > 0 || told.is_none_or(|condition| condition.status == "True")) {
+        return None;
+    }
+    Some(Waiting {
+        priority: world.cluster.group(&key).map_or(0, |group| group.priority),
+        key,
+        kind: "podgroup",
+        pods: format!("{bound}/{all}"),
+        reason: told.map(|condition| condition.reason.clone()).unwrap_or_else(|| "Unknown".to_owned()),
+        message: told.map(|condition| condition.message.clone()).unwrap_or_default(),
+    })
+}
+
+/// The table.
+pub(super) fn table(waiting: &[Waiting], namespaces: bool) -> String {
+    if waiting.is_empty() {
+        return "Nothing waits for a place.\n".to_owned();
+    }
+    let with = |namespace: &str, rest: [&str; 5]| {
+        let mut row: Vec<String> = rest.iter().map(|text| (*text).to_owned()).collect();
+        if namespaces {
+            row.insert(0, namespace.to_owned());
+        }
+        row
+    };
+    let mut rows = vec![with("NAMESPACE", ["NAME", "PRIORITY", "PODS", "STATE", "MESSAGE"])];
+    rows.extend(waiting.iter().map(|one| {
+        let (name, priority) = (format!("{}/{}", one.kind, one.key.name), one.priority.to_string());
+        with(&one.key.namespace, [&name, &priority, &one.pods, &one.reason, &one.message])
+    }));
+    table::table(rows, style::width())
+}

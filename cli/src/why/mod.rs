@@ -1,0 +1,157 @@
+//! `kubectl giveway why`: one page about a group or pod, or everything that waits.
+
+mod change;
+mod events;
+mod list;
+mod page;
+
+use crate::answer::Answer;
+use crate::args::WhyArgs;
+use crate::connect::{Api, Connection, Got, block_on};
+use crate::decide;
+use crate::error::CliError;
+use crate::live;
+use crate::output::{self, style};
+use crate::world::World;
+use events::Happening;
+use giveway_crds::PodGroup;
+use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+
+/// Everything that a page tells.
+pub(crate) struct Facts {
+    /// Who was asked about.
+    pub(crate) target: Preemptor,
+    /// The cluster as the planner sees it.
+    pub(crate) world: World,
+    /// The group, when it was asked about and exists.
+    pub(crate) group: Option<PodGroup>,
+    /// The pod, when it was asked about and exists.
+    pub(crate) pod: Option<Pod>,
+    /// Its events, the oldest first.
+    pub(crate) events: Vec<Happening>,
+    /// What the planner would decide now.
+    pub(crate) answer: Option<Answer>,
+    /// What would change that, as sentences.
+    pub(crate) changes: Vec<String>,
+    /// Now.
+    pub(crate) now: Timestamp,
+}
+
+/// Looks and prints.
+pub(crate) fn run(args: &WhyArgs, connection: &Connection) -> Result<(), CliError> {
+    block_on(async {
+        let api = connection.api().await?;
+        let text = match &args.target {
+            None => {
+                let namespace = (!args.all_namespaces).then(|| api.namespace.clone());
+                let world = World::new(live::read(&api).await?)?;
+                list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
+            }
+            Some(target) => page::text(&gather(&api, target.in_namespace(&api.namespace)).await?, style::width()),
+        };
+        output::show(&text)
+    })
+}
+
+async fn gather(api: &Api, target: Preemptor) -> Result<Facts, CliError> {
+    let ObjectKey { namespace, name } = target.key().clone();
+    let (mut group, mut pod) = (None, None);
+    let kind = match &target {
+        Preemptor::Group(_) => {
+            let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups/{name}");
+            group = found(api.get::<PodGroup>(&path).await?, &path)?;
+            "PodGroup"
+        }
+        Preemptor::Pod(_) => {
+            pod = found(api.get::<Pod>(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?, "pod")?;
+            "Pod"
+        }
+    };
+    let events = events::of(api, &namespace, kind, &name).await?;
+    let world = World::new(live::read(api).await?)?;
+    let mut facts =
+        Facts { target, world, group, pod, events, answer: None, changes: Vec::new(), now: Timestamp::now() };
+    let gone = facts.group.is_none() && facts.pod.is_none();
+    if gone && facts.events.is_empty() && facts.taken_by().is_empty() {
+        return Err(CliError::Unknown { preemptor: facts.target });
+    }
+    facts.decide();
+    Ok(facts)
+}
+
+fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
+    match got {
+        Got::Found(object) => Ok(Some(object)),
+        Got::Missing => Ok(None),
+        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {what}"), problem }),
+    }
+}
+
+/// A plan that takes, or took, the place of somebody.
+pub(crate) struct Taken<'a> {
+    /// Whose plan.
+    pub(crate) by: &'a Preemptor,
+    /// Its priority.
+    pub(crate) priority: i32,
+    /// The plan.
+    pub(crate) plan: &'a giveway_crds::plan::StoredPlan,
+    /// Pods of the one asked about that go by it.
+    pub(crate) pods: Vec<&'a str>,
+}
+
+impl Facts {
+    /// Who needs room on behalf of the target: its group, for a pod that is a member of one.
+    pub(crate) fn preemptor(&self) -> Preemptor {
+        if let Preemptor::Pod(key) = &self.target
+            && let Some(pod) = self.world.cluster.pod(key)
+            && let Some(group) = self.world.cluster.group_of(pod)
+        {
+            return Preemptor::Group(group.key.clone());
+        }
+        self.target.clone()
+    }
+
+    /// The stored plans that have the target among their victims.
+    pub(crate) fn taken_by(&self) -> Vec<Taken<'_>> {
+        let key = self.target.key();
+        let mut found = Vec::new();
+        for (by, plan) in &self.world.plans {
+            let mut pods = Vec::new();
+            for victim in plan.victims.iter().filter(|victim| victim.namespace == key.namespace) {
+                let whole = victim.kind == "PodGroup";
+                let is_it = match &self.target {
+                    Preemptor::Group(_) => whole && victim.name == key.name,
+                    Preemptor::Pod(_) => true,
+                };
+                let mine = victim.pods.iter().map(|pod| pod.name.as_str());
+                let mine = mine.filter(|name| matches!(self.target, Preemptor::Group(_)) || *name == key.name);
+                if is_it {
+                    pods.extend(mine);
+                }
+            }
+            if !pods.is_empty() {
+                found.push(Taken { by, priority: self.world.priority(by), plan, pods });
+            }
+        }
+        found.sort_by_key(|taken| taken.plan.planned_at.as_ref().map(|time| time.0));
+        found
+    }
+
+    /// Asks the planner, when something waits and no plan is in progress.
+    pub(crate) fn decide(&mut self) {
+        let preemptor = self.preemptor();
+        let in_flight = self.world.plans.get(&preemptor).is_some_and(|plan| plan.state.in_flight());
+        if in_flight || !self.world.has(&preemptor) {
+            return;
+        }
+        let strategy = Strategy::default();
+        let outcome = decide::once(&self.world, &preemptor, strategy);
+        if outcome.decision == Decision::Nothing {
+            return;
+        }
+        self.changes = change::of(&self.world, &outcome, strategy);
+        self.answer = Some(Answer::new(&self.world, &outcome, strategy.as_str()));
+    }
+}

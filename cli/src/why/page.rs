@@ -1,0 +1,267 @@
+//! The page: state, victims and takers, the last decision, what would be decided now, and events.
+
+use super::Facts;
+use super::events::age;
+use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
+use crate::output::table::{line, runs, table, victims};
+use giveway_crds::PodGroup;
+use giveway_crds::condition::{self, types};
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::policy::DisruptionMode;
+use giveway_planner::Preemptor;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+
+/// Events that are shown at most, the latest ones.
+const EVENTS: usize = 12;
+
+/// The page as a text.
+pub(super) fn text(facts: &Facts, width: Option<u16>) -> String {
+    let mut page = Page { out: String::new(), width, facts };
+    page.line("", &paint(HEAD, &facts.target));
+    match (&facts.group, &facts.pod) {
+        (Some(group), _) => page.group(group),
+        (None, Some(pod)) => page.pod(pod),
+        (None, None) => page.line("State:", &format!("{} It does not exist any more.", paint(BAD, "Gone."))),
+    }
+    page.taken();
+    page.last_decision();
+    page.now();
+    page.events();
+    page.out
+}
+
+struct Page<'a> {
+    out: String,
+    width: Option<u16>,
+    facts: &'a Facts,
+}
+
+impl Page<'_> {
+    fn line(&mut self, label: &str, text: &str) {
+        line(&mut self.out, self.width, label, text);
+    }
+
+    fn head(&mut self, text: &str) {
+        self.out.push('\n');
+        self.line("", &paint(HEAD, text));
+    }
+
+    fn ago(&self, then: Timestamp) -> String {
+        format!("{} ago", age(self.facts.now, then))
+    }
+
+    fn group(&mut self, group: &PodGroup) {
+        let status = group.status.clone().unwrap_or_default();
+        match condition::find(&status.conditions, types::INITIALLY_SCHEDULED) {
+            Some(told) => {
+                let style = if told.status == "True" { GOOD } else { COSTS };
+                let since = self.ago(told.last_transition_time.0);
+                self.line("State:", &format!("{} (since {since}): {}", paint(style, &told.reason), told.message));
+            }
+            None => self.line("State:", "Not looked at yet: is giveway-operator running?"),
+        }
+        let spec = &group.spec;
+        let counts = status.pods.unwrap_or_default();
+        let needed = match spec.scheduling_policy.min_count() {
+            Some(needed) => format!("{needed} needed together"),
+            None => "scheduled one by one".to_owned(),
+        };
+        let pods = format!(
+            "{} in all, {} with a node, {} running, {} held; {needed}; they give way {}.",
+            counts.total,
+            counts.scheduled,
+            counts.running,
+            counts.held,
+            if spec.disruption_mode == DisruptionMode::PodGroup { "all or none" } else { "one by one" }
+        );
+        self.line("Pods:", &pods);
+        let class = spec.priority_class_name.as_deref().map(|c| format!(" (class {c})")).unwrap_or_default();
+        let policy = spec.preemption_policy.map(|policy| format!(", {policy}")).unwrap_or_default();
+        self.line("Priority:", &format!("{}{class}{policy}", spec.priority.unwrap_or_default()));
+        for type_ in [types::DISRUPTION_TARGET, types::PODS_NOT_MATCHING_PRIORITY] {
+            if let Some(told) = condition::find(&status.conditions, type_).filter(|told| told.status == "True") {
+                let since = self.ago(told.last_transition_time.0);
+                self.line(&format!("{type_}:"), &format!("{} (since {since})", told.message));
+            }
+        }
+        if let Some(taker) = status.preempted_by.filter(|_| self.facts.taken_by().is_empty()) {
+            self.line("Gave way to:", &format!("{}, last.", paint(COSTS, taker)));
+        }
+    }
+
+    fn pod(&mut self, pod: &Pod) {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let status = pod.status.clone().unwrap_or_default();
+        let phase = status.phase.clone().unwrap_or_default();
+        let state = match (&spec.node_name, &pod.metadata.deletion_timestamp) {
+            (_, Some(_)) => paint(BAD, "Terminating"),
+            (Some(node), None) => format!("{} on node {node}", paint(GOOD, phase)),
+            (None, None) => paint(COSTS, phase),
+        };
+        self.line("State:", &state);
+        let gates: Vec<String> = spec.scheduling_gates.into_iter().flatten().map(|gate| gate.name).collect();
+        if !gates.is_empty() {
+            self.line("Held by:", &gates.join(", "));
+        }
+        let class = spec.priority_class_name.map(|class| format!(" (class {class})")).unwrap_or_default();
+        self.line("Priority:", &format!("{}{class}", spec.priority.unwrap_or_default()));
+        if let Some(node) = status.nominated_node_name {
+            self.line("Nominated:", &format!("node {node} is kept free for it."));
+        }
+        for told in status.conditions.into_iter().flatten() {
+            let interesting = match told.type_.as_str() {
+                "PodScheduled" => told.status == "False",
+                types::DISRUPTION_TARGET => told.status == "True",
+                _ => false,
+            };
+            if let (true, Some(message)) = (interesting, told.message) {
+                self.line(&format!("{}:", told.type_), &format!("{} {message}", told.reason.unwrap_or_default()));
+            }
+        }
+        if let Preemptor::Group(group) = self.facts.preemptor() {
+            self.line("Member of:", &format!("podgroup/{group}, which is decided as a whole."));
+        }
+    }
+
+    /// Who took the place of the one asked about, and when.
+    fn taken(&mut self) {
+        let facts = self.facts;
+        let taken = facts.taken_by();
+        let told = facts.events.iter().rev().find(|event| event.reason == "Preempted");
+        if taken.is_empty() && told.is_none() {
+            return;
+        }
+        self.head("Who took its place");
+        for one in &taken {
+            let when = match &one.plan.planned_at {
+                Some(time) => format!(" at {} ({})", time.0, self.ago(time.0)),
+                None => String::new(),
+            };
+            let what = match one.pods.as_slice() {
+                [one] => format!("pod {one}"),
+                pods => format!("{} pods ({})", pods.len(), runs(pods.iter().copied())),
+            };
+            let by = format!("{} (priority {})", paint(COSTS, one.by), one.priority);
+            self.line("", &format!("{by}, by its plan {}, made{when}; now {:?}: {what}.", one.plan.id, one.plan.state));
+        }
+        if let Some(event) = told {
+            let when = event.at.map(|at| format!("{at} ({}): ", self.ago(at))).unwrap_or_default();
+            self.line("", &format!("{when}{}", event.message));
+        }
+    }
+
+    fn last_decision(&mut self) {
+        let facts = self.facts;
+        let stored = match (&facts.group, &facts.pod) {
+            (Some(group), _) => group.status.as_ref().and_then(|status| status.preemption.clone()),
+            _ => facts.world.plans.get(&facts.preemptor()).cloned(),
+        };
+        let Some(plan) = stored else { return };
+        self.head("Last decision");
+        let when = plan.planned_at.as_ref().map(|time| format!(" made {}", self.ago(time.0))).unwrap_or_default();
+        let style = if plan.state.in_flight() { COSTS } else { GOOD };
+        let what = format!(
+            "{}: plan {} ({}){when}. {}",
+            paint(style, format!("{:?}", plan.state)),
+            plan.id,
+            plan.strategy,
+            plan.message
+        );
+        self.line("", &what);
+        self.plan_victims(&plan);
+        let nodes: Vec<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
+        let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
+        self.line("Places:", &format!("{} pods on {}.", nodes.len(), runs(unique.into_iter())));
+        if plan.state.in_flight() {
+            self.waits_for(&plan);
+        }
+    }
+
+    fn plan_victims(&mut self, plan: &StoredPlan) {
+        if plan.victims.is_empty() {
+            return;
+        }
+        let mut rows = vec![["VICTIM", "PRIORITY", "PODS", "BUDGET"].map(str::to_owned).to_vec()];
+        rows.extend(plan.victims.iter().map(|victim| {
+            vec![
+                format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name),
+                victim.priority.to_string(),
+                runs(victim.pods.iter().map(|pod| pod.name.as_str())),
+                if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
+            ]
+        }));
+        self.out.push_str(&table(rows, self.width));
+    }
+
+    /// Which victims of a plan in progress are still there.
+    fn waits_for(&mut self, plan: &StoredPlan) {
+        let cluster = &self.facts.world.cluster;
+        let (mut leaving, mut staying) = (Vec::new(), Vec::new());
+        for victim in &plan.victims {
+            for pod in &victim.pods {
+                let key = giveway_planner::ObjectKey::new(&victim.namespace, &pod.name);
+                match cluster.pod(&key).filter(|found| found.uid == pod.uid) {
+                    Some(found) if found.terminating => leaving.push(key.to_string()),
+                    Some(_) => staying.push(key.to_string()),
+                    None => {}
+                }
+            }
+        }
+        let mut parts = Vec::new();
+        if !staying.is_empty() {
+            parts.push(format!("{} not evicted yet: {}", staying.len(), runs(staying.iter().map(String::as_str))));
+        }
+        if !leaving.is_empty() {
+            parts.push(format!("{} terminating: {}", leaving.len(), runs(leaving.iter().map(String::as_str))));
+        }
+        if parts.is_empty() {
+            parts.push("no victim any more; kube-scheduler binds the pods".to_owned());
+        }
+        self.line("Waits for:", &format!("{}.", parts.join("; ")));
+    }
+
+    fn now(&mut self) {
+        let facts = self.facts;
+        let Some(answer) = &facts.answer else { return };
+        self.head("If it were decided now");
+        let style = match (answer.schedulable, answer.preemption_needed) {
+            (false, _) => BAD,
+            (true, true) => COSTS,
+            (true, false) => GOOD,
+        };
+        let reason = answer.reason.map(|reason| format!("{} ", paint(style, reason))).unwrap_or_default();
+        self.line("", &format!("{reason}{}", answer.message));
+        if !answer.victims.is_empty() {
+            self.out.push_str(&victims(&answer.victims, self.width));
+        }
+        for note in &answer.notes {
+            self.line("Note:", note);
+        }
+        if !facts.changes.is_empty() {
+            self.head("What would change it");
+            for change in &facts.changes {
+                self.line("-", change);
+            }
+        }
+    }
+
+    fn events(&mut self) {
+        let facts = self.facts;
+        if facts.events.is_empty() {
+            return;
+        }
+        self.head("Events");
+        let mut rows = vec![["AGE", "TYPE", "REASON", "MESSAGE"].map(str::to_owned).to_vec()];
+        let first = facts.events.len().saturating_sub(EVENTS);
+        rows.extend(facts.events[first..].iter().map(|event| {
+            vec![
+                event.at.map_or_else(|| "-".to_owned(), |at| age(facts.now, at)),
+                event.type_.clone(),
+                event.reason.clone(),
+                event.message.clone(),
+            ]
+        }));
+        self.out.push_str(&table(rows, self.width));
+    }
+}

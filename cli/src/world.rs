@@ -1,0 +1,175 @@
+//! The objects as the planner's model, and beside it what the command line needs of them: objects that wait (to go on
+//! from a decision), workloads, and the decisions that the operator has in flight.
+
+use crate::error::CliError;
+use crate::live::Objects;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::{PodGroup, Workload, keys};
+use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, Strategy};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    /// Where it is from: a file, or `cluster`.
+    pub(crate) source: String,
+    /// The planner's model.
+    pub(crate) cluster: Cluster,
+    /// Pods without a node.
+    pub(crate) pending: BTreeMap<ObjectKey, Pod>,
+    /// Pod groups.
+    pub(crate) groups: BTreeMap<ObjectKey, PodGroup>,
+    /// Nodes, to try one more like them.
+    pub(crate) nodes: Vec<Node>,
+    /// Workloads.
+    pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
+    /// The plan that is stored for a preemptor: the one in progress, or the last one.
+    pub(crate) plans: BTreeMap<Preemptor, StoredPlan>,
+    /// What was left out, as sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+impl World {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    /// In a file: an object that cannot be read. Of a live cluster such objects are left out, as the operator does,
+    /// and noted.
+    pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
+        let mut world = Self { source: objects.source, notes: objects.notes, ..Self::default() };
+        // Pods of classes that are not managed have their policy in their spec only.
+        world.cluster.trust_pod_policy = true;
+        for item in objects.items {
+            match world.add(&item) {
+                Err(error) if objects.live => world.notes.push(format!("Left out: {error}")),
+                outcome => outcome?,
+            }
+        }
+        Ok(world)
+    }
+
+    fn add(&mut self, item: &Value) -> Result<(), CliError> {
+        let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
+        match (version.unwrap_or_default(), kind.unwrap_or_default()) {
+            ("v1", "Node") => {
+                let node: Node = read(item, &self.source)?;
+                self.model(|cluster| cluster.upsert_node(&node))?;
+                self.nodes.push(node);
+                Ok(())
+            }
+            ("v1", "Pod") => self.add_pod(read(item, &self.source)?),
+            ("scheduling.giveway.dev/v1alpha1", "PodGroup") => self.add_group(read(item, &self.source)?),
+            ("scheduling.giveway.dev/v1alpha1", "Workload") => {
+                let workload: Workload = read(item, &self.source)?;
+                self.workloads.insert(key_of(&workload.metadata), workload);
+                Ok(())
+            }
+            ("policy/v1", "PodDisruptionBudget") => {
+                let budget: PodDisruptionBudget = read(item, &self.source)?;
+                self.model(|cluster| cluster.upsert_budget(&budget))
+            }
+            ("scheduling.k8s.io/v1", "PriorityClass") => {
+                let class: PriorityClass = read(item, &self.source)?;
+                self.cluster.upsert_class(&class);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds or replaces a pod.
+    pub(crate) fn add_pod(&mut self, pod: Pod) -> Result<(), CliError> {
+        let key = key_of(&pod.metadata);
+        self.model(|cluster| cluster.upsert_pod(&pod))?;
+        let plan = pod.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_PLAN));
+        if let Some(plan) = plan.and_then(|text| serde_json::from_str(text).ok()) {
+            self.plans.insert(Preemptor::Pod(key.clone()), plan);
+        }
+        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_none_or(String::is_empty)) {
+            self.pending.insert(key, pod);
+        } else {
+            self.pending.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Adds or replaces a group.
+    pub(crate) fn add_group(&mut self, group: PodGroup) -> Result<(), CliError> {
+        let key = key_of(&group.metadata);
+        self.model(|cluster| cluster.upsert_group(&group))?;
+        if let Some(plan) = group.status.as_ref().and_then(|status| status.preemption.clone()) {
+            self.plans.insert(Preemptor::Group(key.clone()), plan);
+        }
+        self.groups.insert(key, group);
+        Ok(())
+    }
+
+    fn model(&mut self, change: impl FnOnce(&mut Cluster) -> Result<bool, ModelError>) -> Result<(), CliError> {
+        match change(&mut self.cluster) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(CliError::Model { file: self.source.clone(), source: Box::new(error) }),
+        }
+    }
+
+    /// Whether the group or pod exists.
+    pub(crate) fn has(&self, preemptor: &Preemptor) -> bool {
+        match preemptor {
+            Preemptor::Group(key) => self.cluster.group(key).is_some(),
+            Preemptor::Pod(key) => self.cluster.pod(key).is_some(),
+        }
+    }
+
+    /// The priority that counts for a preemptor; 0 when it does not exist.
+    pub(crate) fn priority(&self, preemptor: &Preemptor) -> i32 {
+        match preemptor {
+            Preemptor::Group(key) => self.cluster.group(key).map_or(0, |group| group.priority),
+            Preemptor::Pod(key) => self.cluster.pod(key).map_or(0, |pod| self.cluster.effective_priority(pod)),
+        }
+    }
+
+    /// What a decision for `preemptor` has to respect: the stored plans of others that are in progress.
+    pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
+        let mut context = Context { strategy, ..Context::default() };
+        for (other, plan) in self.plans.iter().filter(|(other, plan)| *other != preemptor && plan.state.in_flight()) {
+            let priority = self.priority(other);
+            for placement in &plan.placements {
+                let pod = ObjectKey::new(&other.key().namespace, &placement.pod);
+                let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());
+                if waits {
+                    let (uid, node) = (placement.uid.clone(), placement.node.clone());
+                    context.reservations.push(Reservation { uid, pod, node, priority });
+                }
+            }
+            context.departing.extend(plan.victims.iter().flat_map(|v| &v.pods).map(|pod| pod.uid.clone()));
+        }
+        context
+    }
+}
+
+/// Namespace and name of an object.
+pub(crate) fn key_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> ObjectKey {
+    ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+/// Reads an object; an error names it, and the field.
+pub(crate) fn read<T: DeserializeOwned>(item: &Value, file: &str) -> Result<T, CliError> {
+    serde_path_to_error::deserialize(item).map_err(|error| CliError::Object {
+        file: file.to_owned(),
+        kind: item["kind"].as_str().unwrap_or_default().to_owned(),
+        object: name_of(item),
+        field: error.path().to_string(),
+        problem: error.into_inner().to_string(),
+    })
+}
+
+/// `NAMESPACE/NAME`, or the name of an object without a namespace.
+pub(crate) fn name_of(item: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&item["metadata"]["namespace"]), text(&item["metadata"]["name"]));
+    if namespace.is_empty() { name } else { format!("{namespace}/{name}") }
+}

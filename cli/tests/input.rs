@@ -1,0 +1,176 @@
+//! Bad input: a message that names file, object, field and value, exit status 2, and no backtrace.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::giveway_with;
+
+#[track_caller]
+fn refused(args: &[&str], input: &str, message: &str) {
+    let printed = giveway_with(args, None, input);
+    assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{}", printed.err);
+    assert_eq!(printed.err.trim_end(), format!("error: {message}"));
+}
+
+/// A snapshot on standard input, asked about pod/p.
+#[track_caller]
+fn snapshot(input: &str, message: &str) {
+    refused(&["plan", "--snapshot", "-", "--for", "pod/p"], input, message);
+}
+
+/// A manifest on standard input, on the small cluster.
+#[track_caller]
+fn manifest(input: &str, message: &str) {
+    refused(&["plan", "-f", "-", "--snapshot", "cluster.yaml"], input, message);
+}
+
+const A_LIST: &str = "must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get \
+    nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml` prints it";
+
+#[test]
+fn a_snapshot_that_is_no_list() {
+    snapshot("{kind: Pod, apiVersion: v1}", &format!("standard input: kind: Invalid value: \"Pod\": {A_LIST}"));
+    snapshot("[]", &format!("standard input: kind: Invalid value: \"a plain list\": {A_LIST}"));
+    snapshot("hello", &format!("standard input: kind: Invalid value: \"\"hello\"\": {A_LIST}"));
+    snapshot("{kind: List, items: 5}", &format!("standard input: kind: Invalid value: \"List\": {A_LIST}"));
+}
+
+#[test]
+fn a_snapshot_with_something_that_is_no_object() {
+    snapshot(
+        "{kind: List, items: [{kind: Pod, apiVersion: v1, metadata: {}}]}",
+        "standard input: items[0]: metadata.name: Required value: every object has one",
+    );
+    snapshot("{kind: List, items: [7]}", "standard input: items[0]: apiVersion: Required value: every object has one");
+}
+
+#[test]
+fn a_preemptor_that_is_not_there() {
+    snapshot("{kind: List, items: []}", "standard input: pod/default/p is not in it");
+}
+
+#[test]
+fn a_quantity_that_cannot_be_read() {
+    let pod = "{kind: List, items: [{kind: Pod, apiVersion: v1, metadata: {name: p, namespace: default}, \
+               spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}}]}";
+    let why = "has an unknown suffix: use one of n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or an exponent \
+               as in 1e3";
+    snapshot(
+        pod,
+        &format!(
+            "standard input: Pod default/p: spec.containers[0].resources.requests[cpu]: Invalid value: \"1x\": {why}"
+        ),
+    );
+    manifest(
+        "{kind: Job, apiVersion: batch/v1, metadata: {name: j}, spec: {template: {spec: {containers: \
+         [{name: c, resources: {requests: {cpu: 1x}}}]}}}}",
+        &format!(
+            "standard input: Job default/j: spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \
+             \"1x\": {why}"
+        ),
+    );
+}
+
+#[test]
+fn a_field_of_the_wrong_type() {
+    manifest(
+        "{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: many, template: {spec: \
+         {containers: [{name: c}]}}}}",
+        "standard input: Deployment default/d: spec.replicas: Invalid value: \"many\": must be a whole number, 0 or more",
+    );
+    manifest(
+        "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {containers: [{name: c}], tolerations: x}}",
+        "standard input: Pod default/p: spec.tolerations: invalid type: string \"x\", expected a sequence",
+    );
+}
+
+#[test]
+fn an_object_without_a_pod_template() {
+    manifest(
+        "{kind: ConfigMap, apiVersion: v1, metadata: {name: c}}",
+        "standard input: there is nothing to plan for: it has no pod and no object with a pod template (spec.template); found \
+         ConfigMap default/c",
+    );
+    manifest(
+        "",
+        "standard input: there is nothing to plan for: it has no pod and no object with a pod template (spec.template); found no \
+         object",
+    );
+}
+
+#[test]
+fn a_daemon_set_is_refused_with_a_reason() {
+    manifest(
+        "{kind: DaemonSet, apiVersion: apps/v1, metadata: {name: d}, spec: {}}",
+        "standard input: DaemonSet default/d: kind: Invalid value: \"DaemonSet\": its pods are not placed: each node \
+         that suits gets one, and what one of them evicts there is not a choice; plan for a Pod with the same spec and \
+         a nodeName affinity instead",
+    );
+}
+
+#[test]
+fn what_admission_refuses() {
+    manifest(
+        "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {priorityClassName: none, containers: [{name: c}]}}",
+        "standard input: Pod default/p: spec.priorityClassName: Invalid value: \"none\": no PriorityClass with name \
+         none was found",
+    );
+    manifest(
+        "{kind: PodGroup, apiVersion: scheduling.giveway.dev/v1alpha1, metadata: {name: g}, spec: {schedulingPolicy: \
+         {gang: {minCount: 0}}}}",
+        "standard input: PodGroup default/g: spec.schedulingPolicy.gang.minCount: Invalid value: \"0\": must be \
+         greater than or equal to 1",
+    );
+    manifest(
+        "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {priority: 7, priorityClassName: high, containers: \
+         [{name: c}]}}",
+        "standard input: Pod default/p: spec.priority: Invalid value: \"7\": the priority class \"high\" gives 1000: \
+         leave spec.priority out",
+    );
+}
+
+#[test]
+fn a_namespace_that_contradicts_the_flag() {
+    refused(
+        &["plan", "-f", "-", "--snapshot", "cluster.yaml", "-n", "b"],
+        "{kind: Pod, apiVersion: v1, metadata: {name: p, namespace: a}, spec: {containers: [{name: c}]}}",
+        "standard input: Pod a/p: metadata.namespace: Invalid value: \"a\": does not match the namespace \"b\" of the \
+         flag -n",
+    );
+}
+
+#[test]
+fn flags_that_cannot_be_used() {
+    let usage = |args: &[&str]| {
+        let printed = giveway_with(args, None, "");
+        assert_eq!(printed.status, Some(2), "{}", printed.err);
+        printed.err
+    };
+    let strategy = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "pod/p", "--strategy", "magic"]);
+    assert!(strategy.starts_with("error: invalid value 'magic' for '--strategy <NAME>': must be "), "{strategy}");
+    let kind = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "job/p"]);
+    assert!(kind.contains("unknown kind \"job\": must be podgroup or pod"), "{kind}");
+    let neither = usage(&["plan", "--snapshot", "cluster.yaml"]);
+    assert!(neither.contains("--filename <FILE>|--for <KIND/NAME>"), "{neither}");
+    let both = usage(&["plan", "--snapshot", "cluster.yaml", "-f", "training.yaml", "--for", "pod/p"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn a_file_that_is_not_there_and_one_that_is_no_yaml() {
+    refused(
+        &["plan", "--snapshot", "nowhere.yaml", "--for", "pod/p"],
+        "",
+        "nowhere.yaml: cannot be read: No such file or directory (os error 2)",
+    );
+    let printed = giveway_with(&["plan", "--snapshot", "-", "--for", "pod/p"], None, "a: [");
+    assert_eq!(printed.status, Some(2));
+    assert!(printed.err.starts_with("error: standard input: is neither JSON nor YAML: "), "{}", printed.err);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_exit_status_1() {
+    let printed = giveway_with(&["plan", "--for", "pod/p"], None, "");
+    assert_eq!((printed.status, printed.out.as_str()), (Some(1), ""));
+    assert!(printed.err.starts_with("error: kubeconfig: "), "{}", printed.err);
+}

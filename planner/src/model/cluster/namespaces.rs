@@ -1,0 +1,52 @@
+//! Labels of the namespaces, which the `namespaceSelector` of a pod affinity term asks for.
+
+use super::Cluster;
+use crate::model::{NamespaceSet, Pod};
+use k8s_openapi::api::core::v1::Namespace;
+use std::collections::BTreeMap;
+
+/// The label that every namespace has: its own name.
+const LABEL_NAME: &str = "kubernetes.io/metadata.name";
+
+impl Cluster {
+    /// Adds or replaces a namespace. Returns whether anything changed.
+    pub fn upsert_namespace(&mut self, object: &Namespace) -> bool {
+        let Some(name) = object.metadata.name.clone() else { return false };
+        let mut labels = object.metadata.labels.clone().unwrap_or_default();
+        labels.entry(LABEL_NAME.to_owned()).or_insert_with(|| name.clone());
+        self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+    }
+
+    /// Removes a namespace. Returns whether it was there.
+    pub fn remove_namespace(&mut self, name: &str) -> bool {
+        self.namespaces.remove(name).is_some()
+    }
+
+    /// Whether a namespace is one of a set. As long as no namespace is known, a selector that asks for more than the name
+    /// of a namespace is taken to match (see [`Cluster::not_modeled`]).
+    pub(crate) fn in_namespaces(&self, set: &NamespaceSet, namespace: &str) -> bool {
+        if set.names.iter().any(|name| name == namespace) {
+            return true;
+        }
+        let Some(selector) = &set.selector else { return false };
+        if selector.is_empty() || (self.namespaces.is_empty() && !selector.asks_only_for(LABEL_NAME)) {
+            return true;
+        }
+        match self.namespaces.get(namespace) {
+            Some(labels) => selector.matches(labels),
+            None => selector.matches(&BTreeMap::from([(LABEL_NAME.to_owned(), namespace.to_owned())])),
+        }
+    }
+
+    /// What a pod demands and the planner does not know about: the scheduler has the last word on it.
+    pub fn not_modeled(&self, pod: &Pod) -> Vec<&'static str> {
+        let constraints = &pod.constraints;
+        let mut list = constraints.not_modeled.clone();
+        let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
+        let unknown = |selector: &crate::model::Selector| !selector.is_empty() && !selector.asks_only_for(LABEL_NAME);
+        if self.namespaces.is_empty() && terms.any(|term| term.namespaces.selector.as_ref().is_some_and(unknown)) {
+            list.push("the namespaceSelector of its pod affinity, because no namespaces are known");
+        }
+        list
+    }
+}

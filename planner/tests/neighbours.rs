@@ -1,0 +1,242 @@
+//! Where a pod fits beside others: affinity, anti-affinity, topology spread, and places that are held.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::*;
+use giveway_planner::{Cluster, Decision};
+use serde_json::{Value, json};
+
+/// Names of the nodes on which the pod fits.
+fn fits_on(cluster: &Cluster, pod: &Built) -> Vec<String> {
+    let nodes: Vec<String> = cluster.nodes().map(|node| node.name.clone()).collect();
+    let fits = |node: &String| {
+        let mut cluster = cluster.clone();
+        add(&mut cluster, pod);
+        let key = key(pod.0["metadata"]["name"].as_str().unwrap());
+        let uid = format!("uid-{}", key.name);
+        let placement = giveway_planner::Placement { pod: key, uid, node: node.clone() };
+        let priority = pod.0["spec"]["priority"].as_i64().unwrap_or(0) as i32;
+        giveway_planner::still_fits(&cluster, &[placement], priority, &Default::default(), &Default::default()).is_ok()
+    };
+    nodes.into_iter().filter(fits).collect()
+}
+
+/// Nodes `a1`, `a2` in zone `a`, `b1` in zone `b`, and `none` without a zone.
+fn zones() -> Vec<Built> {
+    let zoned = |name: &str, zone: &str| node(name, 8).label("zone", zone);
+    vec![zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), node("none", 8)]
+}
+
+fn with(others: &[Built]) -> Cluster {
+    cluster(zones().iter().chain(others))
+}
+
+fn app(name: &str, app: &str) -> Built {
+    pod(name).label("app", app)
+}
+
+fn term(kind: &str, extra: Value) -> Value {
+    let mut term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}});
+    for (key, value) in extra.as_object().unwrap() {
+        term[key] = value.clone();
+    }
+    json!({kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+}
+
+fn near(extra: Value) -> Built {
+    pod("p").set("/spec/affinity", term("podAffinity", extra))
+}
+
+fn far(extra: Value) -> Built {
+    pod("p").set("/spec/affinity", term("podAntiAffinity", extra))
+}
+
+fn in_namespace(namespace: &str, pod: Built) -> Built {
+    pod.set("/metadata/namespace", json!(namespace))
+}
+
+fn namespace(cluster: &mut Cluster, name: &str, labels: Value) {
+    let object = json!({"metadata": {"name": name, "labels": labels}});
+    assert!(cluster.upsert_namespace(&serde_json::from_value(object).unwrap()));
+}
+
+#[test]
+fn affinity_is_about_the_pods_own_namespace_unless_it_names_others() {
+    let cluster = with(&[in_namespace("other", app("db", "db")).on("a1")]);
+    assert_eq!(fits_on(&cluster, &far(json!({}))), ["a1", "a2", "b1", "none"]);
+    assert_eq!(fits_on(&cluster, &far(json!({"namespaces": ["other"]}))), ["b1", "none"]);
+    assert_eq!(fits_on(&cluster, &far(json!({"namespaceSelector": {}}))), ["b1", "none"]);
+    assert_eq!(fits_on(&cluster, &near(json!({"namespaces": ["other"]}))), ["a1", "a2"]);
+}
+
+#[test]
+fn a_namespace_selector_asks_for_the_labels_of_namespaces() {
+    let mut cluster = with(&[in_namespace("other", app("db", "db")).on("a1")]);
+    namespace(&mut cluster, "other", json!({"team": "red"}));
+    let team = |team: &str| far(json!({"namespaceSelector": {"matchLabels": {"team": team}}}));
+    assert_eq!(fits_on(&cluster, &team("red")), ["b1", "none"]);
+    assert_eq!(fits_on(&cluster, &team("blue")), ["a1", "a2", "b1", "none"]);
+    let union = far(json!({"namespaces": ["other"], "namespaceSelector": {"matchLabels": {"team": "blue"}}}));
+    assert_eq!(fits_on(&cluster, &union), ["b1", "none"], "named, or selected");
+    namespace(&mut cluster, "other", json!({"team": "blue"}));
+    assert_eq!(fits_on(&cluster, &team("blue")), ["b1", "none"]);
+    assert!(cluster.remove_namespace("other") && !cluster.remove_namespace("other"));
+}
+
+#[test]
+fn without_knowledge_of_namespaces_a_selector_of_their_labels_is_not_modeled() {
+    let cluster = with(&[in_namespace("other", app("db", "db")).on("a1")]);
+    let by = |labels: Value| far(json!({"namespaceSelector": {"matchLabels": labels}}));
+    assert_eq!(fits_on(&cluster, &by(json!({"team": "red"}))), ["b1", "none"], "any namespace may have the label");
+    assert_eq!(fits_on(&cluster, &by(json!({"kubernetes.io/metadata.name": "other"}))), ["b1", "none"]);
+    assert_eq!(fits_on(&cluster, &by(json!({"kubernetes.io/metadata.name": "default"}))).len(), 4);
+    let not_modeled = |pod: Built, known: bool| {
+        let mut cluster = with(&[pod]);
+        if known {
+            namespace(&mut cluster, "default", json!({}));
+        }
+        cluster.not_modeled(cluster.pod(&key("p")).unwrap())
+    };
+    let sentence = "the namespaceSelector of its pod affinity, because no namespaces are known";
+    assert_eq!(not_modeled(by(json!({"team": "red"})), false), [sentence]);
+    assert!(not_modeled(by(json!({"team": "red"})), true).is_empty());
+    assert!(not_modeled(by(json!({"kubernetes.io/metadata.name": "x"})), false).is_empty());
+    assert!(not_modeled(far(json!({"namespaceSelector": {}})), false).is_empty());
+}
+
+#[test]
+fn anti_affinity_of_pods_that_are_there_counts_in_their_terms() {
+    let guard = in_namespace("other", app("guard", "db")).on("a1");
+    let guarding = |extra: Value| vec![guard.clone().set("/spec/affinity", term("podAntiAffinity", extra))];
+    let db = app("p", "db");
+    assert_eq!(fits_on(&with(&guarding(json!({}))), &db).len(), 4, "its own namespace");
+    assert_eq!(fits_on(&with(&guarding(json!({"namespaces": ["default"]}))), &db), ["b1", "none"]);
+    let mut cluster = with(&guarding(json!({"namespaceSelector": {"matchLabels": {"team": "red"}}})));
+    namespace(&mut cluster, "default", json!({"team": "blue"}));
+    assert_eq!(fits_on(&cluster, &db).len(), 4);
+    namespace(&mut cluster, "default", json!({"team": "red"}));
+    assert_eq!(fits_on(&cluster, &db), ["b1", "none"]);
+}
+
+#[test]
+fn match_label_keys_narrow_a_term_to_pods_with_the_pods_own_value() {
+    let others = [app("one", "db").label("tier", "x").on("a1"), app("two", "db").label("tier", "y").on("b1")];
+    let cluster = with(&others);
+    let with_tier = |pod: Built| pod.label("tier", "x");
+    let (matching, mismatching) = (json!({"matchLabelKeys": ["tier"]}), json!({"mismatchLabelKeys": ["tier"]}));
+    assert_eq!(fits_on(&cluster, &with_tier(far(matching.clone()))), ["b1", "none"]);
+    assert_eq!(fits_on(&cluster, &with_tier(far(mismatching))), ["a1", "a2", "none"]);
+    assert_eq!(fits_on(&cluster, &far(matching)), ["none"], "a key that the pod has no label for says nothing");
+}
+
+#[test]
+fn somebody_must_satisfy_all_affinity_terms_at_once() {
+    let two = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}},
+        {"topologyKey": "hostname", "labelSelector": {"matchLabels": {"tier": "x"}}}
+    ]}});
+    let wanting = pod("p").set("/spec/affinity", two);
+    let apart = [app("one", "db").on("a1"), pod("two").label("tier", "x").on("a1")];
+    assert!(fits_on(&with(&apart), &wanting).is_empty());
+    assert_eq!(fits_on(&with(&[app("one", "db").label("tier", "x").on("a1")]), &wanting), ["a1"]);
+}
+
+#[test]
+fn the_first_of_a_set_goes_anywhere_when_the_others_are_in_no_domain() {
+    let first = near(json!({})).label("app", "db");
+    assert_eq!(fits_on(&with(&[]), &first), ["a1", "a2", "b1"]);
+    assert_eq!(fits_on(&with(&[app("db", "db").on("b1")]), &first), ["b1"]);
+    assert_eq!(fits_on(&with(&[app("db", "db").on("none")]), &first), ["a1", "a2", "b1"], "it is in no zone");
+}
+
+fn spread(extra: Value) -> Built {
+    let mut constraint = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "db"}}});
+    for (key, value) in extra.as_object().unwrap() {
+        constraint[key] = value.clone();
+    }
+    app("p", "db").set("/spec/topologySpreadConstraints", json!([constraint]))
+}
+
+#[test]
+fn spread_keeps_the_domains_even() {
+    let one = || app("one", "db").on("a1");
+    assert_eq!(fits_on(&with(&[one()]), &spread(json!({}))), ["b1"]);
+    assert_eq!(fits_on(&with(&[one()]), &spread(json!({"maxSkew": 2}))), ["a1", "a2", "b1"]);
+    assert_eq!(fits_on(&with(&[one(), app("two", "db").on("b1")]), &spread(json!({}))), ["a1", "a2", "b1"]);
+    let soft = spread(json!({"whenUnsatisfiable": "ScheduleAnyway"}));
+    assert_eq!(fits_on(&with(&[one()]), &soft), ["a1", "a2", "b1", "none"]);
+    assert_eq!(fits_on(&with(&[one().terminating()]), &spread(json!({}))), ["a1", "a2", "b1"], "it leaves");
+    assert_eq!(fits_on(&with(&[in_namespace("other", one())]), &spread(json!({}))), ["a1", "a2", "b1"]);
+    assert_eq!(fits_on(&with(&[one()]), &spread(json!({"labelSelector": {}}))), ["a1", "a2", "b1"], "counts nobody");
+}
+
+#[test]
+fn too_few_domains_count_as_one_that_has_none() {
+    let even = [app("one", "db").on("a1"), app("two", "db").on("b1")];
+    assert_eq!(fits_on(&with(&even), &spread(json!({"minDomains": 2}))), ["a1", "a2", "b1"]);
+    assert!(fits_on(&with(&even), &spread(json!({"minDomains": 3}))).is_empty());
+}
+
+#[test]
+fn policies_say_whether_nodes_count_where_the_pod_cannot_go() {
+    let one = [app("one", "db").on("a1")];
+    let in_zone_a = |extra: Value| spread(extra).set("/spec/nodeSelector", json!({"zone": "a"}));
+    assert_eq!(fits_on(&with(&one), &in_zone_a(json!({}))), ["a1", "a2"], "zone b does not count");
+    assert!(fits_on(&with(&one), &in_zone_a(json!({"nodeAffinityPolicy": "Ignore"}))).is_empty());
+    let taint = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+    let mut tainted = with(&one);
+    add(&mut tainted, &node("b1", 8).label("zone", "b").set("/spec/taints", taint));
+    assert!(fits_on(&tainted, &spread(json!({}))).is_empty());
+    assert_eq!(fits_on(&tainted, &spread(json!({"nodeTaintsPolicy": "Honor"}))), ["a1", "a2"]);
+}
+
+#[test]
+fn match_label_keys_count_only_pods_with_the_pods_own_value() {
+    let others = [app("one", "db").label("version", "1").on("a1")];
+    let keyed = |version: &str| spread(json!({"matchLabelKeys": ["version"]})).label("version", version);
+    assert_eq!(fits_on(&with(&others), &keyed("1")), ["b1"]);
+    assert_eq!(fits_on(&with(&others), &keyed("2")), ["a1", "a2", "b1"]);
+}
+
+#[test]
+fn a_place_that_is_held_counts_against_a_pod_and_never_for_it() {
+    let held = |priority: i32| app("held", "db").priority(priority).nominated("a1");
+    let five = |pod: Built| pod.priority(5);
+    assert_eq!(fits_on(&with(&[held(5)]), &five(far(json!({})))), ["b1", "none"]);
+    assert_eq!(fits_on(&with(&[held(4)]), &five(far(json!({})))).len(), 4, "a lower priority holds nothing");
+    assert!(fits_on(&with(&[held(5)]), &five(near(json!({})))).is_empty(), "it may never come");
+    let bound = app("one", "db").on("b1");
+    assert!(fits_on(&with(&[held(5), bound]), &five(spread(json!({})))).contains(&"a1".to_owned()));
+    let twice = [held(5), app("one", "db").on("a2"), app("two", "db").on("b1")];
+    assert_eq!(fits_on(&with(&twice), &five(spread(json!({})))), ["b1"]);
+}
+
+#[test]
+fn host_network_takes_ports_of_the_node_also_in_a_template() {
+    let on_node = |name: &str| {
+        let containers = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]);
+        pod(name).set("/spec/hostNetwork", json!(true)).set("/spec/containers", containers)
+    };
+    assert_eq!(fits_on(&with(&[on_node("other").on("a1")]), &on_node("p")), ["a2", "b1", "none"]);
+}
+
+#[test]
+fn members_of_a_gang_are_spread_one_after_the_other() {
+    let mut objects = zones();
+    objects.push(gang("g", 5, 4));
+    objects.extend((0..4).map(|i| {
+        let mut member = spread(json!({})).group("g");
+        member.0["metadata"]["name"] = json!(format!("g-{i}"));
+        member.0["metadata"]["uid"] = json!(format!("uid-g-{i}"));
+        member
+    }));
+    match decide(&cluster(&objects), &for_group("g")) {
+        Decision::Fits { placements, left: 0 } => {
+            let in_b = placements.iter().filter(|placement| placement.node == "b1").count();
+            assert_eq!((placements.len(), in_b), (4, 2));
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,251 @@
+//! `kubectl giveway`: what it predicts is what happens, and it changes nothing.
+
+use crate::MINUTE;
+use giveway_crds::plan::PlanState;
+use giveway_tests::audit::log;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::paths;
+use giveway_tests::world::World;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use tokio::process::Command;
+
+/// A ServiceAccount that may read, and nothing else: whatever else is tried is refused, and in the audit log.
+const READER: &str = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- apiGroups: ['', policy, scheduling.k8s.io, scheduling.giveway.dev]
+  resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, workloads]
+  verbs: [get, list]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
+";
+
+/// A gang as a user submits it.
+const TRAINING: &str = "
+apiVersion: scheduling.giveway.dev/v1alpha1
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 6}}, disruptionMode: PodGroup, priorityClassName: high}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  parallelism: 6
+  completions: 6
+  template:
+    metadata: {labels: {scheduling.giveway.dev/pod-group: train}}
+    spec:
+      restartPolicy: Never
+      tolerations: [{operator: Exists}]
+      containers: [{name: main, image: train, resources: {requests: {cpu: '1'}}}]
+";
+
+/// What a program printed, and its exit status.
+struct Printed {
+    out: String,
+    err: String,
+    status: Option<i32>,
+}
+
+impl Printed {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
+    }
+
+    fn ok(&self) -> &str {
+        assert_eq!(self.status, Some(0), "{}\n{}", self.out, self.err);
+        &self.out
+    }
+}
+
+/// Runs a program of this user with this PATH.
+async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: Option<OsString>) -> Printed {
+    let mut command = Command::new(program);
+    command.args(args).env("KUBECONFIG", kubeconfig).env_remove("COLUMNS").env("HOME", "/nonexistent");
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    let output = command.output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Printed { out: text(&output.stdout), err: text(&output.stderr), status: output.status.code() }
+}
+
+/// A user who may only read, and how to run the command line as that user.
+struct Reader {
+    kubeconfig: PathBuf,
+    program: PathBuf,
+}
+
+impl Reader {
+    async fn new(world: &mut World) -> Self {
+        world.apply(READER).await.unwrap();
+        let token = world.kubectl(&["create", "token", "reader"]).await.unwrap();
+        let plane = world.plane();
+        let file = plane.directory().join("reader.kubeconfig");
+        kubeconfig::write(&file, &plane.kubeconfig_with_token("reader", token.trim())).unwrap();
+        Self { kubeconfig: file, program: paths::giveway_program("kubectl-giveway").unwrap() }
+    }
+
+    async fn giveway(&self, args: &[&str]) -> Printed {
+        run(&self.program, args, &self.kubeconfig, None).await
+    }
+}
+
+/// Writes of the reader, tried or done, by the audit log.
+async fn writes(world: &mut World) -> Vec<String> {
+    world.audit().await;
+    let lines = log::read(&world.plane().audit_log()).unwrap();
+    let mine = lines.into_iter().filter(|line| line.user.username == "system:serviceaccount:default:reader");
+    mine.filter(|line| line.verb != "get" && line.verb != "list")
+        .map(|line| format!("{} {}", line.verb, line.uri))
+        .collect()
+}
+
+fn file(directory: &Path, name: &str, text: &str) -> String {
+    let path = directory.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+async fn full_cluster(world: &World) {
+    world.class("low", 10).managed().create().await;
+    world.class("mid", 20).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(4).cpus(4).create().await;
+    world.fill(&nodes[..2]).priority("low").prefix("low").whole().groups_of(4).await;
+    world.fill(&nodes[2..]).priority("mid").prefix("mid").singles().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing() {
+    let mut world = World::start().await;
+    full_cluster(&world).await;
+    let reader = Reader::new(&mut world).await;
+    let directory = tempfile::tempdir().unwrap();
+    let manifest = file(directory.path(), "train.yaml", TRAINING);
+
+    let plan = reader.giveway(&["plan", "-f", &manifest, "-o", "json"]).await;
+    plan.ok();
+    let plan = plan.json();
+    assert_eq!((&plan["schedulable"], &plan["preemptionNeeded"]), (&true.into(), &true.into()), "{plan:#}");
+    assert_eq!(plan["placements"].as_array().unwrap().len(), 6, "{plan:#}");
+    let table = reader.giveway(&["plan", "-f", &manifest]).await;
+    assert!(
+        table.ok().contains("podgroup/default/train (priority 1000): It fits once its victims are gone"),
+        "{}",
+        table.out
+    );
+    assert_eq!(world.kubectl(&["get", "jobs,gpg", "train", "--ignore-not-found"]).await.unwrap(), "");
+    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+
+    // The snapshot of the live cluster gives the same plan, byte for byte; anonymised, the same but for the names.
+    let snapshot = directory.path().join("cluster.json").display().to_string();
+    reader.giveway(&["snapshot", "-o", &snapshot]).await.ok();
+    let again = reader.giveway(&["plan", "-f", &manifest, "-o", "json", "--snapshot", &snapshot]).await;
+    assert_eq!(again.json(), plan);
+    let hidden = reader.giveway(&["snapshot", "-o", "-", "--anonymize"]).await;
+    let hidden = hidden.ok();
+    assert!(!hidden.contains("low-") && !hidden.contains("\"default\""), "{hidden}");
+
+    world.apply(TRAINING).await.unwrap();
+    let gang = world.gang("train", 6).without_group();
+    gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let evicted: BTreeSet<String> =
+        world.audit().await.evicted_names().into_iter().map(|name| format!("default/{name}")).collect();
+    assert_eq!(evicted, names(&plan["victimPods"]));
+    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
+    let mut world = World::start().await;
+    full_cluster(&world).await;
+    let reader = Reader::new(&mut world).await;
+    // Too large for what may go: everything below 20 frees 8 of 12.
+    let waiting = world.gang("patient", 12).priority("mid").create().await;
+    crate::told(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    let page = reader.giveway(&["why", "podgroup/patient"]).await;
+    for part in [
+        "podgroup/default/patient",
+        "State: Unschedulable",
+        "12 pods needed, 0 fit now.",
+        "Priority: 20 (class mid), PreemptLowerPriority",
+        "What would change it",
+        "- With a priority above 20, as class high has (1000), it would take the place of 12 pods",
+        "more nodes like node-000, it would fit without an eviction.",
+        "Events",
+    ] {
+        assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
+    }
+    let list = reader.giveway(&["why", "-A"]).await;
+    assert!(list.ok().contains("podgroup/patient"), "{}", list.out);
+
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let victim = world.audit().await.evicted_names().remove(0);
+    let victim_group = victim.rsplit_once('-').unwrap().0.to_owned();
+    let page = reader.giveway(&["why", &format!("podgroup/{victim_group}")]).await;
+    for part in ["Who took its place", "podgroup/default/train (priority 1000), by its plan ", "4 pods ("] {
+        assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
+    }
+    let page = reader.giveway(&["why", &format!("pod/{victim}")]).await;
+    for part in ["State: Gone.", "podgroup/default/train (priority 1000)", &format!(": pod {victim}.")] {
+        assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
+    }
+    let page = reader.giveway(&["why", "podgroup/train"]).await;
+    for part in ["State: Scheduled", "Last decision", "Completed: plan ", &format!("podgroup/default/{victim_group}")] {
+        assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
+    }
+    let nobody = reader.giveway(&["why", "podgroup/nobody"]).await;
+    assert_eq!(nobody.status, Some(2));
+    assert_eq!(
+        nobody.err.trim(),
+        "error: podgroup/default/nobody does not exist, and no event or plan that is kept mentions it"
+    );
+    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags() {
+    let mut world = World::start().await;
+    full_cluster(&world).await;
+    let reader = Reader::new(&mut world).await;
+    let kubectl = paths::control_plane_program("kubectl").unwrap();
+    let path = reader.program.parent().unwrap().as_os_str().to_owned();
+    let directory = tempfile::tempdir().unwrap();
+    let manifest = file(directory.path(), "train.yaml", TRAINING);
+    let config = reader.kubeconfig.display().to_string();
+    // The kubeconfig comes from the flag: that of the environment does not exist.
+    let args = ["giveway", "plan", "--kubeconfig", &config, "--context", "giveway", "--request-timeout", "30s"];
+    let args = [&args[..], &["-n", "default", "-f", &manifest]].concat();
+    let nowhere = Path::new("/nonexistent/kubeconfig");
+    let plan = run(&kubectl, &args, nowhere, Some(path.clone())).await;
+    assert!(plan.ok().contains("podgroup/default/train (priority 1000)"), "{}", plan.out);
+    let none = run(&kubectl, &["giveway", "why", "-A"], nowhere, Some(path.clone())).await;
+    assert_eq!(none.status, Some(1), "{}", none.err);
+    assert!(none.err.starts_with("error: kubeconfig: "), "{}", none.err);
+    let context = ["giveway", "why", "-A", "--kubeconfig", &config, "--context", "nope"];
+    let wrong = run(&kubectl, &context, nowhere, Some(path)).await;
+    assert_eq!(wrong.status, Some(1), "{}", wrong.err);
+    assert!(wrong.err.contains("nope"), "{}", wrong.err);
+}

@@ -1,0 +1,176 @@
+//! What the planner says of the same pod and node, and how often both agreed on what.
+
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Placement, Preemptor, plan, still_fits};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The objects of a slot.
+#[derive(Clone, Default)]
+pub struct Objects {
+    pub namespaces: Vec<Namespace>,
+    pub nodes: Vec<Node>,
+    /// Pods that are there, and gated ones with a nomination.
+    pub pods: Vec<Pod>,
+}
+
+impl Objects {
+    /// Why the planner says that the pod does not fit on the node; `None` when it does. For a pod that is pinned to the node
+    /// its decision on the pod must say the same.
+    pub fn refusal(&self, pod: &Pod, node: &str, pinned: bool) -> Option<String> {
+        let nominated_here = |other: &Pod| nomination(other).is_none_or(|nominated| nominated == node);
+        let cluster = self.cluster(pod, nominated_here);
+        let refusal = place(&cluster, pod, node);
+        if refusal.is_none() {
+            // Nominations of other nodes may only make it stricter; without any, nothing may keep the pod away.
+            assert_eq!(place(&self.cluster(pod, |other| nomination(other).is_none()), pod, node), None, "{node}");
+        } else {
+            assert!(
+                place(&self.cluster(pod, |_| true), pod, node).is_some(),
+                "more nominations, and it fits on {node}"
+            );
+        }
+        if pinned {
+            match plan(&cluster, &Preemptor::Pod(key(pod)), &Context::default()) {
+                Decision::Fits { placements, .. } => {
+                    assert_eq!((placements[0].node.as_str(), &refusal), (node, &None), "plan and still_fits differ");
+                }
+                Decision::Unschedulable(why) => assert!(refusal.is_some(), "plan and still_fits differ: {why}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        refusal
+    }
+
+    /// [`Objects::refusal`], as the scheduler sees it when it does not look at the anti-affinity of nominated pods.
+    pub fn lenient_refusal(&self, pod: &Pod, node: &str) -> Option<String> {
+        let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+        let has_terms = affinity.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some());
+        let mut objects = self.clone();
+        for nominated in objects.pods.iter_mut().filter(|other| !has_terms && nomination(other).is_some()) {
+            if let Some(spec) = &mut nominated.spec {
+                spec.affinity = None;
+            }
+        }
+        objects.refusal(pod, node, false)
+    }
+
+    fn cluster(&self, pod: &Pod, wanted: impl Fn(&Pod) -> bool) -> Cluster {
+        let mut cluster = Cluster::default();
+        for namespace in &self.namespaces {
+            cluster.upsert_namespace(namespace);
+        }
+        for node in &self.nodes {
+            cluster.upsert_node(node).unwrap();
+        }
+        for pod in self.pods.iter().filter(|other| wanted(other)).chain([pod]) {
+            cluster.upsert_pod(pod).unwrap();
+        }
+        cluster
+    }
+
+    /// Everything as YAML, without what nobody needs to see.
+    pub fn yaml(&self) -> String {
+        let namespaces = self.namespaces.iter().map(yaml);
+        let nodes = self.nodes.iter().map(yaml);
+        namespaces.chain(nodes).chain(self.pods.iter().map(yaml)).collect::<Vec<_>>().join("---\n")
+    }
+}
+
+/// An object as YAML, without managed fields.
+pub fn yaml(object: &impl Serialize) -> String {
+    let mut value = serde_json::to_value(object).unwrap();
+    for noise in ["managedFields", "creationTimestamp", "resourceVersion"] {
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove(noise);
+        }
+    }
+    serde_yaml_ng::to_string(&value).unwrap()
+}
+
+fn key(pod: &Pod) -> ObjectKey {
+    ObjectKey::new(pod.metadata.namespace.clone().unwrap(), pod.metadata.name.clone().unwrap())
+}
+
+fn nomination(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref())
+}
+
+fn place(cluster: &Cluster, pod: &Pod, node: &str) -> Option<String> {
+    let placement =
+        Placement { pod: key(pod), uid: pod.metadata.uid.clone().unwrap_or_default(), node: node.to_owned() };
+    let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+    let fits = still_fits(cluster, &[placement], priority, &Context::default(), &BTreeSet::new());
+    fits.err().map(|why| why.split_once(": ").map_or(why.clone(), |(_, reason)| reason.to_owned()))
+}
+
+/// What was compared.
+#[derive(Default)]
+pub struct Tally {
+    pub rounds: usize,
+    /// Pairs of a pod and a node, by what the planner said of them.
+    pub pairs: BTreeMap<String, usize>,
+    /// Pods without a pin.
+    pub free: usize,
+    /// Questions to the scheduler.
+    pub questions: usize,
+    /// Those that were asked again.
+    pub again: usize,
+    /// Agreements only because the scheduler did not look at the anti-affinity of a nominated pod.
+    pub lenient: usize,
+    /// Pods that the API server refused to create.
+    pub invalid: BTreeSet<String>,
+    pub disagreements: Vec<String>,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.free += other.free;
+        self.lenient += other.lenient;
+        self.questions += other.questions;
+        self.again += other.again;
+        self.invalid.extend(other.invalid);
+        self.disagreements.extend(other.disagreements);
+        for (reason, count) in other.pairs {
+            *self.pairs.entry(reason).or_default() += count;
+        }
+    }
+
+    pub fn count(&mut self, refusal: Option<&String>) {
+        let reason = refusal.map_or("fits", |reason| reason.trim_end_matches('.').split(" {").next().unwrap_or(reason));
+        *self.pairs.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// The clusters were not all alike: every filter has had its say.
+    pub fn check_coverage(&self) {
+        for reason in [
+            "fits",
+            "the node is unschedulable",
+            "the node has the untolerated taint",
+            "the node doesn't match its node affinity/selector",
+            "a port that it needs is taken",
+            "insufficient cpu",
+            "insufficient memory",
+            "insufficient pods",
+            "insufficient example.com/gpu",
+            "nobody is there whom its pod affinity wants",
+            "pod anti-affinity keeps it away",
+            "its topology spread constraints do not allow it",
+        ] {
+            let count = self.pairs.get(reason).copied().unwrap_or(0);
+            assert!(count >= 10, "only {count} pairs with \"{reason}\": {self}");
+        }
+        assert!(self.invalid.is_empty(), "the API server refused pods: {:?}", self.invalid);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs: usize = self.pairs.values().sum();
+        write!(f, "{} clusters, {pairs} pairs of a pod and a node", self.rounds)?;
+        write!(f, ", {} pods without a pin, {} questions asked again", self.free, self.again)?;
+        write!(f, ", {} without the anti-affinity of a nominated pod; {:?}", self.lenient, self.pairs)
+    }
+}

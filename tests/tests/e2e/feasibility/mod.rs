@@ -1,0 +1,129 @@
+//! The planner's filters agree with the stock scheduler's: more than 500 random small clusters, pod by pod and node by node.
+//!
+//! A slot has a few nodes and two namespaces of its own; in every round some of its nodes get other labels and taints, and
+//! all of them other pods. Then the scheduler is asked about a pod, once for each node (the pod is pinned to it) and once
+//! without a pin; in some rounds about a second pod beside the first. Slots work side by side, each asks one question at a
+//! time.
+//!
+//! Known differences, which the comparison accounts for:
+//! * For a node the scheduler sees the nominated pods of that node only. The planner counts all of them, since all of them
+//!   are on their way: it can be stricter where a nominated pod keeps others away from its whole topology domain. So the
+//!   planner is asked about a node without the nominations of other nodes, and must never be laxer with them.
+//! * The scheduler does not look at the anti-affinity of a nominated pod as long as the pod in question has no affinity
+//!   terms of its own and no bound pod in the cluster has anti-affinity to it (its filter is skipped then). The planner
+//!   always does, so either answer is right; how often it mattered is printed.
+//! * The scheduler learns of nodes and of pods through different watches, so it can look at a pod before it has seen the
+//!   last change of a node. A question on which both disagree is asked again; only the last answer counts.
+//!
+//! `GIVEWAY_SEED` chooses another seed than the fixed one.
+
+mod board;
+mod compare;
+mod random;
+mod round;
+
+use board::Board;
+use compare::Tally;
+use futures::{StreamExt as _, stream};
+use giveway_tests::World;
+use giveway_tests::wait::wait_for;
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use random::Random;
+use round::Slot;
+use serde_json::json;
+
+const SLOTS: usize = 24;
+const ROUNDS: usize = 21;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_planner_and_the_scheduler_agree_on_every_pod_and_node_of_500_random_clusters() {
+    let seed = std::env::var("GIVEWAY_SEED").ok().map_or(0x51e5_7a1d, |text| text.parse().expect("a number"));
+    let world = World::builder().bare().scheduler_rate(1000, 1000).start().await;
+    let client = world.client();
+    create_classes(&client).await;
+    let (board, watch) = Board::start(client.clone());
+    let slots: Vec<Slot> =
+        stream::iter(0..SLOTS).map(|slot| set_up(&client, &board, seed, slot)).buffered(8).collect().await;
+    wait_for("all nodes are ready", super::MINUTE, async || {
+        let nodes =
+            Api::<Node>::all(client.clone()).list(&Default::default()).await.map_err(|error| error.to_string())?;
+        let unready = nodes.items.iter().filter(|node| !ready(node)).count();
+        if unready == 0 { Ok(()) } else { Err(format!("{unready} are not")) }
+    })
+    .await;
+
+    let mut tally = Tally::default();
+    let mut all = stream::iter(slots).map(run).buffer_unordered(SLOTS);
+    while let Some(slot) = all.next().await {
+        tally.add(slot);
+    }
+    drop(all);
+    watch.abort();
+    println!("seed {seed}: {tally}");
+    assert!(
+        tally.disagreements.is_empty(),
+        "{} disagreements, seed {seed}:\n{}",
+        tally.disagreements.len(),
+        tally.disagreements[0]
+    );
+    assert_eq!(tally.rounds, SLOTS * ROUNDS);
+    tally.check_coverage();
+}
+
+async fn run(slot: Slot) -> Tally {
+    let mut tally = Tally::default();
+    let mut nodes = Vec::new();
+    for round in 0..ROUNDS {
+        slot.round(round, &mut nodes, &mut tally).await;
+        tally.rounds += 1;
+    }
+    tally
+}
+
+/// Makes nodes and namespaces of a slot, and waits until pods can be created in them.
+async fn set_up(client: &Client, board: &Board, seed: u64, slot: usize) -> Slot {
+    let mut random = Random::new(seed, slot, ROUNDS);
+    let post = PostParams::default();
+    let nodes = 3 + random.below(2);
+    for index in 0..nodes {
+        let node: Node = serde_json::from_value(random::node(slot, index, &mut random)).unwrap();
+        Api::all(client.clone()).create(&post, &node).await.unwrap();
+    }
+    let mut namespaces = Vec::new();
+    for namespace in random::namespaces(slot) {
+        let namespace: Namespace = serde_json::from_value(namespace).unwrap();
+        let namespace = Api::all(client.clone()).create(&post, &namespace).await.unwrap();
+        let name = namespace.metadata.name.clone().unwrap();
+        namespaces.push(namespace);
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
+        wait_for(&format!("namespace {name} has a ServiceAccount"), super::MINUTE, async || {
+            let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
+            account.map(drop).ok_or_else(|| "there is none".to_owned())
+        })
+        .await;
+    }
+    Slot { client: client.clone(), board: board.clone(), seed, number: slot, nodes, namespaces }
+}
+
+async fn create_classes(client: &Client) {
+    let post = PostParams::default();
+    for (name, value) in [("below", 10), ("probe", 50), ("same", 50), ("above", 90)] {
+        let class = json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"});
+        let class: PriorityClass = serde_json::from_value(class).unwrap();
+        Api::all(client.clone()).create(&post, &class).await.unwrap();
+    }
+    let heavy = json!({"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}}});
+    let heavy: RuntimeClass = serde_json::from_value(heavy).unwrap();
+    Api::all(client.clone()).create(&post, &heavy).await.unwrap();
+}
+
+fn ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    ready && !taints.is_some_and(|all| all.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/")))
+}

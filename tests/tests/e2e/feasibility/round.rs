@@ -1,0 +1,230 @@
+//! One round of one slot: a new small cluster, and questions to the scheduler about pods in it.
+
+use super::board::{Board, Verdict, verdict};
+use super::compare::{Objects, Tally, yaml};
+use super::random::{Pods, Random, node_name, node_patch, pin};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// How often a question on which both disagree is asked.
+const TRIES: usize = 3;
+
+/// Nodes and namespaces that one random cluster after the other uses.
+pub struct Slot {
+    pub client: Client,
+    pub board: Board,
+    pub seed: u64,
+    pub number: usize,
+    pub nodes: usize,
+    pub namespaces: Vec<Namespace>,
+}
+
+impl Slot {
+    pub async fn round(&self, round: usize, nodes: &mut Vec<Node>, tally: &mut Tally) {
+        let mut random = Random::new(self.seed, self.number, round);
+        let mut objects = Objects { namespaces: self.namespaces.clone(), ..Objects::default() };
+        let changed = random.below(self.nodes);
+        for index in 0..self.nodes {
+            if round == 0 {
+                nodes.push(self.change_node(index, &mut random).await);
+            } else if index == changed || random.percent(40) {
+                nodes[index] = self.change_node(index, &mut random).await;
+            }
+        }
+        objects.nodes.clone_from(nodes);
+        let mut pods = Pods { slot: self.number, random: &mut random };
+        for index in 0..2 + pods.random.below(4) {
+            let node = node_name(self.number, pods.random.below(self.nodes));
+            let written = pods.occupant(&format!("o{round}-{index}"), &node);
+            let Some(pod) = self.create(written, tally).await else { continue };
+            objects.pods.push(match pods.random.below(12) {
+                0 => self.terminate(pod).await,
+                1 => self.resize(pod, pods.random).await,
+                _ => pod,
+            });
+        }
+        for index in 0..[0, 0, 1, 1, 2][pods.random.below(5)] {
+            let node = node_name(self.number, pods.random.below(self.nodes));
+            let written = pods.nominee(&format!("h{round}-{index}"));
+            let Some(pod) = self.create(written, tally).await else { continue };
+            objects.pods.push(self.patch_status(&pod, json!({"nominatedNodeName": node})).await);
+        }
+        let questions = if pods.random.percent(25) { 2 } else { 1 };
+        for number in 0..questions {
+            let written = pods.candidate("named when asked");
+            for index in 0..self.nodes {
+                let node = node_name(self.number, index);
+                let by_field = pods.random.percent(25);
+                let pinned = if by_field { pin_by_field(&written, &node) } else { pin_by_resource(&written, &node) };
+                self.ask(round, pinned, Some(&node), &objects, tally).await;
+            }
+            if number == 0 {
+                let bound = self.ask(round, written, None, &objects, tally).await;
+                objects.pods.extend(bound);
+            }
+        }
+        for namespace in &self.namespaces {
+            let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.metadata.name.as_deref().unwrap());
+            pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
+        }
+    }
+
+    /// Lets the scheduler decide on a pod, and compares. Returns the pod when it stays.
+    async fn ask(
+        &self,
+        round: usize,
+        written: Value,
+        node: Option<&str>,
+        objects: &Objects,
+        tally: &mut Tally,
+    ) -> Option<Pod> {
+        for attempt in 1..=TRIES {
+            // A name is never used twice: kwok knows pods by name, and may still be busy with the last one.
+            tally.questions += 1;
+            let mut written = written.clone();
+            written["metadata"]["name"] = json!(format!("q{round}-{}", tally.questions));
+            let pod = self.create(written.clone(), tally).await?;
+            let uid = pod.metadata.uid.clone().unwrap();
+            let decided = self.board.wait("the scheduler has decided", &uid, verdict).await;
+            // The pod as a template says it, before the API server has filled it in, must be judged alike.
+            let mut plain: Pod = serde_json::from_value(written).unwrap();
+            plain.metadata.uid = Some(uid.clone());
+            let nodes: Vec<String> = match node {
+                Some(node) => vec![node.to_owned()],
+                None => (0..self.nodes).map(|index| node_name(self.number, index)).collect(),
+            };
+            let refusals: Vec<Option<String>> =
+                nodes.iter().map(|n| objects.refusal(&pod, n, node.is_some())).collect();
+            let plainly: Vec<Option<String>> = nodes.iter().map(|n| objects.refusal(&plain, n, false)).collect();
+            let agrees = |refusals: &[Option<String>]| match &decided {
+                Verdict::Bound(on) => nodes.iter().zip(refusals).any(|(node, why)| node == on && why.is_none()),
+                Verdict::Unschedulable(_) => refusals.iter().all(Option::is_some),
+            };
+            let lenient = || {
+                let refusals: Vec<_> = nodes.iter().map(|node| objects.lenient_refusal(&pod, node)).collect();
+                agrees(&refusals)
+            };
+            let strict = agrees(&refusals);
+            if plainly == refusals && (strict || lenient()) {
+                tally.lenient += usize::from(!strict);
+                match node {
+                    Some(_) => tally.count(refusals[0].as_ref()),
+                    None => tally.free += 1,
+                }
+                if let (None, Verdict::Bound(on)) = (node, &decided) {
+                    let mut bound = pod;
+                    bound.spec.as_mut().unwrap().node_name = Some(on.clone());
+                    return Some(bound);
+                }
+                self.delete(&pod).await;
+                return None;
+            }
+            self.delete(&pod).await;
+            tally.again += 1;
+            if attempt == TRIES {
+                let verdicts: Vec<_> = nodes.iter().zip(&refusals).collect();
+                tally.disagreements.push(format!(
+                    "slot {}, round {round}\nscheduler: {decided:?}\nplanner (None = fits): {verdicts:?}\nas written: \
+                     {plainly:?}\n{}---\n{}",
+                    self.number,
+                    yaml(&pod),
+                    objects.yaml()
+                ));
+            }
+        }
+        None
+    }
+
+    async fn change_node(&self, index: usize, random: &mut Random) -> Node {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let patch = Patch::Merge(node_patch(self.number, index, random));
+        nodes.patch(&node_name(self.number, index), &PatchParams::default(), &patch).await.unwrap()
+    }
+
+    /// Creates a pod; `None` when the API server finds it invalid.
+    async fn create(&self, written: Value, tally: &mut Tally) -> Option<Pod> {
+        let pod: Pod = serde_json::from_value(written).unwrap();
+        match self.api(&pod).create(&PostParams::default(), &pod).await {
+            Ok(pod) => Some(pod),
+            Err(kube::Error::Api(status)) if status.code == 422 => {
+                tally.invalid.insert(status.message.clone());
+                None
+            }
+            Err(error) => panic!("creating {}: {error}", yaml(&pod)),
+        }
+    }
+
+    /// Makes a pod that is bound terminate for as long as the round takes.
+    async fn terminate(&self, pod: Pod) -> Pod {
+        let name = pod.metadata.name.as_deref().unwrap();
+        let annotation = json!({"metadata": {"annotations": {"kwok.giveway.dev/grace-seconds": "600"}}});
+        self.api(&pod).patch(name, &PatchParams::default(), &Patch::Merge(annotation)).await.unwrap();
+        self.api(&pod).delete(name, &DeleteParams::default().grace_period(600)).await.unwrap();
+        self.api(&pod).get(name).await.unwrap()
+    }
+
+    /// Reports a resize in progress of a running pod's first container.
+    async fn resize(&self, pod: Pod, random: &mut Random) -> Pod {
+        let running = |pod: &Pod| {
+            let status = pod.status.as_ref()?;
+            status.container_statuses.clone().filter(|_| status.phase.as_deref() == Some("Running"))
+        };
+        let uid = pod.metadata.uid.clone().unwrap();
+        let mut statuses = json!(self.board.wait("the pod runs", &uid, running).await);
+        statuses[0]["allocatedResources"] = json!({"cpu": random.pick(&["100m", "1", "2"]), "memory": "100M"});
+        if random.percent(50) {
+            statuses[0]["resources"] = json!({"requests": {"cpu": random.pick(&["50m", "1500m"])}});
+        }
+        let mut status = json!({"containerStatuses": statuses});
+        if random.percent(50) {
+            let reason = random.pick(&["Infeasible", "Deferred"]);
+            let conditions = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+            status["conditions"] = conditions;
+        }
+        self.patch_status(&pod, status).await
+    }
+
+    async fn patch_status(&self, pod: &Pod, status: Value) -> Pod {
+        let name = pod.metadata.name.as_deref().unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        self.api(pod).patch_status(name, &PatchParams::default(), &patch).await.unwrap()
+    }
+
+    async fn delete(&self, pod: &Pod) {
+        let name = pod.metadata.name.as_deref().unwrap();
+        match self.api(pod).delete(name, &DeleteParams::default().grace_period(0)).await {
+            // Bound before the scheduler had seen the node's new taint, it was driven out at once.
+            Ok(_) | Err(kube::Error::Api(_)) => {}
+            Err(error) => panic!("deleting {name}: {error}"),
+        }
+    }
+
+    fn api(&self, pod: &Pod) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap())
+    }
+}
+
+/// Pins a pod to a node by a resource that only the node offers, so that its node affinity (and with it the nodes that
+/// topology spread counts) stays as it is.
+fn pin_by_resource(written: &Value, node: &str) -> Value {
+    let mut pod = written.clone();
+    pod["spec"]["containers"][0]["resources"]["limits"][pin(node)] = json!("1");
+    pod
+}
+
+/// Pins a pod to a node by the field `metadata.name`, in every term of its node affinity.
+fn pin_by_field(written: &Value, node: &str) -> Value {
+    let mut pod = written.clone();
+    let required = &mut pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    if !required.is_object() {
+        *required = json!({"nodeSelectorTerms": [{}]});
+    }
+    for term in required["nodeSelectorTerms"].as_array_mut().unwrap() {
+        let mut fields = term["matchFields"].as_array().cloned().unwrap_or_default();
+        fields.push(json!({"key": "metadata.name", "operator": "In", "values": [node]}));
+        term["matchFields"] = json!(fields);
+    }
+    pod
+}
