@@ -54,8 +54,8 @@ pub struct Problem {
     pub key: ObjectKey,
 }
 
-/// The six kinds that are watched.
-const KINDS: usize = 6;
+/// How many kinds are watched.
+const KINDS: usize = 7;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -79,6 +79,7 @@ pub struct Model {
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     synced: BTreeSet<&'static str>,
+    namespaces: BTreeSet<String>,
 }
 
 impl Model {
@@ -95,6 +96,23 @@ impl Model {
                 update,
                 |m| m.cluster.nodes().map(|n| ObjectKey::new("", &n.name)).collect(),
                 Self::node,
+            ),
+            Input::Namespace(update) => self.each(
+                "Namespace",
+                update,
+                |m| m.namespaces.iter().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, namespace| {
+                    Ok(match namespace {
+                        Some(namespace) => {
+                            m.namespaces.insert(key.name.clone());
+                            m.cluster.upsert_namespace(&namespace)
+                        }
+                        None => {
+                            m.namespaces.remove(&key.name);
+                            m.cluster.remove_namespace(&key.name)
+                        }
+                    })
+                },
             ),
             Input::Pod(update) => {
                 self.each("Pod", update, |m| m.cluster.pods().map(|p| p.key.clone()).collect(), Self::pod)

@@ -18,6 +18,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let mut model = Model::default();
+        model.apply(Input::Namespace(Update::Replaced(vec![])));
         model.apply(Input::Node(Update::Replaced(vec![])));
         model.apply(Input::Pod(Update::Replaced(vec![])));
         model.apply(Input::Group(Update::Replaced(vec![])));

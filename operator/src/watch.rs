@@ -7,7 +7,7 @@ use crate::actuate::Report;
 use futures::StreamExt;
 use giveway_crds::{PodGroup, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
@@ -33,6 +33,8 @@ pub enum Update<K> {
 /// Everything the arbiter hears.
 #[derive(Debug)]
 pub enum Input {
+    /// Namespaces: pods may name them by their labels.
+    Namespace(Update<Namespace>),
     /// Nodes.
     Node(Update<Node>),
     /// Pods.
@@ -101,6 +103,7 @@ where
 /// Starts one watch a kind. The watches end when the receiver of `inputs` is dropped.
 pub fn start(client: &Client, inputs: &mpsc::Sender<Input>) {
     tokio::spawn(follow(client.clone(), inputs.clone(), Input::Class));
+    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Namespace));
     tokio::spawn(follow(client.clone(), inputs.clone(), Input::Node));
     tokio::spawn(follow(client.clone(), inputs.clone(), Input::Group));
     tokio::spawn(follow(client.clone(), inputs.clone(), Input::Workload));
