@@ -1,8 +1,8 @@
 //! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
 //! (KEP-3280: a guaranteed budget).
 
-use crate::model::{Budget, Cluster, Pod, PodIndex, Unit};
-use std::collections::BTreeMap;
+use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The budgets that potential victims are under.
 #[derive(Default)]
@@ -27,29 +27,24 @@ impl<'a> Budgets<'a> {
     /// Looks up the budgets of the pods of these units. Pods whose eviction was granted already are counted already.
     pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32) -> Self {
         let mut budgets = Self { priority, ..Self::default() };
-        if cluster.budgets().next().is_none() {
-            return budgets;
+        let pods = units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted);
+        let mut pairs: Vec<(BudgetIndex, PodIndex)> = Vec::new();
+        for pod in pods {
+            pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
         }
-        let mut may_go: Vec<bool> = Vec::new();
-        for index in units.iter().flat_map(|unit| &unit.pods) {
-            let at = *index as usize;
-            if may_go.len() <= at {
-                may_go.resize(at + 1, false);
-            }
-            may_go[at] = true;
-        }
-        for (budget, pods) in cluster.covered() {
-            let mut first = true;
-            for index in pods.iter().filter(|index| may_go.get(**index as usize) == Some(&true)) {
-                let counted = |pod: &Pod| budget.disrupted_pods.contains(&pod.key.name);
-                if !budget.disrupted_pods.is_empty() && cluster.pod_at(*index).is_some_and(counted) {
-                    continue;
-                }
-                if std::mem::take(&mut first) {
-                    budgets.list.push(budget);
-                }
-                budgets.of.entry(*index).or_default().push(budgets.list.len() - 1);
-            }
+        let counted = |budget: &Budget, pod: PodIndex| {
+            !budget.disrupted_pods.is_empty()
+                && cluster.pod_at(pod).is_some_and(|pod| budget.disrupted_pods.contains(&pod.key.name))
+        };
+        let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
+        pairs.retain(|(index, pod)| budget(*index).is_some_and(|budget| !counted(budget, *pod)));
+        let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
+        let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
+        let numbers: BTreeMap<BudgetIndex, usize> = list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
+        budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
+        for (index, pod) in pairs {
+            budgets.of.entry(pod).or_default().extend(numbers.get(&index));
         }
         budgets
     }
@@ -124,11 +119,6 @@ impl<'a> Budgets<'a> {
             }
         }
         (violations, breached)
-    }
-
-    /// The pods of potential victims that are under a budget.
-    pub(crate) fn pods(&self) -> impl Iterator<Item = PodIndex> + '_ {
-        self.of.keys().copied()
     }
 
     /// Whether these victims together violate no guaranteed budget.

@@ -75,33 +75,30 @@ impl Demand {
         })
     }
 
-    /// The members by shape, the largest shape first: by the largest share of what all nodes offer of a resource.
-    /// Labels make a difference only where pods look at each other (`wide`).
+    /// The members by shape, the largest shape first: by the largest share of what all nodes offer of a resource, then by
+    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`).
     pub(crate) fn shapes(&self, cluster: &Cluster, nodes: &Nodes<'_>, wide: bool) -> Vec<Shape> {
-        let mut alike: BTreeMap<_, Vec<PodIndex>> = BTreeMap::new();
-        let mut last: Option<(_, Vec<PodIndex>)> = None;
+        let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+        let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
             if let Some(pod) = cluster.pod_at(*index) {
-                let labels = wide.then_some(&pod.labels);
-                let kind = (&pod.requests, &pod.constraints, labels);
-                // Members are mostly like the one before.
-                match &mut last {
-                    Some((same, members)) if *same == kind => members.push(*index),
-                    _ => {
-                        let mut members = alike.remove(&kind).unwrap_or_default();
-                        members.push(*index);
-                        alike.extend(last.replace((kind, members)));
-                    }
+                let kind = (cluster.row(*index).kind, wide.then_some(&pod.labels));
+                let number = *numbers.entry(kind).or_insert(alike.len());
+                if number == alike.len() {
+                    alike.push((pod, Vec::new()));
                 }
+                alike[number].1.push(*index);
             }
         }
-        alike.extend(last);
         let mut sized: Vec<(i128, i128, Shape)> = Vec::with_capacity(alike.len());
-        for ((requests, ..), members) in alike {
-            let shares = requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
+        for (example, members) in alike {
+            let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
             let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
-            let example = members.first().and_then(|index| cluster.pod_at(*index));
-            let unsuitable = (0..nodes.len()).map(|rank| unsuitable(example?, nodes.at(rank))).collect();
+            let unsuitable = if nodes.all() {
+                (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()
+            } else {
+                vec![None; nodes.len()]
+            };
             sized.push((largest, sum, Shape { members, unsuitable }));
         }
         sized.sort_by_key(|(largest, sum, _)| Reverse((*largest, *sum)));

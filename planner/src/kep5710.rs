@@ -4,9 +4,10 @@
 //! A single pod is tried on every node by itself, and the best node wins. A group has one domain, the whole cluster.
 
 use crate::cost::Cost;
+use crate::demand::Demand;
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
-use crate::model::{Pod, PodIndex};
+use crate::model::PodIndex;
 use crate::placement::{Layout, fill, place};
 use crate::problem::Problem;
 use crate::reprieve::reprieve;
@@ -21,6 +22,14 @@ pub(crate) struct Found {
     pub(crate) trace: Vec<String>,
 }
 
+impl Found {
+    /// Nobody has to be evicted for the members to fit there.
+    pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
+        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
+        Self { placed, victims: Vec::new(), cost: Cost::default(), trace }
+    }
+}
+
 /// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
 /// members fit whoever goes.
 pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
@@ -33,17 +42,8 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     let mut room = room.clone();
     let mut best: Option<(Cost, Rank, Vec<UnitIndex>)> = None;
     let mut candidates = 0;
-    let unguarded = problem.budgets.is_empty() || !problem.potential.units.iter().any(|u| problem.budgets.guards(u));
     for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
         let potential = &problem.potential.on[rank];
-        if let Some((best, ..)) = &best
-            && best.budget_violations == 0
-            && let Some(lowest) = lowest_ceiling(problem, &room, member, rank, unguarded)
-            && Some(lowest) > best.highest_priority
-        {
-            candidates += 1;
-            continue;
-        }
         let victims = keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units));
         let Some(victims) = victims else { continue };
         candidates += 1;
@@ -53,48 +53,8 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
         }
     }
     let (cost, rank, victims) = best?;
-    let trace = vec![
-        format!(
-            "{candidates} of {} nodes would have room without their lower-priority workloads.",
-            problem.nodes.len()
-        ),
-        format!("{} costs least: {cost}.", problem.nodes.at(rank).name),
-    ];
+    let trace = nodes_in_words(candidates, problem.nodes.len(), &problem.nodes.at(rank).name, &cost);
     Some(Found { placed: vec![(member, rank)], victims, cost, trace })
-}
-
-/// The lowest priority up to which units on this node have to go for the pod, counted by what they free: no set of
-/// victims there can have a lower highest priority. `None` when that is not known: the pod fits already, not at all, or
-/// more than amounts decide.
-fn lowest_ceiling(
-    problem: &Problem<'_>,
-    room: &Room<'_>,
-    member: PodIndex,
-    rank: Rank,
-    unguarded: bool,
-) -> Option<i32> {
-    let pod = problem.cluster.pod_at(member).filter(|pod| unguarded && room.counts_only(pod))?;
-    let lacks = room.lacks(pod, rank);
-    let mut frees: Vec<(i32, &Pod)> = Vec::new();
-    for index in problem.cluster.pods_at(problem.nodes.index(rank)) {
-        let Some(unit) = problem.potential.unit_of(*index) else { continue };
-        let Some(other) = problem.cluster.pod_at(*index) else { continue };
-        if lacks.iter().any(|id| other.requests.get(*id) > 0) {
-            frees.push((problem.potential.units[unit].priority, other));
-        }
-    }
-    frees.sort_by_key(|(priority, _)| *priority);
-    let mut ceiling = None;
-    for id in lacks {
-        let mut short = pod.requests.get(id) - room.free(rank)[usize::from(id)];
-        let mut steps = frees.iter();
-        while short > 0 {
-            let (priority, other) = steps.next()?;
-            short -= other.requests.get(id);
-            ceiling = ceiling.max(Some(*priority));
-        }
-    }
-    ceiling
 }
 
 /// The victims on one node; `None` when the pod does not fit even without all of `units`. Leaves the room as it was.
@@ -127,25 +87,58 @@ fn search_cluster(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     if most < problem.demand.need {
         return None;
     }
-    trace.push(format!(
-        "{most} of {} members would fit without all {} units of a priority below {}; {} are needed.",
-        problem.demand.members.len(),
-        everybody.len(),
-        problem.demand.priority,
-        problem.demand.need
-    ));
+    trace.push(reach_in_words(problem.demand, most, everybody.len()));
     let (available, forced) = spare_budgets(problem, room, everybody, most, &mut trace);
     let available = lower_ceiling(problem, room, available, &forced, most, &mut trace);
-    let mut layout = place(problem, room, &available);
+    finish(problem, room, &available, most, trace)
+}
+
+/// Places `most` members when these units may go, and spares whom it can.
+pub(crate) fn finish(
+    problem: &Problem<'_>,
+    room: &Room<'_>,
+    available: &[bool],
+    most: usize,
+    mut trace: Vec<String>,
+) -> Option<Found> {
+    let mut layout = place(problem, room, available);
     if layout.placed.len() < most {
-        layout = clear_all(problem, room, &available);
+        layout = clear_all(problem, room, available);
     }
-    let (victims, cost) = best_victims(problem, room, &available, layout.clone())?;
-    trace.push(format!("With the members placed, {} of the cleared units can stay: {cost}.", {
-        let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
-        layout.doomed.iter().filter(|unit| !gone.contains(unit)).count()
-    }));
-    Some(Found { placed: layout.placed, victims, cost, trace })
+    let (placed, doomed) = (layout.placed.clone(), layout.doomed.clone());
+    let (victims, cost) = best_victims(problem, room, available, layout)?;
+    let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
+    let stay = doomed.iter().filter(|unit| !gone.contains(unit)).count();
+    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    Some(Found { placed, victims, cost, trace })
+}
+
+/// How far a plan can go, as a sentence.
+pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
+    format!(
+        "{most} of {} members would fit without all {units} units of a priority below {}; {} are needed.",
+        demand.members.len(),
+        demand.priority,
+        demand.need
+    )
+}
+
+/// How many units step 6 spares, as a sentence.
+pub(crate) fn spared_in_words(units: usize) -> String {
+    format!("{units} units are spared because their budgets would be violated.")
+}
+
+/// What step 7 found, as a sentence.
+pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
+    format!("Nobody above priority {ceiling} has to go.")
+}
+
+/// Which node is the best for a single pod, as sentences.
+pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
+    vec![
+        format!("{candidates} of {nodes} nodes would have room without their lower-priority workloads."),
+        format!("{best} costs least: {cost}."),
+    ]
 }
 
 /// The most members that can be placed when these units may go (step 4).
@@ -170,7 +163,10 @@ fn count(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> Option<u
     let [shape] = problem.shapes.as_slice() else { return None };
     let pod = problem.cluster.pod_at(*shape.members.first()?).filter(|pod| room.counts_only(pod))?;
     let (most, mut sum) = (shape.members.len(), 0);
-    let gone = |pod: PodIndex| problem.potential.unit_of(pod).is_some_and(|unit| available[unit]);
+    let mut goes = vec![false; problem.cluster.pod_bound()];
+    let units = problem.potential.units.iter().zip(available).filter(|(_, available)| **available);
+    units.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
+    let gone = |pod: PodIndex| goes[pod as usize];
     for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
         sum += room.capacity_without(pod, rank, most - sum, gone);
         if sum == most {
@@ -202,14 +198,14 @@ fn spare_budgets(
     }
     let potential = &problem.potential;
     // Only units under a budget can violate one.
-    let under: BTreeSet<UnitIndex> = problem.budgets.pods().filter_map(|pod| potential.unit_of(pod)).collect();
-    let mut order: Vec<UnitIndex> = under.into_iter().collect();
+    let under = |unit: &UnitIndex| potential.units[*unit].pods.iter().any(|p| !problem.budgets.of_pod(*p).is_empty());
+    let mut order: Vec<UnitIndex> = (0..potential.units.len()).filter(under).collect();
     order.sort_by(|a, b| potential.compare(*a, *b));
     let violating = problem.budgets.split(order.iter().map(|unit| &potential.units[*unit]));
     let violating: BTreeSet<UnitIndex> = order.into_iter().zip(violating).filter(|(_, v)| *v).map(|(u, _)| u).collect();
     let mild: Vec<bool> = (0..available.len()).map(|unit| !violating.contains(&unit)).collect();
     if violating.is_empty() || reach(problem, room, &mild) >= most {
-        trace.push(format!("{} units are spared because their budgets would be violated.", violating.len()));
+        trace.push(spared_in_words(violating.len()));
         return (mild, BTreeSet::new());
     }
     let Layout { placed, doomed, room: mut cleared } = place(problem, room, &available);
@@ -260,7 +256,7 @@ fn lower_ceiling(
         }
     }
     let Some(ceiling) = ceilings.get(low) else { return available };
-    trace.push(format!("Nobody above priority {ceiling} has to go."));
+    trace.push(ceiling_in_words(*ceiling));
     below(*ceiling)
 }
 

@@ -5,8 +5,10 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
+use crate::lean;
 use crate::least_cost::{self, packing::try_everything};
 use crate::model::{Cluster, ObjectKey, PodIndex};
+use crate::overlay::Overlay;
 use crate::placement::fill;
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
@@ -201,17 +203,23 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Ok(demand) => demand,
         Err(decision) => return decision,
     };
+    lean::decide(cluster, &demand, context).unwrap_or_else(|| decide(cluster, &demand, context))
+}
+
+/// The general way to decide.
+fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
-    let mut problem = Problem::new(cluster, &nodes, demand, context);
+    let overlay = Overlay::new(cluster, &nodes, demand, context);
+    let mut problem = Problem::new(cluster, &nodes, demand, context, &overlay);
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
-        return Decision::Fits { placements: placements(&problem, &now.placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left };
     }
     // The placement is greedy; where there is little to try, everything is tried.
     if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
         let left = problem.demand.members.len() - placed.len();
-        return Decision::Fits { placements: placements(&problem, &placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left };
     }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
@@ -219,10 +227,9 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     let room = problem.room_then();
     let then = Some(fill(&problem, &room).placed).filter(|placed| placed.len() >= problem.demand.need);
     let found = if let Some(placed) = then.or_else(|| try_everything(&problem, &room, problem.demand.need)) {
-        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
-        Some(Found { placed, victims: Vec::new(), cost: Cost::default(), trace })
+        Some(Found::by_waiting(placed))
     } else {
-        problem.consider_victims();
+        problem.consider_victims(i32::MAX);
         match context.strategy {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
@@ -234,17 +241,19 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     }
 }
 
-fn placements(problem: &Problem<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
+/// Placements in words, by pod.
+pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
     let placement = |(index, rank): &(PodIndex, Rank)| {
-        let pod = problem.cluster.pod_at(*index)?;
-        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: problem.nodes.at(*rank).name.clone() })
+        let pod = cluster.pod_at(*index)?;
+        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: nodes.at(*rank).name.clone() })
     };
     let mut list: Vec<Placement> = placed.iter().filter_map(placement).collect();
     list.sort();
     list
 }
 
-fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
+/// The plan in words; `room` has nobody of it gone or placed.
+pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace } = found;
     for unit in &victims {
         room.take(&problem.potential.units[*unit].pods);
@@ -260,7 +269,7 @@ fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
-        placements: placements(problem, &placed),
+        placements: placements(problem.cluster, problem.nodes, &placed),
         victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating)).collect(),
         awaited: awaited(problem, &mut room, &placed, &ranks),
         cost,

@@ -5,15 +5,16 @@ use crate::demand::{Demand, Shape};
 use crate::domain::Potential;
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::model::{Cluster, PodIndex};
+use crate::overlay::Overlay;
 use crate::plan::Context;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A preemptor, the nodes, and who might have to go.
 pub(crate) struct Problem<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) context: &'a Context,
     pub(crate) nodes: &'a Nodes<'a>,
-    pub(crate) demand: Demand,
+    pub(crate) demand: &'a Demand,
+    pub(crate) overlay: &'a Overlay,
     /// The cluster as it is: every bound pod in place, and the places that others hold against this preemptor.
     pub(crate) now: Room<'a>,
     /// The members, by what they are like; the largest first.
@@ -29,22 +30,23 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Looks up what placing the members depends on. Nobody may go yet.
-    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, demand: Demand, context: &'a Context) -> Self {
-        let now = room_now(cluster, nodes, &demand, context);
-        let mut leaves = Vec::new();
-        let mut vacating = vec![false; nodes.len()];
-        let departing = context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid));
-        let leavers: BTreeSet<PodIndex> = cluster.terminating().map(|(index, _)| index).chain(departing).collect();
-        for index in leavers {
-            if let Some(rank) = cluster.node_index_of(index).and_then(|node| nodes.rank(node)) {
-                leaves.push((index, rank));
-                vacating[rank] = true;
+    /// Looks up what placing the members depends on. Nobody may go yet. Of the overlay's places those on `nodes` count.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: &'a Nodes<'a>,
+        demand: &'a Demand,
+        context: &'a Context,
+        overlay: &'a Overlay,
+    ) -> Self {
+        let mut now = Room::new(cluster, nodes, &demand.members);
+        for (pod, rank) in &overlay.held {
+            if let Some(rank) = nodes.local(*rank) {
+                now.hold(*pod, rank);
             }
         }
-        // By node and key, whatever the order in which they came into the model.
-        let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
-        leaves.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
+        let mut vacating = vec![false; nodes.len()];
+        let leaving = overlay.leaving(cluster, nodes);
+        leaving.iter().for_each(|(_, rank)| vacating[*rank] = true);
         Self {
             cluster,
             context,
@@ -52,16 +54,18 @@ impl<'a> Problem<'a> {
             shapes: demand.shapes(cluster, nodes, now.wide()),
             now,
             demand,
+            overlay,
             potential: Potential::none(nodes),
             budgets: Budgets::default(),
-            leaving: leaves,
+            leaving,
             vacating,
         }
     }
 
-    /// Looks up who may go.
-    pub(crate) fn consider_victims(&mut self) {
-        self.potential = Potential::new(self.cluster, self.nodes, &self.demand, self.context);
+    /// Looks up who may go, nobody above the priority `ceiling`.
+    pub(crate) fn consider_victims(&mut self, ceiling: i32) {
+        let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
+        self.potential = Potential::new(self.cluster, self.nodes, self.overlay, self.demand.priority, ceiling);
         self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority);
     }
 
@@ -73,43 +77,4 @@ impl<'a> Problem<'a> {
         }
         room
     }
-}
-
-fn room_now<'a>(cluster: &'a Cluster, nodes: &'a Nodes<'a>, demand: &Demand, context: &Context) -> Room<'a> {
-    let mut room = Room::new(cluster, nodes, &demand.members);
-    let own = demand.members.iter().filter_map(|index| cluster.pod_at(*index));
-    let own: BTreeSet<&str> = own.map(|pod| pod.uid.as_str()).collect();
-    for (pod, rank) in held_places(cluster, nodes, demand.priority, context, &own) {
-        room.hold(pod, rank);
-    }
-    room
-}
-
-/// The places held by preemptors of equal or higher priority (KEP-4832): by decisions in flight, and by nominations.
-/// Pods with a UID in `own` hold nothing against themselves.
-pub(crate) fn held_places(
-    cluster: &Cluster,
-    nodes: &Nodes<'_>,
-    priority: i32,
-    context: &Context,
-    own: &BTreeSet<&str>,
-) -> Vec<(PodIndex, Rank)> {
-    let mut places: BTreeMap<PodIndex, Option<Rank>> = BTreeMap::new();
-    let rank = |node: &str| cluster.node_index(node).and_then(|index| nodes.rank(index));
-    for reservation in &context.reservations {
-        let Some(index) = cluster.pod_index(&reservation.pod) else { continue };
-        let Some(pod) = cluster.pod_at(index) else { continue };
-        if pod.uid == reservation.uid && pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = reservation.priority >= priority;
-            places.insert(index, rank(&reservation.node).filter(|_| holds));
-        }
-    }
-    for (index, pod) in cluster.nominated() {
-        let Some(node) = &pod.nominated_node else { continue };
-        if pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = cluster.priority_at(index) >= priority;
-            places.entry(index).or_insert_with(|| rank(node).filter(|_| holds));
-        }
-    }
-    places.into_iter().filter_map(|(pod, rank)| Some((pod, rank?))).collect()
 }

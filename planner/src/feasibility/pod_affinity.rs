@@ -16,14 +16,20 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
         keys.extend(constraints.affinity.iter().chain(&constraints.anti_affinity).map(|t| t.topology_key.as_str()));
         keys.extend(constraints.spread.iter().map(|c| c.topology_key.as_str()));
     }
-    for pod in cluster.anti_affine() {
-        for term in &pod.constraints.anti_affinity {
+    for kind in cluster.repelling() {
+        for term in &kind.constraints.anti_affinity {
             if members.iter().any(|member| about(cluster, term, member)) {
                 keys.insert(&term.topology_key);
             }
         }
     }
     keys
+}
+
+/// Whether the anti-affinity of a pod, wherever it is, is about one of `members`.
+pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex]) -> bool {
+    let mut terms = cluster.repelling().flat_map(|kind| &kind.constraints.anti_affinity);
+    terms.any(|term| members.iter().filter_map(|m| cluster.pod_at(*m)).any(|member| about(cluster, term, member)))
 }
 
 /// Whether a term is about a pod.

@@ -86,8 +86,17 @@ impl<'a> Room<'a> {
         Self { cluster, nodes, free, occupants, topology, held, interest }
     }
 
-    fn notes(&self, pod: &Pod) -> bool {
-        (self.interest.wide || self.interest.ports) && self.interest.covers(self.cluster, pod)
+    fn notes(&self, index: PodIndex) -> bool {
+        (self.interest.wide || self.interest.ports)
+            && self.cluster.pod_at(index).is_some_and(|pod| self.interest.covers(self.cluster, pod))
+    }
+
+    fn count(&mut self, index: PodIndex, rank: Rank, sign: i128) {
+        let Some(kind) = self.cluster.kind(self.cluster.row(index).kind) else { return };
+        let row = self.free.row_mut(self.nodes.index(rank));
+        for (id, amount) in kind.requests.iter() {
+            row[usize::from(id)] += sign * amount;
+        }
     }
 
     /// Whether a placement can depend on pods of other nodes.
@@ -163,24 +172,16 @@ impl<'a> Room<'a> {
 
     /// Puts a pod on a node, without asking whether it fits.
     pub(crate) fn add(&mut self, index: PodIndex, rank: Rank) {
-        let Some(pod) = self.cluster.pod_at(index) else { return };
-        let row = self.free.row_mut(self.nodes.index(rank));
-        for (id, amount) in pod.requests.iter() {
-            row[usize::from(id)] -= amount;
-        }
-        if self.notes(pod) {
+        self.count(index, rank, -1);
+        if self.notes(index) {
             self.occupants.entry(rank).or_default().push(index);
         }
     }
 
     /// Takes a pod from a node.
     pub(crate) fn remove(&mut self, index: PodIndex, rank: Rank) {
-        let Some(pod) = self.cluster.pod_at(index) else { return };
-        let row = self.free.row_mut(self.nodes.index(rank));
-        for (id, amount) in pod.requests.iter() {
-            row[usize::from(id)] += amount;
-        }
-        if self.notes(pod)
+        self.count(index, rank, 1);
+        if self.notes(index)
             && let Some(occupants) = self.occupants.get_mut(&rank)
         {
             occupants.retain(|other| *other != index);
@@ -189,7 +190,7 @@ impl<'a> Room<'a> {
 
     /// The rank of the node that a pod is bound to.
     pub(crate) fn rank_of(&self, index: PodIndex) -> Option<Rank> {
-        self.nodes.rank(self.cluster.node_index_of(index)?)
+        self.nodes.rank(self.cluster.row(index).node?)
     }
 
     /// Takes bound pods from their nodes.

@@ -56,7 +56,9 @@ impl Lot {
         if room.wide() || !pod.constraints.ports.is_empty() {
             return None;
         }
-        let asked: Vec<(ResourceId, i128)> = pod.requests.iter().filter(|(_, amount)| *amount > 0).collect();
+        // In an order that does not depend on when resources were first seen: prices are sums that are rounded.
+        let ids = problem.cluster.in_order(pod.requests.iter().map(|(id, _)| id).collect());
+        let asked: Vec<(ResourceId, i128)> = ids.into_iter().map(|id| (id, pod.requests.get(id))).collect();
         let narrow = |amount: i128| i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST);
         let request: Vec<i64> = asked.iter().map(|(_, amount)| narrow(*amount)).collect::<Option<_>>()?;
         let usable: Vec<Rank> = (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()).collect();
@@ -98,7 +100,7 @@ impl Lot {
         let unit = &problem.potential.units[number];
         let start = self.places.len();
         for index in &unit.pods {
-            let rank = problem.cluster.node_index_of(*index).and_then(|node| problem.nodes.rank(node));
+            let rank = problem.cluster.row(*index).node.and_then(|node| problem.nodes.rank(node));
             let (Some(node), Some(pod)) = (rank.and_then(|rank| local[rank]), problem.cluster.pod_at(*index)) else {
                 continue;
             };

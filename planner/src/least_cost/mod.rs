@@ -27,6 +27,7 @@ use bound::Bound;
 use exact::Exact;
 use lot::Lot;
 use settle::{RoomGround, settle};
+pub(crate) use single::search as single;
 
 /// Up to so many units, all their subsets are searched: where trying one is cheap, and where it takes a placement of all
 /// members.
@@ -52,9 +53,16 @@ struct Candidate {
 pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     let first = kep5710::search(problem, room);
     if problem.demand.single {
-        return single::search(problem, room, first);
+        return single(problem, room, first).map(|(found, _)| found);
     }
-    let Some(first) = first else { return from_nothing(problem, room) };
+    match first {
+        Some(first) => Some(improve(problem, room, first)),
+        None => from_nothing(problem, room),
+    }
+}
+
+/// Looks for something cheaper than `first`.
+pub(crate) fn improve(problem: &Problem<'_>, room: &Room<'_>, first: Found) -> Found {
     let goal = first.placed.len();
     let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
     let outcome = if let Some(mut lot) = Lot::new(problem, room, &useful(problem, &best.cost), goal) {
@@ -62,8 +70,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     } else {
         improve_room(problem, room, &mut best, goal)
     };
-    let trace = first.trace;
-    Some(found(best, trace, &first.cost, outcome))
+    found(best, first.trace, &first.cost, outcome)
 }
 
 /// How sure it is that nothing is cheaper.
@@ -79,11 +86,14 @@ fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
     }
-    trace.push(match outcome {
-        Outcome::Proven => "Nothing cheaper exists.".to_owned(),
-        Outcome::Searched => "Nothing cheaper was found; a cheaper plan may exist.".to_owned(),
-    });
+    trace.push(outcome_in_words(outcome == Outcome::Proven));
     Found { placed: best.placed, victims: best.victims, cost: best.cost, trace }
+}
+
+/// How sure it is that nothing is cheaper, as a sentence.
+pub(crate) fn outcome_in_words(proven: bool) -> String {
+    let sentence = if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." };
+    sentence.to_owned()
 }
 
 /// The units that a plan better than one of this cost can contain: none above its highest priority, unless that spares a

@@ -16,8 +16,9 @@ const CHECKS: usize = 30_000;
 /// Up to so many nodes, the tie-breaks of step 9 are searched as well.
 const FEW_NODES: usize = 16;
 
-/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none (guaranteed budgets).
-pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found>) -> Option<Found> {
+/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
+/// (guaranteed budgets). Also returns whether nothing cheaper exists.
+pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found>) -> Option<(Found, bool)> {
     let (shape, member) = (problem.shapes.first()?, *problem.demand.members.first()?);
     let pod = problem.cluster.pod_at(member)?;
     let trace = first.as_ref().map(|found| found.trace.clone());
@@ -59,7 +60,7 @@ pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found
     let best = best?;
     let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
     let trace = trace.unwrap_or_default();
-    Some(found(best, trace, &known.unwrap_or_default(), outcome))
+    Some((found(best, trace, &known.unwrap_or_default(), outcome), complete))
 }
 
 /// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.

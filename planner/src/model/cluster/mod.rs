@@ -8,18 +8,23 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod special;
+mod units;
 
 use super::budget::Budget;
+use super::changes::Changes;
 use super::group::Group;
 use super::key::ObjectKey;
+use super::kind::Kinds;
 use super::node::Node;
 use super::pod::Pod;
 use super::resources::Names;
 use super::slab::Slab;
-use super::{GroupIndex, NodeIndex, PodIndex};
+use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+use crate::lean::Kept;
 use special::Special;
+use units::Levels;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -47,9 +52,14 @@ pub struct Cluster {
     pod_index: BTreeMap<ObjectKey, PodIndex>,
     groups: Slab<GroupSlot>,
     group_index: BTreeMap<ObjectKey, GroupIndex>,
-    budgets: BTreeMap<ObjectKey, Budget>,
-    /// By budget: the pods under it.
-    covered: BTreeMap<ObjectKey, BTreeSet<PodIndex>>,
+    budgets: Slab<BudgetSlot>,
+    budget_index: BTreeMap<ObjectKey, BudgetIndex>,
+    kinds: Kinds,
+    /// By pod: what decisions have to know of it at once.
+    rows: Vec<Row>,
+    levels: Levels,
+    changes: Changes,
+    kept: Kept,
     classes: Classes,
     special: Special,
     /// Labels by name.
@@ -73,6 +83,15 @@ struct PodSlot {
     /// Set while the pod is bound and has not ended.
     node: Option<NodeIndex>,
     group: Option<GroupIndex>,
+    /// The budgets it is under, in no particular order that lasts.
+    budgets: Vec<BudgetIndex>,
+}
+
+#[derive(Clone, Debug)]
+struct BudgetSlot {
+    budget: Budget,
+    /// The pods under it.
+    pods: BTreeSet<PodIndex>,
 }
 
 /// A group, or the name of one that pods belong to and that does not exist (yet, or any more).
@@ -82,4 +101,6 @@ struct GroupSlot {
     group: Option<Group>,
     /// Its members, by key.
     members: Vec<PodIndex>,
+    /// What is evicted with it, if it goes whole.
+    unit: Option<GroupUnit>,
 }

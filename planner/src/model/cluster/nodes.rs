@@ -2,8 +2,9 @@
 
 use super::{Cluster, Free, NodeSlot};
 use crate::error::ModelError;
-use crate::model::{Node, NodeIndex, Pod, PodIndex, ResourceId, Resources};
+use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources};
 use k8s_openapi::api::core::v1::Node as NodeObject;
+use crate::model::resources::PODS;
 use std::sync::Arc;
 
 impl Cluster {
@@ -24,7 +25,9 @@ impl Cluster {
         if slot.node.as_ref() == Some(&node) {
             return Ok(false);
         }
-        if let Some(old) = slot.node.replace(Arc::clone(&node)) {
+        let old = slot.node.replace(Arc::clone(&node));
+        self.changes.note(if old.is_some() { Change::Node(index) } else { Change::Nodes });
+        if let Some(old) = old {
             self.offer(&old.allocatable, -1);
         }
         self.offer(&node.allocatable, 1);
@@ -38,6 +41,7 @@ impl Cluster {
         let Some(&index) = self.node_index.get(name) else { return false };
         let removed = self.nodes.get_mut(index).and_then(|slot| slot.node.take());
         if let Some(node) = &removed {
+            self.changes.note(Change::Nodes);
             self.offer(&node.allocatable, -1);
             self.unrank_node(index);
             self.set_free(index);
@@ -128,6 +132,23 @@ impl Cluster {
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Pod> + use<'a> {
         let pods = self.node_index(node).map(|index| self.pods_at(index)).unwrap_or_default();
         pods.iter().filter_map(|index| self.pod_at(*index))
+    }
+
+    /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, then
+    /// by name.
+    pub(crate) fn in_order(&self, mut ids: Vec<ResourceId>) -> Vec<ResourceId> {
+        ids.sort_by_key(|id| if *id <= PODS { (*id, "") } else { (PODS + 1, self.names.name(*id)) });
+        ids
+    }
+
+    /// What changed after the first `seen` changes; `None` when that is not known any more.
+    pub(crate) fn changes_since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
+        self.changes.since(seen)
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.count()
     }
 
     /// The name of a resource number.

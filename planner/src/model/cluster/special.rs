@@ -15,8 +15,6 @@ pub(super) struct Special {
     nominated: BTreeSet<PodIndex>,
     /// On a node, and terminating.
     terminating: BTreeSet<PodIndex>,
-    /// With a required anti-affinity.
-    anti_affine: BTreeSet<PodIndex>,
     /// On a node, with ports of it.
     with_ports: BTreeSet<PodIndex>,
     /// Every pod, by a hash of its UID.
@@ -41,9 +39,6 @@ impl Special {
         if slot.node.is_some() && pod.terminating {
             self.terminating.insert(index);
         }
-        if !pod.constraints.anti_affinity.is_empty() {
-            self.anti_affine.insert(index);
-        }
         if slot.node.is_some() && !pod.constraints.ports.is_empty() {
             self.with_ports.insert(index);
         }
@@ -52,7 +47,7 @@ impl Special {
 
     pub(super) fn remove(&mut self, index: PodIndex, pod: &Pod) {
         self.unbound.remove(&pod.key);
-        for list in [&mut self.nominated, &mut self.terminating, &mut self.anti_affine, &mut self.with_ports] {
+        for list in [&mut self.nominated, &mut self.terminating, &mut self.with_ports] {
             list.remove(&index);
         }
         self.uids.remove(&(hash(&pod.uid), index));
@@ -73,11 +68,6 @@ impl Cluster {
     /// Terminating pods that are still on a node.
     pub(crate) fn terminating(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.terminating)
-    }
-
-    /// The pods with a required anti-affinity, with and without a node.
-    pub(crate) fn anti_affine(&self) -> impl Iterator<Item = &Pod> {
-        self.with_pods(&self.special.anti_affine).map(|(_, pod)| pod)
     }
 
     /// Pods on nodes that take ports of them.
