@@ -52,7 +52,7 @@ impl Demand {
         if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
             return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count });
         }
-        let lowest = waiting.iter().map(|pod| cluster.priority_at(*pod)).min().ok_or(Decision::Nothing)?;
+        let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
         Ok(Self {
             priority: if group.class_problem.is_some() { lowest } else { group.priority },
             policy: group.policy,
@@ -81,14 +81,13 @@ impl Demand {
         let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
         let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
-            if let Some(pod) = cluster.pod_at(*index) {
-                let kind = (cluster.row(*index).kind, wide.then_some(&pod.labels));
-                let number = *numbers.entry(kind).or_insert(alike.len());
-                if number == alike.len() {
-                    alike.push((pod, Vec::new()));
-                }
-                alike[number].1.push(*index);
+            let labels = if wide { cluster.pod_at(*index).map(|pod| &pod.labels) } else { None };
+            let number = *numbers.entry((cluster.row(*index).kind, labels)).or_insert(alike.len());
+            if number == alike.len() {
+                let Some(pod) = cluster.pod_at(*index) else { continue };
+                alike.push((pod, Vec::new()));
             }
+            alike[number].1.push(*index);
         }
         let mut sized: Vec<(i128, i128, Shape)> = Vec::with_capacity(alike.len());
         for (example, members) in alike {

@@ -21,9 +21,8 @@ pub(crate) struct Overlay {
 impl Overlay {
     /// What a preemptor and the decisions in flight make different.
     pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
-        let own = demand.members.iter().filter_map(|index| cluster.pod_at(*index));
-        let own: BTreeSet<&str> = own.map(|pod| pod.uid.as_str()).collect();
-        let held = held_places(cluster, nodes, demand.priority, context, &own);
+        let own = || demand.members.iter().filter_map(|m| cluster.pod_at(*m)).map(|pod| pod.uid.as_str()).collect();
+        let held = held_places(cluster, nodes, demand.priority, context, own);
         let departing: BTreeSet<PodIndex> = context.departing.iter().filter_map(|u| cluster.pod_with_uid(u)).collect();
         let group = demand.members.first().and_then(|member| cluster.group_index_of(*member));
         let group = group.filter(|group| cluster.group_at(*group).is_some());
@@ -84,14 +83,18 @@ impl Overlay {
 }
 
 /// The places held by preemptors of equal or higher priority (KEP-4832): by decisions in flight, and by nominations.
-/// Pods with a UID in `own` hold nothing against themselves.
-pub(crate) fn held_places(
+/// Pods with a UID among their `own` hold nothing against themselves.
+pub(crate) fn held_places<'o>(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     priority: i32,
     context: &Context,
-    own: &BTreeSet<&str>,
+    own: impl FnOnce() -> BTreeSet<&'o str>,
 ) -> Vec<(PodIndex, Rank)> {
+    if context.reservations.is_empty() && cluster.nominated().next().is_none() {
+        return Vec::new();
+    }
+    let own = own();
     let mut places: BTreeMap<PodIndex, Option<Rank>> = BTreeMap::new();
     let rank = |node: &str| cluster.node_index(node).and_then(|index| nodes.rank(index));
     for reservation in &context.reservations {

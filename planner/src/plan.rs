@@ -210,7 +210,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
     let overlay = Overlay::new(cluster, &nodes, demand, context);
-    let mut problem = Problem::new(cluster, &nodes, demand, context, &overlay);
+    let mut problem = Problem::new(cluster, &nodes, demand, context, &overlay, Room::new(cluster, &nodes, &demand.members));
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();

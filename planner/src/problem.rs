@@ -30,15 +30,16 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Looks up what placing the members depends on. Nobody may go yet. Of the overlay's places those on `nodes` count.
+    /// Looks up what placing the members depends on. Nobody may go yet. `now` is the room with every bound
+    /// pod in place; of the overlay's places those on `nodes` are held in it.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &'a Nodes<'a>,
         demand: &'a Demand,
         context: &'a Context,
         overlay: &'a Overlay,
+        mut now: Room<'a>,
     ) -> Self {
-        let mut now = Room::new(cluster, nodes, &demand.members);
         for (pod, rank) in &overlay.held {
             if let Some(rank) = nodes.local(*rank) {
                 now.hold(*pod, rank);

@@ -28,8 +28,8 @@ pub fn still_fits(
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
     let mut room = Room::new(cluster, &nodes, &members);
-    let own: BTreeSet<&str> = placements.iter().map(|placement| placement.uid.as_str()).collect();
-    for (pod, rank) in held_places(cluster, &nodes, priority, context, &own) {
+    let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
+    for (pod, rank) in held_places(cluster, &nodes, priority, context, own) {
         room.hold(pod, rank);
     }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();

@@ -63,6 +63,13 @@ fn looks(cluster: &Cluster, member: &Pod, pod: &Pod) -> bool {
 }
 
 impl<'a> Room<'a> {
+    /// The room with every bound pod in place, for members that ask nothing of the pods around.
+    pub(crate) fn of_amounts(cluster: &'a Cluster, nodes: &'a Nodes<'a>) -> Self {
+        let interest = Interest { looking: Arc::default(), wide: false, ports: false };
+        let (free, occupants) = (cluster.free().clone(), BTreeMap::new());
+        Self { cluster, nodes, free, occupants, topology: Arc::default(), held: BTreeSet::new(), interest }
+    }
+
     /// The room with every bound pod in place. `members` are the pods that are going to be placed.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex]) -> Self {
         let topology = pod_affinity::topology_keys(cluster, members).into_iter().map(|key| (key, nodes.domains(key)));

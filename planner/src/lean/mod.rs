@@ -9,7 +9,7 @@ mod singles;
 mod survey;
 
 use crate::demand::Demand;
-use crate::feasibility::{Nodes, Rank, repelled};
+use crate::feasibility::{Nodes, Rank, Room, repelled};
 use crate::kep5710::{self, Found};
 use crate::least_cost;
 use crate::model::{Cluster, PodIndex};
@@ -103,6 +103,12 @@ impl Lean<'_> {
         self.demand.members.iter().copied().zip(places).collect()
     }
 
+    /// The question as it is on some of the nodes.
+    fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
+        let room = Room::of_amounts(self.cluster, nodes);
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.overlay, room)
+    }
+
     /// Those who leave anyway make room enough.
     fn wait(&self) -> Decision {
         let answers = self.outlook.nodes.iter().enumerate();
@@ -114,7 +120,7 @@ impl Lean<'_> {
         places.sort_unstable();
         places.dedup();
         let nodes = Nodes::some(self.cluster, places);
-        let problem = Problem::new(self.cluster, &nodes, self.demand, self.context, self.overlay);
+        let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
         let room = problem.room_then();
         Decision::Preempt(Box::new(assemble(&problem, room, Found::by_waiting(placed))))
@@ -138,7 +144,7 @@ impl Lean<'_> {
         let answers = self.outlook.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
         let nodes = Nodes::some(self.cluster, places);
-        let mut problem = Problem::new(self.cluster, &nodes, self.demand, self.context, self.overlay);
+        let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
         let mut trace = vec![kep5710::reach_in_words(self.demand, most, self.cluster.units_below(self.demand.priority))];
@@ -186,10 +192,10 @@ fn on_one_node<T>(
     context: &Context,
     overlay: &Overlay,
     rank: Rank,
-    then: impl FnOnce(&Problem<'_>, Found, Choice, crate::feasibility::Room<'_>) -> T,
+    then: impl FnOnce(&Problem<'_>, Found, Choice, Room<'_>) -> T,
 ) -> Option<T> {
     let nodes = Nodes::some(cluster, vec![rank]);
-    let mut problem = Problem::new(cluster, &nodes, demand, context, overlay);
+    let mut problem = Problem::new(cluster, &nodes, demand, context, overlay, Room::of_amounts(cluster, &nodes));
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
     let first = kep5710::search(&problem, &room);
