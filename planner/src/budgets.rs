@@ -41,7 +41,8 @@ impl<'a> Budgets<'a> {
         let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
         let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
         list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
-        let numbers: BTreeMap<BudgetIndex, usize> = list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
+        let numbers: BTreeMap<BudgetIndex, usize> =
+            list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
         budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
         for (index, pod) in pairs {
             budgets.of.entry(pod).or_default().extend(numbers.get(&index));
@@ -137,7 +138,8 @@ impl<'a> Budgets<'a> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut pods: Vec<PodIndex> = pods.filter(|pod| self.of.contains_key(pod)).collect();
+        let under = |pod: &PodIndex| cluster.row(*pod).budgeted && self.of.contains_key(pod);
+        let mut pods: Vec<PodIndex> = pods.filter(under).collect();
         pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
         let mut tally = self.tally();
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()

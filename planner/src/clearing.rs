@@ -9,7 +9,7 @@ use crate::demand::Shape;
 use crate::domain::{UnitIndex, ranks};
 use crate::feasibility::{Rank, Room};
 use crate::importance;
-use crate::model::{Pod, ResourceId};
+use crate::model::{Pod, ResourceId, Unit};
 use crate::problem::Problem;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -42,6 +42,38 @@ impl Ord for Price {
             .then_with(|| self.highest.cmp(&other.highest))
             .then_with(|| self.started.cmp(&other.started))
             .then_with(|| self.rank.cmp(&other.rank))
+    }
+}
+
+impl Price {
+    /// The price of these units, which violate so many budgets and make room for `gain` members, of which some are on the
+    /// node with this rank.
+    pub(crate) fn of<'u>(
+        units: impl Iterator<Item = &'u Unit<'u>> + Clone,
+        violations: usize,
+        gain: usize,
+        rank: Rank,
+    ) -> Self {
+        let pods = || units.clone().map(|unit| (offset_priority(unit.priority), unit.pods.len() as u128));
+        let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
+        let top = units.clone().filter(|unit| unit.priority == highest);
+        let started = top.map(|unit| unit.started.unwrap_or(i64::MAX)).min();
+        Self {
+            violations: violations as u128,
+            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
+            weight: pods().map(|(priority, pods)| (u128::from(priority) + 1) * pods).sum(),
+            gain: gain.max(1) as u128,
+            highest,
+            started: Reverse(started.unwrap_or(i64::MAX)),
+            rank,
+        }
+    }
+}
+
+impl Price {
+    /// Whether room is made for no more than so many members.
+    pub(crate) fn gains_at_most(&self, members: usize) -> bool {
+        self.gain <= members as u128
     }
 }
 
@@ -246,20 +278,7 @@ impl Clearings<'_, '_> {
     fn price(&self, room: &mut Room<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
         let (violations, _) = self.problem.budgets.preview(tally, units());
-        let weight: u128 =
-            units().map(|unit| u128::from(offset_priority(unit.priority)) * unit.pods.len() as u128).sum();
-        let highest = units().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
-        let started =
-            units().filter(|unit| unit.priority == highest).map(|unit| unit.started.unwrap_or(i64::MAX)).min();
-        Price {
-            violations: violations as u128,
-            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
-            weight: weight + units().map(|unit| unit.pods.len() as u128).sum::<u128>(),
-            gain: self.gain(room, set, rank, remaining).max(1) as u128,
-            highest,
-            started: Reverse(started.unwrap_or(i64::MAX)),
-            rank,
-        }
+        Price::of(units(), violations, self.gain(room, set, rank, remaining), rank)
     }
 
     /// How many more members fit anywhere when these units are gone, at most `remaining`.

@@ -33,13 +33,7 @@ impl<'a> Potential<'a> {
 
     /// The units with pods on `nodes`, of a priority strictly below the preemptor's and not above the ceiling, without
     /// mirror pods, pods that leave anyway, what is to be spared, and the preemptor's own group.
-    pub(crate) fn new(
-        cluster: &'a Cluster,
-        nodes: &Nodes<'_>,
-        overlay: &Overlay,
-        priority: i32,
-        ceiling: i32,
-    ) -> Self {
+    pub(crate) fn new(cluster: &'a Cluster, nodes: &Nodes<'_>, overlay: &Overlay, priority: i32, ceiling: i32) -> Self {
         let mut potential = Self::none(nodes);
         for rank in 0..nodes.len() {
             for index in cluster.pods_at(nodes.index(rank)) {

@@ -210,7 +210,8 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
     let overlay = Overlay::new(cluster, &nodes, demand, context);
-    let mut problem = Problem::new(cluster, &nodes, demand, context, &overlay, Room::new(cluster, &nodes, &demand.members));
+    let mut problem =
+        Problem::new(cluster, &nodes, demand, context, &overlay, Room::new(cluster, &nodes, &demand.members));
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
@@ -255,11 +256,9 @@ pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodInd
 /// The plan in words; `room` has nobody of it gone or placed.
 pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace } = found;
-    for unit in &victims {
-        room.take(&problem.potential.units[*unit].pods);
-    }
-    for (pod, rank) in &placed {
-        room.add(*pod, *rank);
+    if !problem.leaving.is_empty() {
+        victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
     }
     let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
     let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();

@@ -45,7 +45,7 @@ pub(crate) fn reprieve(
 
 /// The order of mercy: first those whose guaranteed budget would be violated, then those whose budget would be, then
 /// the others; in each class the most important first.
-fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
+pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
     let (potential, budgets) = (&problem.potential, &problem.budgets);
     let mut units = candidates.to_vec();
     units.sort_by(|a, b| potential.compare(*a, *b));

@@ -2,8 +2,8 @@
 
 use crate::feasibility::{Nodes, Room, unsuitable};
 use crate::model::{Cluster, PodIndex};
-use crate::plan::{Context, Placement};
 use crate::overlay::held_places;
+use crate::plan::{Context, Placement};
 use std::collections::BTreeSet;
 
 /// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as

@@ -117,7 +117,8 @@ fn live(seed: u64, size: Size, events: usize) -> usize {
         }
         let fresh = build(&mut numbers, &objects);
         let context = context(&mut numbers, &objects, nodes);
-        let preemptors: [Preemptor; 4] = [world.preemptor(), for_pod("solo-low"), for_pod("solo-high"), world.preemptor()];
+        let preemptors: [Preemptor; 4] =
+            [world.preemptor(), for_pod("solo-low"), for_pod("solo-high"), world.preemptor()];
         for preemptor in preemptors {
             let (now, anew) = (plan(&warm, &preemptor, &context), plan(&fresh, &preemptor, &context));
             assert_eq!(now, anew, "seed {seed}, event {event}: {preemptor}, {context:?}");
@@ -154,7 +155,10 @@ fn the_order_in_which_resources_are_first_seen_makes_no_difference() {
         all.push(gang("g", 50, 3));
         all.extend((0..3).map(|m| {
             let built = pod(&format!("g-{m}")).group("g").priority(50);
-            names.iter().fold(built, |built, name| if m == 0 { built } else { built.asks(name, amount) }).asks(names[m], "2")
+            names
+                .iter()
+                .fold(built, |built, name| if m == 0 { built } else { built.asks(name, amount) })
+                .asks(names[m], "2")
         }));
         all.push(names.iter().fold(pod("alone").priority(50), |built, name| built.asks(name, amount)));
         let mut numbers = Numbers(3);

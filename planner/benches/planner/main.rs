@@ -12,7 +12,7 @@ mod measure;
 use baseline::{Baseline, asks};
 use generate::{Gang, HIGH, LARGE, Shape, TEAM};
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Strategy, plan};
-use measure::{Row, Samples, milliseconds, print_header, resident};
+use measure::{Row, Samples, Timer, Took, milliseconds, print_header, resident};
 use std::time::{Duration, Instant};
 
 fn main() {
@@ -55,11 +55,11 @@ fn strategy() -> Strategy {
 }
 
 /// Decides, and says in one word what came out.
-fn decide(cluster: &Cluster, preemptor: &Preemptor) -> (Decision, Duration) {
+fn decide(cluster: &Cluster, preemptor: &Preemptor) -> (Decision, Took) {
     let context = Context { strategy: strategy(), ..Context::default() };
-    let start = Instant::now();
+    let timer = Timer::start();
     let decision = plan(cluster, preemptor, &context);
-    (decision, start.elapsed())
+    (decision, timer.took())
 }
 
 fn outcome(decision: &Decision) -> String {
@@ -87,18 +87,20 @@ fn cold(cluster: &Cluster, preemptor: &Preemptor, rounds: usize) -> (Samples, St
 /// Decisions, each after a pod came or went.
 fn warm(cluster: &mut Cluster, preemptor: &Preemptor, rounds: usize) -> Samples {
     let mut samples = Samples::default();
+    let context = Context { strategy: strategy(), ..Context::default() };
     decide(cluster, preemptor);
+    let rounds = rounds * std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for round in 0..rounds {
         let name = format!("event-{:03}", round / 2);
         let pod = generate::on(generate::pod("team-00", &name, 100, &[("cpu", "1")]), round / 2 * 7 % 1000);
-        let start = Instant::now();
+        let timer = Timer::start();
         if round % 2 == 0 {
             cluster.upsert_pod(&pod).unwrap();
         } else {
             cluster.remove_pod(&ObjectKey::new("team-00", name.as_str()));
         }
-        decide(cluster, preemptor);
-        samples.push(start.elapsed());
+        plan(cluster, preemptor, &context);
+        samples.push(timer.took());
     }
     samples
 }
@@ -169,9 +171,10 @@ fn s6(cluster: &Cluster) {
 /// Every decision is carried out before the next: its victims leave the model, the pod is bound.
 fn s7(mut cluster: Cluster) {
     const PREEMPTORS: usize = 10_000;
-    let asked = [("cpu", "4"), ("nvidia.com/gpu", "1")];
+    let asks_for = [("cpu", "4"), ("nvidia.com/gpu", "1")];
+    let context = Context { strategy: strategy(), ..Context::default() };
     for number in 0..PREEMPTORS {
-        cluster.upsert_pod(&generate::pod(TEAM, &format!("solo-{number:05}"), HIGH, &asked)).unwrap();
+        cluster.upsert_pod(&generate::pod(TEAM, &format!("solo-{number:05}"), HIGH, &asks_for)).unwrap();
     }
     let mut baseline = Baseline::new(&cluster);
     let (_, slow) = timed(|| baseline.single(HIGH, &asks(4, 1)));
@@ -180,8 +183,9 @@ fn s7(mut cluster: Cluster) {
     let start = Instant::now();
     for number in 0..PREEMPTORS.min(limit) {
         let key = ObjectKey::new(TEAM, format!("solo-{number:05}"));
-        let (decision, time) = decide(&cluster, &Preemptor::Pod(key));
-        samples.push(time);
+        let asked = Instant::now();
+        let decision = plan(&cluster, &Preemptor::Pod(key), &context);
+        samples.push(Took { wall: asked.elapsed(), ..Took::default() });
         let (placements, victims) = match decision {
             Decision::Preempt(plan) => (plan.placements, plan.victims),
             Decision::Fits { placements, .. } => (placements, Vec::new()),
@@ -192,7 +196,7 @@ fn s7(mut cluster: Cluster) {
             evicted += 1;
         }
         let node: usize = placements[0].node.trim_start_matches("node-").parse().unwrap();
-        let bound = generate::on(generate::pod(TEAM, &placements[0].pod.name, HIGH, &asked), node);
+        let bound = generate::on(generate::pod(TEAM, &placements[0].pod.name, HIGH, &asks_for), node);
         cluster.upsert_pod(&bound).unwrap();
     }
     let rate = PREEMPTORS.min(limit) as f64 / start.elapsed().as_secs_f64();
@@ -247,7 +251,7 @@ fn load() {
         _ => "memory not available".to_owned(),
     };
     let mut samples = Samples::default();
-    samples.push(spent);
+    samples.push(Took { wall: spent, ..Took::default() });
     row("load", "model of 150,000 pods", "1.5 s, 300 MB").print("", &samples, None, &memory);
     println!("       {} per pod", milliseconds(spent / 150_000));
 }

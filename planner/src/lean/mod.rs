@@ -1,7 +1,8 @@
-//! Decisions for members that are alike and look at no other pod, from what is kept of every node ([`outlook`]): most
+//! Decisions for members that are alike and look at no other pod (or keep away from each other at most), from what is kept of every node ([`outlook`]): most
 //! answers are sums that are known already. What is searched is searched on the few nodes that matter, by the same
 //! strategies as everywhere; what cannot be answered so is left to the general way.
 
+mod gang;
 mod outlook;
 mod risk;
 mod shortfall;
@@ -9,17 +10,18 @@ mod singles;
 mod survey;
 
 use crate::demand::Demand;
-use crate::feasibility::{Nodes, Rank, Room, repelled};
+use crate::domain::UnitIndex;
+use crate::feasibility::{Nodes, Rank, Room, about, repelled};
 use crate::kep5710::{self, Found};
-use crate::least_cost;
-use crate::model::{Cluster, PodIndex};
+use crate::least_cost::{self, Lot};
+use crate::model::{Cluster, Pod, PodIndex};
 use crate::overlay::Overlay;
 use crate::plan::{Context, Decision, Strategy, assemble, placements};
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
 use outlook::Outlook;
 use singles::{Choice, Singles, bound};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// For so many kinds and priorities answers are kept.
 const KEPT: usize = 8;
@@ -43,21 +45,36 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> O
     let constraints = &kind.constraints;
     if demand.members.iter().any(|member| cluster.row(*member).kind != id)
         || !constraints.ports.is_empty()
-        || constraints.looks_at_other_nodes()
-        || repelled(cluster, &demand.members)
+        || !constraints.affinity.is_empty()
+        || !constraints.spread.is_empty()
+        || repelled(cluster, &demand.members, id)
     {
+        return None;
+    }
+    // Members that keep away from each other, and from nobody else, are counted too: at most one on every node.
+    let apart = !constraints.anti_affinity.is_empty();
+    let mutual = |member: &Pod| constraints.anti_affinity.iter().all(|term| about(cluster, term, member));
+    if apart && !demand.members.iter().filter_map(|member| cluster.pod_at(*member)).all(mutual) {
         return None;
     }
     let nodes = Nodes::new(cluster);
     let overlay = Overlay::new(cluster, &nodes, demand, context);
+    if apart && !overlay.held.is_empty() {
+        return None;
+    }
     let mut kept = cluster.kept().0.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = kept.iter().position(|known| known.priority == demand.priority && known.kind == *kind);
+    let known = kept.iter().position(|known| known.priority == demand.priority && Arc::ptr_eq(&known.kind, kind));
     let mut outlook = match known {
         Some(at) => kept.remove(at),
         None => Outlook::new(cluster, kind, demand.priority)?,
     };
     outlook.catch_up(cluster, &nodes, example, &overlay)?;
-    let decision = Lean { cluster, demand, context, nodes: &nodes, overlay: &overlay, outlook: &mut outlook }.decide();
+    let counts = !apart || (outlook.domains_are_nodes && outlook.totals.blocked == 0);
+    let decision = if counts {
+        Lean { cluster, demand, context, nodes: &nodes, overlay: &overlay, outlook: &mut outlook }.decide()
+    } else {
+        None
+    };
     if kept.len() == KEPT {
         kept.remove(0);
     }
@@ -112,8 +129,10 @@ impl Lean<'_> {
     /// Those who leave anyway make room enough.
     fn wait(&self) -> Decision {
         let answers = self.outlook.nodes.iter().enumerate();
-        let mut open: Vec<(bool, u32, Rank)> =
-            answers.filter(|(_, answer)| answer.then > 0).map(|(r, answer)| (answer.vacating, answer.then, r)).collect();
+        let mut open: Vec<(bool, u32, Rank)> = answers
+            .filter(|(_, answer)| answer.then > 0)
+            .map(|(r, answer)| (answer.vacating, answer.then, r))
+            .collect();
         open.sort_unstable();
         let placed = self.fill(open.into_iter().map(|(_, fit, rank)| (rank, fit)));
         let mut places: Vec<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
@@ -147,15 +166,19 @@ impl Lean<'_> {
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
-        let mut trace = vec![kep5710::reach_in_words(self.demand, most, self.cluster.units_below(self.demand.priority))];
+        let mut trace =
+            vec![kep5710::reach_in_words(self.demand, most, self.cluster.units_below(self.demand.priority))];
         if self.outlook.risk.units() > 0 {
             trace.push(kep5710::spared_in_words(self.outlook.risk.units()));
         }
         trace.push(kep5710::ceiling_in_words(ceiling));
-        let available: Vec<bool> = problem.potential.refs.iter().map(|unit| !self.outlook.risk.concerns(*unit)).collect();
-        let first = kep5710::finish(&problem, &room, &available, most, trace)?;
+        let available: Vec<bool> =
+            problem.potential.refs.iter().map(|unit| !self.outlook.risk.concerns(*unit)).collect();
+        let units: Vec<UnitIndex> = (0..available.len()).collect();
+        let mut lot = Lot::new(&problem, &room, &units, most, self.outlook.scale.cap as usize)?;
+        let first = gang::find(&problem, &mut lot, &available, trace);
         let found = match self.context.strategy {
-            Strategy::LeastCost => least_cost::improve(&problem, &room, first),
+            Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(lot)),
             Strategy::Kep5710 => first,
         };
         Some(Decision::Preempt(Box::new(assemble(&problem, room, found))))

@@ -26,6 +26,8 @@ pub(super) struct Outlook {
     pub(super) open: BTreeSet<(bool, u32, Rank)>,
     /// For single pods: the best node, by strategy.
     pub(super) singles: [Option<Singles>; 2],
+    /// Whether every topology domain that matters is a single node.
+    pub(super) domains_are_nodes: bool,
     /// How many changes of the model are in it.
     seen: Option<u64>,
     /// Nodes that the last decision saw otherwise than the model.
@@ -39,6 +41,8 @@ pub(super) struct Totals {
     pub(super) then: u64,
     /// How many fit with everybody gone who may go.
     pub(super) most: u64,
+    /// Nodes where members would meet somebody whom they must not.
+    pub(super) blocked: usize,
     /// Nodes where that is any.
     pub(super) candidates: usize,
     /// By priority: how many more fit when the units of it go that are not at risk.
@@ -64,6 +68,7 @@ impl Totals {
             *sum = if more { *sum + usize::from(yes) } else { sum.saturating_sub(usize::from(yes)) };
         };
         add(&mut self.movable, answer.movable);
+        one(&mut self.blocked, answer.blocked);
         if let Some(refusal) = &answer.refusal {
             let nodes = self.refusals.entry(refusal.as_ref().clone()).or_default();
             one(nodes, true);
@@ -114,6 +119,7 @@ impl Outlook {
             totals: Totals::default(),
             open: BTreeSet::new(),
             singles: [None, None],
+            domains_are_nodes: true,
             seen: None,
             patched: BTreeSet::new(),
         })
@@ -130,7 +136,12 @@ impl Outlook {
     ) -> Option<()> {
         let changes: Option<Vec<Change>> =
             self.seen.and_then(|seen| cluster.changes_since(seen)).map(|changes| changes.collect());
-        let known = changes.filter(|changes| !changes.contains(&Change::Nodes));
+        let relabels = |change: &Change| match change {
+            Change::Nodes => true,
+            Change::Node(_) => !self.kind.constraints.anti_affinity.is_empty(),
+            _ => false,
+        };
+        let known = changes.filter(|changes| !changes.iter().any(relabels));
         let mut stale = Stale::default();
         match known {
             Some(changes) => self.follow(cluster, nodes, example, &changes, &mut stale)?,
@@ -144,6 +155,9 @@ impl Outlook {
                 // Counted first, so that taking it out again is right.
                 self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
                 stale.nodes = (0..nodes.len()).collect();
+                let terms = &self.kind.constraints.anti_affinity;
+                self.domains_are_nodes =
+                    terms.iter().all(|term| nodes.domains(&term.topology_key).len() == nodes.len());
             }
         }
         self.seen = Some(cluster.changes());
@@ -157,6 +171,7 @@ impl Outlook {
             scale: &self.scale,
             risk: &self.risk,
             overlay,
+            kind: &self.kind,
             priority: self.priority,
             movable: Vec::new(),
         };

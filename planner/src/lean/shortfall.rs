@@ -8,11 +8,11 @@ use crate::plan::Decision;
 use giveway_crds::policy::PreemptionPolicy;
 
 impl Lean<'_> {
-    /// Explains why not enough members fit; `None` where no node is large enough for one of them, which is left to the
-    /// general way.
+    /// Explains why not enough members fit; `None` where no node is large enough for one of them, or they keep away
+    /// from each other, which is left to the general way.
     pub(super) fn shortfall(&self) -> Option<Decision> {
         let (demand, totals, scale) = (self.demand, &self.outlook.totals, &self.outlook.scale);
-        if totals.usable > 0 && totals.large == 0 {
+        if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {
             return None;
         }
         let never = demand.policy == PreemptionPolicy::Never;
@@ -64,9 +64,8 @@ fn guaranteed(cluster: &Cluster, overlay: &Overlay, priority: i32) -> Vec<String
     let mut list = Vec::new();
     for budget in (0u32..).take(cluster.budget_bound()) {
         let Some((budget, pods)) = cluster.budget_at(budget) else { continue };
-        let granted = |index: &u32| {
-            cluster.pod_at(*index).is_some_and(|pod| budget.disrupted_pods.contains(&pod.key.name))
-        };
+        let granted =
+            |index: &u32| cluster.pod_at(*index).is_some_and(|pod| budget.disrupted_pods.contains(&pod.key.name));
         if pods.iter().any(|index| guards(index) && !granted(index)) {
             list.push(&budget.key);
         }

@@ -78,9 +78,7 @@ impl Singles {
 
     fn put(&mut self, rank: Rank, entry: Entry) {
         let old = std::mem::replace(&mut self.entries[rank], entry);
-        for (set, old, new) in
-            [(&mut self.order, old.cost, entry.cost), (&mut self.unsure, old.unsure, entry.unsure)]
-        {
+        for (set, old, new) in [(&mut self.order, old.cost, entry.cost), (&mut self.unsure, old.unsure, entry.unsure)] {
             old.map(|cost| set.remove(&(cost, rank)));
             new.map(|cost| set.insert((cost, rank)));
         }

@@ -2,9 +2,10 @@
 //! the units of lower priority go, one priority after the other.
 
 use super::risk::Risk;
-use crate::feasibility::{Nodes, Rank, Refusal};
+use crate::feasibility::{Nodes, Rank, Refusal, about};
 use crate::model::{Cluster, Kind, KindId, PodIndex, ResourceId};
 use crate::overlay::Overlay;
+use std::sync::Arc;
 
 /// Amounts beyond this are left to the general way, which counts without limits. Sums over a node fit then.
 const LARGEST: i128 = 1 << 52;
@@ -18,6 +19,8 @@ pub(super) struct Answer {
     pub(super) refusal: Option<Box<Refusal>>,
     /// Whether it is large enough for one pod when it is empty.
     pub(super) large: bool,
+    /// Whether a pod there is one that the members must not meet, or must not meet them.
+    pub(super) blocked: bool,
     /// Whether a pod leaves it.
     pub(super) vacating: bool,
     /// How many fit now.
@@ -64,6 +67,8 @@ pub(super) struct Scale {
     pub(super) each: Vec<i64>,
     /// By kind, and resource.
     amounts: Vec<i64>,
+    /// No node takes more of them than this.
+    pub(super) cap: u32,
 }
 
 fn narrow(amount: i128) -> Option<i64> {
@@ -78,7 +83,8 @@ impl Scale {
             return None;
         }
         let each = ids.iter().map(|id| narrow(kind.requests.get(*id)).filter(|n| *n > 0)).collect::<Option<_>>()?;
-        let mut scale = Self { ids, each, amounts: Vec::new() };
+        let cap = if kind.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
+        let mut scale = Self { ids, each, amounts: Vec::new(), cap };
         (0u32..).take(cluster.kind_bound()).try_for_each(|id| scale.learn(cluster, id))?;
         Some(scale)
     }
@@ -101,14 +107,17 @@ impl Scale {
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
     }
 
-    /// How many fit into so much; `None` when there is no end to it.
+    /// How many fit into so much.
     fn fit(&self, free: &[i64]) -> u32 {
         let fit = free.iter().zip(&self.each).map(|(free, each)| free.max(&0) / each).min();
-        fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX))
+        fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
     /// The same, when `known` fit for sure.
     fn fit_from(&self, free: &[i64], known: u32) -> u32 {
+        if known >= self.cap {
+            return known;
+        }
         let next = i64::from(known) + 1;
         let more = free.iter().zip(&self.each).all(|(free, each)| each.checked_mul(next).is_some_and(|n| n <= *free));
         if more { self.fit(free) } else { known }
@@ -116,7 +125,13 @@ impl Scale {
 }
 
 /// What is free on a node, in `scale`'s order; `None` when it is too much to count so.
-pub(super) fn free_now(cluster: &Cluster, nodes: &Nodes<'_>, rank: Rank, scale: &Scale, overlay: &Overlay) -> Option<Vec<i64>> {
+pub(super) fn free_now(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    rank: Rank,
+    scale: &Scale,
+    overlay: &Overlay,
+) -> Option<Vec<i64>> {
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| narrow(row.get(usize::from(*id)).copied().unwrap_or(0));
     let mut free: Vec<i64> = scale.ids.iter().map(free).collect::<Option<_>>()?;
@@ -137,6 +152,7 @@ pub(super) struct Survey<'s> {
     pub(super) scale: &'s Scale,
     pub(super) risk: &'s Risk,
     pub(super) overlay: &'s Overlay,
+    pub(super) kind: &'s Arc<Kind>,
     pub(super) priority: i32,
     /// Used again for every node.
     pub(super) movable: Vec<(i32, PodIndex, KindId, bool)>,
@@ -154,13 +170,24 @@ impl Survey<'_> {
             refusal,
             large: each.all(|(id, each)| node.allocatable(*id) >= i128::from(*each)),
             now,
-            lacks: (0..width).filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now)).map(|at| 1 << at).sum(),
+            lacks: (0..width)
+                .filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now))
+                .map(|at| 1 << at)
+                .sum(),
             freed: vec![0; width],
             ..Answer::default()
         };
+        let terms = &self.kind.constraints.anti_affinity;
+        let meets = |index: PodIndex| {
+            let row = self.cluster.row(index);
+            self.cluster.kind(row.kind).is_some_and(|kind| Arc::ptr_eq(kind, self.kind))
+                || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
+        };
+        let pods = self.cluster.pods_at(self.nodes.index(rank));
+        answer.blocked = !terms.is_empty() && pods.iter().any(|index| meets(*index));
         let mut risky = false;
         self.movable.clear();
-        for index in self.cluster.pods_at(self.nodes.index(rank)) {
+        for index in pods {
             let row = self.cluster.row(*index);
             if self.overlay.leaves(*index, &row) {
                 add(&mut free, self.scale.of(row.kind), 1);

@@ -74,7 +74,7 @@ impl Kinds {
     }
 
     /// The kinds with a required anti-affinity.
-    pub(super) fn repelling(&self) -> impl Iterator<Item = &Kind> {
-        self.repelling.values().map(AsRef::as_ref)
+    pub(super) fn repelling(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+        self.repelling.iter().map(|(id, kind)| (*id, kind.as_ref()))
     }
 }

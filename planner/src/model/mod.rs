@@ -27,8 +27,8 @@ pub use node::{Node, Taint};
 pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
 
-pub(crate) use changes::Change;
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
+pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
 pub(crate) use kind::{Kind, KindId};

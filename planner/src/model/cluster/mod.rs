@@ -20,13 +20,13 @@ use super::pod::Pod;
 use super::resources::Names;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
+use crate::lean::Kept;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
-use crate::lean::Kept;
 use special::Special;
-use units::Levels;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use units::Levels;
 
 /// Everything the planner knows of the cluster.
 ///

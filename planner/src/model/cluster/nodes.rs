@@ -2,9 +2,9 @@
 
 use super::{Cluster, Free, NodeSlot};
 use crate::error::ModelError;
+use crate::model::resources::PODS;
 use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources};
 use k8s_openapi::api::core::v1::Node as NodeObject;
-use crate::model::resources::PODS;
 use std::sync::Arc;
 
 impl Cluster {

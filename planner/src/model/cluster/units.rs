@@ -164,7 +164,7 @@ impl Cluster {
     }
 
     /// The kinds of pods with a required anti-affinity.
-    pub(crate) fn repelling(&self) -> impl Iterator<Item = &Kind> {
+    pub(crate) fn repelling(&self) -> impl Iterator<Item = (KindId, &Kind)> {
         self.kinds.repelling()
     }
 
