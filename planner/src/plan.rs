@@ -12,7 +12,7 @@ use crate::overlay::Overlay;
 use crate::placement::fill;
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who needs room.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -263,13 +263,14 @@ pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) 
     let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
     let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
     let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+    let mut reasons = BTreeMap::new();
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
     let not_modeled: BTreeSet<String> =
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
         placements: placements(problem.cluster, problem.nodes, &placed),
-        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating)).collect(),
+        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)).collect(),
         awaited: awaited(problem, &mut room, &placed, &ranks),
         cost,
         trace,
@@ -296,8 +297,15 @@ fn awaited(
     list
 }
 
-fn victim(problem: &Problem<'_>, unit: usize, ranks: &BTreeSet<Rank>, violating: &BTreeSet<PodIndex>) -> Victim {
-    let unit = &problem.potential.units[unit];
+/// A unit in words. `reasons` are those of single pods by priority: they are the same for many.
+fn victim(
+    problem: &Problem<'_>,
+    unit: usize,
+    ranks: &BTreeSet<Rank>,
+    violating: &BTreeSet<PodIndex>,
+    reasons: &mut BTreeMap<i32, String>,
+) -> Victim {
+    let (unit, preemptor) = (&problem.potential.units[unit], problem.demand.priority);
     let pod = |index: &PodIndex| {
         let pod = problem.cluster.pod_at(*index)?;
         Some(VictimPod { key: pod.key.clone(), uid: pod.uid.clone(), node: pod.node.clone()? })
@@ -311,7 +319,10 @@ fn victim(problem: &Problem<'_>, unit: usize, ranks: &BTreeSet<Rank>, violating:
         key: unit.key.clone(),
         priority: unit.priority,
         pods: unit.pods.iter().filter_map(pod).collect(),
-        violates_budget: unit.pods.iter().any(|pod| violating.contains(pod)),
-        why: explain::why(unit, problem.demand.priority, unit.pods.iter().filter(needed).count()),
+        violates_budget: !violating.is_empty() && unit.pods.iter().any(|pod| violating.contains(pod)),
+        why: match unit.kind {
+            UnitKind::Pod => reasons.entry(unit.priority).or_insert_with(|| explain::why(unit, preemptor, 1)).clone(),
+            UnitKind::PodGroup => explain::why(unit, preemptor, unit.pods.iter().filter(needed).count()),
+        },
     }
 }

@@ -34,6 +34,15 @@ pub(super) struct Gang<'p, 'a> {
     /// By node: after how many clearings it changed last.
     changed: Vec<usize>,
     cleared: usize,
+    scratch: Scratch,
+}
+
+/// Lists that are used again for every clearing.
+#[derive(Default)]
+struct Scratch {
+    short: Vec<i64>,
+    left: Vec<i64>,
+    frees: Vec<usize>,
 }
 
 /// Places the members when these units may go, and spares whom it can. Nobody is gone in `lot`, which has the units of
@@ -57,6 +66,7 @@ pub(super) fn find(problem: &Problem<'_>, lot: &mut Lot, available: &[bool], mut
         noted: vec![None; nodes],
         changed: vec![0; nodes],
         cleared: 0,
+        scratch: Scratch::default(),
     };
     gang.place();
     let (victims, cost) = gang.victims();
@@ -154,9 +164,11 @@ impl Gang<'_, '_> {
         }
         let wanted = i64::try_from(self.used[node] + 1).ok()?;
         let lot = &self.lot;
-        let short: Vec<i64> = lot.request.iter().zip(lot.free_on(node)).map(|(each, f)| each * wanted - f).collect();
-        let mut left = short.clone();
-        let mut frees: Vec<usize> = Vec::new();
+        let Scratch { short, left, frees } = &mut self.scratch;
+        short.clear();
+        short.extend(lot.request.iter().zip(lot.free_on(node)).map(|(each, free)| each * wanted - free));
+        left.clone_from(short);
+        frees.clear();
         for unit in lot.on[node].iter().copied().filter(|unit| self.open[*unit]) {
             let freed = lot.freed_on(unit, node);
             if short.iter().zip(freed).any(|(short, freed)| *short > 0 && *freed > 0) {
@@ -168,8 +180,8 @@ impl Gang<'_, '_> {
             return None;
         }
         frees.sort_unstable_by_key(|unit| self.order[*unit]);
-        let mut least = Vec::new();
-        for unit in &frees {
+        let mut least = Vec::with_capacity(2);
+        for unit in frees.iter() {
             let freed = lot.freed_on(*unit, node);
             if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
                 left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
@@ -177,15 +189,17 @@ impl Gang<'_, '_> {
                 least.push(*unit);
             }
         }
-        let alone = |unit: &usize| lot.freed_on(*unit, node).iter().zip(&short).all(|(freed, short)| freed >= short);
-        let singles: Vec<usize> = frees.iter().copied().filter(alone).collect();
+        frees.retain(|unit| lot.freed_on(*unit, node).iter().zip(short.iter()).all(|(freed, short)| freed >= short));
+        frees.retain(|unit| least != [*unit]);
+        let alone = std::mem::take(&mut self.scratch.frees);
         let mut best = (self.price(node, &least), least);
-        for unit in singles.into_iter().filter(|unit| best.1 != [*unit]).collect::<Vec<_>>() {
-            let other = (self.price(node, &[unit]), vec![unit]);
-            if other.0.cmp(&best.0).then_with(|| self.compare(&other.1, &best.1)) == Ordering::Less {
-                best = other;
+        for unit in &alone {
+            let price = self.price(node, &[*unit]);
+            if price.cmp(&best.0).then_with(|| self.compare(&[*unit], &best.1)) == Ordering::Less {
+                best = (price, vec![*unit]);
             }
         }
+        self.scratch.frees = alone;
         Some(best)
     }
 

@@ -112,8 +112,9 @@ impl Lot {
         let unit = &problem.potential.units[number];
         let start = self.places.len();
         for index in &unit.pods {
-            let rank = problem.cluster.row(*index).node.and_then(|node| problem.nodes.rank(node));
-            let (Some(node), Some(pod)) = (rank.and_then(|rank| local[rank]), problem.cluster.pod_at(*index)) else {
+            let row = problem.cluster.row(*index);
+            let rank = row.node.and_then(|node| problem.nodes.rank(node));
+            let (Some(node), Some(kind)) = (rank.and_then(|rank| local[rank]), problem.cluster.kind(row.kind)) else {
                 continue;
             };
             let known = self.places[start..].iter().position(|place| *place == node).map(|at| start + at);
@@ -123,7 +124,7 @@ impl Lot {
                 self.places.len() - 1
             });
             for (at, (id, _)) in asked.iter().enumerate() {
-                let amount = i64::try_from(pod.requests.get(*id).min(LARGEST + 1)).ok()?;
+                let amount = i64::try_from(kind.requests.get(*id).min(LARGEST + 1)).ok()?;
                 let sum = &mut self.amounts[place * asked.len() + at];
                 *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= LARGEST)?;
             }
