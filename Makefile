@@ -1,8 +1,8 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit daemons e2e test release up down demo bench-e2e clean \
-	need-cargo
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench bench-e2e daemons e2e test release up down demo \
+	clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -57,6 +57,9 @@ chart-check: controlplane
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
 unit: need-cargo ## Run the unit tests
 	$(CARGO) test --workspace --exclude giveway-tests
+
+bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
+	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 daemons: need-cargo
 	$(CARGO) build --workspace --bins

@@ -6,7 +6,7 @@ use crate::live::Objects;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, Workload, keys};
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, Strategy};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde::de::DeserializeOwned;
@@ -67,6 +67,11 @@ impl World {
             ("scheduling.giveway.dev/v1alpha1", "Workload") => {
                 let workload: Workload = read(item, &self.source)?;
                 self.workloads.insert(key_of(&workload.metadata), workload);
+                Ok(())
+            }
+            ("v1", "Namespace") => {
+                let namespace: Namespace = read(item, &self.source)?;
+                self.cluster.upsert_namespace(&namespace);
                 Ok(())
             }
             ("policy/v1", "PodDisruptionBudget") => {

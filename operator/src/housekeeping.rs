@@ -95,7 +95,7 @@ impl Housekeeping {
     pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, now: Instant) -> Vec<Command> {
         let meant: BTreeSet<&str> = flights.values().flat_map(|f| &f.members).map(|m| m.uid.as_str()).collect();
         let mut commands = Vec::new();
-        for pod in model.cluster.pods().filter(|p| p.live() && p.node.is_none() && p.nominated_node.is_some()) {
+        for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let ours = pod.held || (pod.unschedulable && pod.annotation_policy.is_some());
             if !ours || meant.contains(pod.uid.as_str()) {
                 continue;

@@ -74,7 +74,7 @@ impl Waiting {
 pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
     let cluster = &model.cluster;
     let mut found: BTreeMap<Preemptor, (Reverse<i32>, i64)> = BTreeMap::new();
-    for pod in cluster.pods().filter(|p| p.live() && p.node.is_none() && !p.gated_by_others) {
+    for pod in cluster.unbound().filter(|p| !p.gated_by_others) {
         let group = cluster.group_of(pod);
         let preemptor = match group {
             // A group whose class does not exist has no priority to decide by.

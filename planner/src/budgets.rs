@@ -1,8 +1,8 @@
 //! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
 //! (KEP-3280: a guaranteed budget).
 
-use crate::model::{Budget, Cluster, ObjectKey, PodIndex, Unit};
-use std::collections::BTreeMap;
+use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The budgets that potential victims are under.
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Tally {
     victims: Vec<usize>,
     /// Victims whose threshold is above the preemptor's priority.
     guarded: Vec<usize>,
+    /// Budgets that are violated although they are guaranteed.
+    breached: usize,
 }
 
 impl<'a> Budgets<'a> {
@@ -33,22 +35,22 @@ impl<'a> Budgets<'a> {
         departing: impl Iterator<Item = PodIndex>,
     ) -> Self {
         let mut budgets = Self { priority, ..Self::default() };
-        if cluster.budgets().next().is_none() {
-            return budgets;
+        let pods = units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted);
+        let mut pairs: Vec<(BudgetIndex, PodIndex)> = Vec::new();
+        for pod in pods {
+            pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
         }
-        let mut numbers: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
-        for index in units.iter().flat_map(|unit| &unit.pods) {
-            let Some(pod) = cluster.pod_at(*index) else { continue };
-            for budget in cluster.budgets_in(&pod.key.namespace) {
-                if !budget.matches(&pod.labels) || !budget.counts(pod) {
-                    continue;
-                }
-                let number = *numbers.entry(&budget.key).or_insert_with(|| {
-                    budgets.list.push(budget);
-                    budgets.list.len() - 1
-                });
-                budgets.of.entry(*index).or_default().push(number);
-            }
+        let counts = |budget: &Budget, pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| budget.counts(pod));
+        let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
+        pairs.retain(|(index, pod)| budget(*index).is_some_and(|budget| counts(budget, *pod)));
+        let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
+        let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
+        let numbers: BTreeMap<BudgetIndex, usize> =
+            list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
+        budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
+        for (index, pod) in pairs {
+            budgets.of.entry(pod).or_default().extend(numbers.get(&index));
         }
         budgets.in_flight = vec![0; budgets.list.len()];
         for pod in departing.filter_map(|index| cluster.pod_at(index)) {
@@ -67,7 +69,7 @@ impl<'a> Budgets<'a> {
 
     /// Nobody evicted yet.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()] }
+        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], breached: 0 }
     }
 
     /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
@@ -82,8 +84,11 @@ impl<'a> Budgets<'a> {
     fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
         let mut violates = false;
         for number in self.of.get(&pod).into_iter().flatten() {
+            let breached = |tally: &Tally| self.breaches(*number, tally.victims[*number], tally.guarded[*number]);
+            let before = breached(tally);
             tally.victims[*number] += 1;
             tally.guarded[*number] += usize::from(guarded);
+            tally.breached += usize::from(!before && breached(tally));
             violates |= tally.victims[*number] > self.allowed(*number);
         }
         violates
@@ -96,23 +101,46 @@ impl<'a> Budgets<'a> {
 
     /// The first budget that is violated although a victim under it is guarded.
     pub(crate) fn breach(&self, tally: &Tally) -> Option<usize> {
-        (0..self.list.len()).find(|b| tally.guarded[*b] > 0 && tally.victims[*b] > self.allowed(*b))
+        (0..self.list.len()).find(|b| self.breaches(*b, tally.victims[*b], tally.guarded[*b]))
+    }
+
+    fn breaches(&self, number: usize, victims: usize, guarded: usize) -> bool {
+        guarded > 0 && victims > self.allowed(number)
+    }
+
+    /// What adding these units to the victims would do: how many of their pods violate a budget, and whether a
+    /// guaranteed budget would be violated. Only the budgets of these units are looked at.
+    pub(crate) fn preview<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> (usize, bool) {
+        if self.is_empty() {
+            return (0, false);
+        }
+        let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        let (mut violations, mut breached) = (0, tally.breached > 0);
+        for unit in units {
+            let guarded = self.guards(unit);
+            for pod in &unit.pods {
+                let mut violates = false;
+                for number in self.of.get(pod).into_iter().flatten() {
+                    let start = (tally.victims[*number], tally.guarded[*number]);
+                    let (victims, guards) = counts.entry(*number).or_insert(start);
+                    *victims += 1;
+                    *guards += usize::from(guarded);
+                    violates |= *victims > self.allowed(*number);
+                    breached |= self.breaches(*number, *victims, *guards);
+                }
+                violations += usize::from(violates);
+            }
+        }
+        (violations, breached)
     }
 
     /// Whether these victims together violate no guaranteed budget.
-    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit>) -> bool {
-        if self.is_empty() {
-            return true;
-        }
-        let mut tally = tally.clone();
-        for unit in units {
-            self.add(&mut tally, unit);
-        }
-        self.breach(&tally).is_none()
+    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> bool {
+        !self.preview(tally, units).1
     }
 
     /// Which of these units, from the most important on, violate a budget when all of them go.
-    pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<bool> {
+    pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
         let mut tally = self.tally();
         units.map(|unit| self.add(&mut tally, unit) > 0).collect()
     }
@@ -122,7 +150,8 @@ impl<'a> Budgets<'a> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut pods: Vec<PodIndex> = pods.filter(|pod| self.of.contains_key(pod)).collect();
+        let under = |pod: &PodIndex| cluster.row(*pod).budgeted && self.of.contains_key(pod);
+        let mut pods: Vec<PodIndex> = pods.filter(under).collect();
         pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
         let mut tally = self.tally();
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
@@ -171,6 +200,7 @@ impl<'a> Budgets<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ObjectKey;
     use crate::plan::UnitKind;
     use serde_json::{Value, json};
 
@@ -195,7 +225,7 @@ mod tests {
     }
 
     /// Adds the pods of a victim and returns them as a unit.
-    fn unit(cluster: &mut Cluster, victim: &Value) -> Unit {
+    fn unit(cluster: &mut Cluster, victim: &Value) -> Unit<'static> {
         let mut pods = Vec::new();
         for pod in list(&victim["pods"]) {
             let metadata = json!({"namespace": pod["namespace"], "name": pod["name"], "labels": pod["labels"]});
@@ -203,7 +233,8 @@ mod tests {
             let key = ObjectKey::new(pod["namespace"].as_str().unwrap(), pod["name"].as_str().unwrap());
             pods.push(cluster.pod_index(&key).unwrap());
         }
-        let (kind, key) = (UnitKind::Pod, ObjectKey::default());
+        let (kind, key) = (UnitKind::Pod, &*Box::leak(Box::new(ObjectKey::default())));
+        let pods = pods.into_iter().collect();
         Unit { kind, key, priority: 0, grouped: false, pods, started: None, threshold: None }
     }
 

@@ -9,7 +9,7 @@ use crate::demand::Shape;
 use crate::domain::{UnitIndex, ranks};
 use crate::feasibility::{Rank, Room};
 use crate::importance;
-use crate::model::Pod;
+use crate::model::{Pod, ResourceId, Unit};
 use crate::problem::Problem;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -45,6 +45,38 @@ impl Ord for Price {
     }
 }
 
+impl Price {
+    /// The price of these units, which violate so many budgets and make room for `gain` members, of which some are on the
+    /// node with this rank.
+    pub(crate) fn of<'u>(
+        units: impl Iterator<Item = &'u Unit<'u>> + Clone,
+        violations: usize,
+        gain: usize,
+        rank: Rank,
+    ) -> Self {
+        let pods = || units.clone().map(|unit| (offset_priority(unit.priority), unit.pods.len() as u128));
+        let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
+        let top = units.clone().filter(|unit| unit.priority == highest);
+        let started = top.map(|unit| unit.started.unwrap_or(i64::MAX)).min();
+        Self {
+            violations: violations as u128,
+            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
+            weight: pods().map(|(priority, pods)| (u128::from(priority) + 1) * pods).sum(),
+            gain: gain.max(1) as u128,
+            highest,
+            started: Reverse(started.unwrap_or(i64::MAX)),
+            rank,
+        }
+    }
+}
+
+impl Price {
+    /// Whether room is made for no more than so many members.
+    pub(crate) fn gains_at_most(&self, members: usize) -> bool {
+        self.gain <= members as u128
+    }
+}
+
 impl PartialOrd for Price {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -56,6 +88,40 @@ impl Clearing {
     pub(crate) fn price(&self) -> Price {
         self.price
     }
+}
+
+/// What a node lacks for one more member.
+struct Short {
+    /// Resources of which there is too little.
+    ids: Vec<ResourceId>,
+    /// By how much, in the same order.
+    by: Vec<i128>,
+}
+
+impl Short {
+    fn new(room: &Room<'_>, pod: &Pod, rank: Rank) -> Self {
+        let ids = room.lacks(pod, rank);
+        let by = ids.iter().map(|id| pod.requests.get(*id) - room.free(rank)[usize::from(*id)]).collect();
+        Self { ids, by }
+    }
+
+    /// How much of it a unit's eviction frees on this node.
+    fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
+        let mut freed = vec![0; self.ids.len()];
+        let node = problem.nodes.index(rank);
+        for index in &problem.potential.units[unit].pods {
+            if problem.cluster.node_index_of(*index) == Some(node)
+                && let Some(pod) = problem.cluster.pod_at(*index)
+            {
+                freed.iter_mut().zip(&self.ids).for_each(|(freed, id)| *freed += pod.requests.get(*id));
+            }
+        }
+        freed
+    }
+}
+
+fn less(left: &mut [i128], freed: &[i128]) {
+    left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
 }
 
 /// Looks for clearings, given what is gone and placed so far.
@@ -87,13 +153,71 @@ impl Clearings<'_, '_> {
             .copied()
             .filter(|number| self.available[*number] && problem.budgets.may_go(tally, std::iter::once(unit(number))))
             .collect();
+        if room.counts_only(self.pod) {
+            return self.cheapest_by_count(room, tally, rank, remaining, &candidates);
+        }
         if candidates.is_empty() || !self.suffices(room, &candidates, rank) {
             return None;
         }
         let singles = candidates.iter().filter(|number| self.suffices(room, &[**number], rank));
         let singles: Vec<Vec<UnitIndex>> = singles.map(|number| vec![*number]).collect();
         let least = self.least_important(room, tally, &candidates, rank);
-        let sets = singles.into_iter().chain(std::iter::once(least));
+        self.best_of(room, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
+    }
+
+    /// The same where only amounts matter: units that free nothing of what the node lacks are left alone, and the others
+    /// are judged by what they free.
+    fn cheapest_by_count(
+        &self,
+        room: &mut Room<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+        candidates: &[UnitIndex],
+    ) -> Option<Clearing> {
+        let problem = self.problem;
+        let short = Short::new(room, self.pod, rank);
+        let mut frees = Vec::new();
+        for number in candidates {
+            let freed = short.freed(problem, *number, rank);
+            if freed.iter().any(|amount| *amount > 0) {
+                frees.push((*number, freed));
+            }
+        }
+        let mut left = short.by.clone();
+        frees.iter().for_each(|(_, freed)| less(&mut left, freed));
+        if left.iter().any(|amount| *amount > 0) {
+            return None;
+        }
+        let alone = |freed: &[i128]| freed.iter().zip(&short.by).all(|(freed, short)| freed >= short);
+        let singles: Vec<Vec<UnitIndex>> =
+            frees.iter().filter(|(_, freed)| alone(freed)).map(|(number, _)| vec![*number]).collect();
+        let order = self.order_of_mercy(tally, frees.iter().map(|(number, _)| *number).collect());
+        let mut least = Vec::new();
+        for number in order {
+            let Some((_, freed)) = frees.iter().find(|(other, _)| *other == number) else { continue };
+            if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
+                left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
+            } else {
+                least.push(number);
+            }
+        }
+        let least =
+            std::iter::once(least).filter(|set| !matches!(set[..], [only] if singles.iter().any(|s| s[0] == only)));
+        let sets: Vec<Vec<UnitIndex>> = least.chain(singles.iter().cloned()).collect();
+        self.best_of(room, tally, rank, remaining, sets.into_iter())
+    }
+
+    fn best_of(
+        &self,
+        room: &mut Room<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+        sets: impl Iterator<Item = Vec<UnitIndex>>,
+    ) -> Option<Clearing> {
+        let problem = self.problem;
+        let unit = |number: &UnitIndex| &problem.potential.units[*number];
         sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit)))
             .map(|units| Clearing { price: self.price(room, tally, &units, rank, remaining), units })
             .min_by(|a, b| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units)))
@@ -120,14 +244,7 @@ impl Clearings<'_, '_> {
         rank: Rank,
     ) -> Vec<UnitIndex> {
         let units = &self.problem.potential.units;
-        let mut order = candidates.to_vec();
-        order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
-        if !self.problem.budgets.is_empty() {
-            let mut so_far = tally.clone();
-            let violates: BTreeSet<UnitIndex> =
-                order.iter().copied().filter(|n| self.problem.budgets.add(&mut so_far, &units[*n]) > 0).collect();
-            order.sort_by_key(|number| !violates.contains(number));
-        }
+        let order = self.order_of_mercy(tally, candidates.to_vec());
         for number in &order {
             room.take(&units[*number].pods);
         }
@@ -145,24 +262,23 @@ impl Clearings<'_, '_> {
         set
     }
 
+    /// Violating and important ones first.
+    fn order_of_mercy(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
+        let units = &self.problem.potential.units;
+        order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
+        if !self.problem.budgets.is_empty() {
+            let mut so_far = tally.clone();
+            let violates: BTreeSet<UnitIndex> =
+                order.iter().copied().filter(|n| self.problem.budgets.add(&mut so_far, &units[*n]) > 0).collect();
+            order.sort_by_key(|number| !violates.contains(number));
+        }
+        order
+    }
+
     fn price(&self, room: &mut Room<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
-        let mut so_far = tally.clone();
-        let violations: usize = units().map(|unit| self.problem.budgets.add(&mut so_far, unit)).sum();
-        let weight: u128 =
-            units().map(|unit| u128::from(offset_priority(unit.priority)) * unit.pods.len() as u128).sum();
-        let highest = units().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
-        let started =
-            units().filter(|unit| unit.priority == highest).map(|unit| unit.started.unwrap_or(i64::MAX)).min();
-        Price {
-            violations: violations as u128,
-            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
-            weight: weight + units().map(|unit| unit.pods.len() as u128).sum::<u128>(),
-            gain: self.gain(room, set, rank, remaining).max(1) as u128,
-            highest,
-            started: Reverse(started.unwrap_or(i64::MAX)),
-            rank,
-        }
+        let (violations, _) = self.problem.budgets.preview(tally, units());
+        Price::of(units(), violations, self.gain(room, set, rank, remaining), rank)
     }
 
     /// How many more members fit anywhere when these units are gone, at most `remaining`.

@@ -40,17 +40,23 @@ impl Demand {
             Preemptor::Group(key) => key,
         };
         let group = cluster.group(key).ok_or(Decision::Nothing)?;
-        let live: Vec<&Pod> = cluster.members(key).filter(|pod| pod.live()).collect();
-        let bound = live.iter().filter(|pod| pod.bound()).count();
-        let waiting: Vec<&Pod> = live.iter().filter(|pod| !pod.bound() && !pod.gated_by_others).copied().collect();
+        let (mut bound, mut waiting) = (0, Vec::new());
+        for index in cluster.members_of(key) {
+            match cluster.pod_at(*index) {
+                Some(pod) if !pod.live() => {}
+                Some(pod) if pod.bound() => bound += 1,
+                Some(pod) if !pod.gated_by_others => waiting.push(*index),
+                _ => {}
+            }
+        }
         if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
             return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count });
         }
-        let lowest = waiting.iter().map(|pod| cluster.effective_priority(pod)).min().ok_or(Decision::Nothing)?;
+        let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
         Ok(Self {
             priority: if group.class_problem.is_some() { lowest } else { group.priority },
             policy: group.policy,
-            members: waiting.iter().filter_map(|pod| cluster.pod_index(&pod.key)).collect(),
+            members: waiting,
             need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
             single: false,
         })
@@ -69,28 +75,29 @@ impl Demand {
         })
     }
 
-    /// The members by shape, the largest shape first: by the largest share of what all nodes offer of a resource.
-    /// Labels make a difference only where pods look at each other (`wide`).
+    /// The members by shape, the largest shape first: by the largest share of what all nodes offer of a resource, then by
+    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`).
     pub(crate) fn shapes(&self, cluster: &Cluster, nodes: &Nodes<'_>, wide: bool) -> Vec<Shape> {
-        let mut alike: BTreeMap<_, Vec<PodIndex>> = BTreeMap::new();
+        let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+        let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
-            if let Some(pod) = cluster.pod_at(*index) {
-                let labels = wide.then_some(&pod.labels);
-                alike.entry((&pod.requests, &pod.constraints, labels)).or_default().push(*index);
+            let labels = if wide { cluster.pod_at(*index).map(|pod| &pod.labels) } else { None };
+            let number = *numbers.entry((cluster.row(*index).kind, labels)).or_insert(alike.len());
+            if number == alike.len() {
+                let Some(pod) = cluster.pod_at(*index) else { continue };
+                alike.push((pod, Vec::new()));
             }
-        }
-        let mut offered = vec![0i128; cluster.resource_count()];
-        for rank in 0..nodes.len() {
-            for (total, amount) in offered.iter_mut().zip(&nodes.at(rank).allocatable) {
-                *total += amount;
-            }
+            alike[number].1.push(*index);
         }
         let mut sized: Vec<(i128, i128, Shape)> = Vec::with_capacity(alike.len());
-        for ((requests, ..), members) in alike {
-            let shares = requests.iter().map(|(id, amount)| share(amount, offered[usize::from(id)]));
+        for (example, members) in alike {
+            let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
             let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
-            let example = members.first().and_then(|index| cluster.pod_at(*index));
-            let unsuitable = (0..nodes.len()).map(|rank| unsuitable(example?, nodes.at(rank))).collect();
+            let unsuitable = if nodes.all() {
+                (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()
+            } else {
+                vec![None; nodes.len()]
+            };
             sized.push((largest, sum, Shape { members, unsuitable }));
         }
         sized.sort_by_key(|(largest, sum, _)| Reverse((*largest, *sum)));

@@ -2,7 +2,7 @@
 
 use crate::feasibility::{Rank, Refusal};
 use crate::kep5710;
-use crate::model::{Budget, ObjectKey, Pod, PodIndex, ResourceId, Unit};
+use crate::model::{Budget, Cluster, ObjectKey, Pod, PodIndex, ResourceId, Unit};
 use crate::placement::{Layout, fill};
 use crate::plan::UnitKind;
 use crate::problem::Problem;
@@ -84,7 +84,7 @@ pub enum Help {
 impl Shortfall {
     /// Explains why not enough members fit; `now` is how far the room goes as it is.
     pub(crate) fn of(problem: &Problem<'_>, now: &Layout<'_>) -> Self {
-        let demand = &problem.demand;
+        let demand = problem.demand;
         let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
         let short = demand.need.saturating_sub(placed.len());
         // The smallest of those without a place: what is missing at least.
@@ -121,7 +121,9 @@ impl Shortfall {
         Self {
             needed: demand.need,
             fit_now: placed.len().min(demand.need),
-            missing: lacking
+            missing: problem
+                .cluster
+                .in_order(lacking.into_iter().collect())
                 .into_iter()
                 .map(|id| Missing {
                     resource: problem.cluster.resource_name(id).to_owned(),
@@ -184,9 +186,14 @@ fn help(problem: &Problem<'_>) -> Help {
         problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
         return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
     }
-    let below = |pod: &Pod| pod.live() && problem.cluster.effective_priority(pod) < problem.demand.priority;
-    let somebody = problem.cluster.pods_with_nodes().any(|(_, pod, node)| node.is_some() && below(pod));
-    if somebody { Help::NobodyMayGo } else { Help::NobodyBelow }
+    Help::of_nobody(problem.cluster, problem.demand.priority)
+}
+
+impl Help {
+    /// When there are no units to evict.
+    pub(crate) fn of_nobody(cluster: &Cluster, priority: i32) -> Self {
+        if cluster.anybody_below(priority) { Self::NobodyMayGo } else { Self::NobodyBelow }
+    }
 }
 
 impl fmt::Display for Shortfall {

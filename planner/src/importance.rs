@@ -15,7 +15,7 @@ pub(crate) fn compare(a: &Unit, b: &Unit) -> Ordering {
         .then_with(|| b.grouped.cmp(&a.grouped))
         .then_with(|| b.pods.len().cmp(&a.pods.len()))
         .then_with(|| started(a).cmp(&started(b)))
-        .then_with(|| a.key.cmp(&b.key))
+        .then_with(|| a.key.cmp(b.key))
         .then_with(|| b.kind.cmp(&a.kind))
 }
 
@@ -26,12 +26,12 @@ mod tests {
     use crate::plan::UnitKind;
     use serde_json::Value;
 
-    fn unit(data: &Value) -> Unit {
+    fn unit(data: &Value) -> Unit<'static> {
         let grouped = data["type"] == "PodGroup";
         let pods = u32::try_from(data["pods"].as_u64().unwrap()).unwrap();
         Unit {
             kind: if grouped { UnitKind::PodGroup } else { UnitKind::Pod },
-            key: ObjectKey::new("default", data["uid"].as_str().unwrap_or("same")),
+            key: Box::leak(Box::new(ObjectKey::new("default", data["uid"].as_str().unwrap_or("same")))),
             priority: i32::try_from(data["priority"].as_i64().unwrap()).unwrap(),
             grouped,
             pods: (0..pods).collect(),

@@ -4,6 +4,7 @@
 //! A single pod is tried on every node by itself, and the best node wins. A group has one domain, the whole cluster.
 
 use crate::cost::Cost;
+use crate::demand::Demand;
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
 use crate::model::PodIndex;
@@ -19,6 +20,14 @@ pub(crate) struct Found {
     pub(crate) victims: Vec<UnitIndex>,
     pub(crate) cost: Cost,
     pub(crate) trace: Vec<String>,
+}
+
+impl Found {
+    /// Nobody has to be evicted for the members to fit there.
+    pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
+        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
+        Self { placed, victims: Vec::new(), cost: Cost::default(), trace }
+    }
 }
 
 /// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
@@ -44,13 +53,7 @@ fn search_nodes(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
         }
     }
     let (cost, rank, victims) = best?;
-    let trace = vec![
-        format!(
-            "{candidates} of {} nodes would have room without their lower-priority workloads.",
-            problem.nodes.len()
-        ),
-        format!("{} costs least: {cost}.", problem.nodes.at(rank).name),
-    ];
+    let trace = nodes_in_words(candidates, problem.nodes.len(), &problem.nodes.at(rank).name, &cost);
     Some(Found { placed: vec![(member, rank)], victims, cost, trace })
 }
 
@@ -63,7 +66,7 @@ fn victims_on(
     units: &[UnitIndex],
 ) -> Option<Vec<UnitIndex>> {
     let pod = problem.cluster.pod_at(member)?;
-    let pods = |unit: &UnitIndex| problem.potential.units[*unit].pods.as_slice();
+    let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
     units.iter().for_each(|unit| room.take(pods(unit)));
     if room.refuse(pod, rank).is_some() {
         units.iter().for_each(|unit| room.put(pods(unit)));
@@ -84,29 +87,67 @@ fn search_cluster(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     if most < problem.demand.need {
         return None;
     }
-    trace.push(format!(
-        "{most} of {} members would fit without all {} units of a priority below {}; {} are needed.",
-        problem.demand.members.len(),
-        everybody.len(),
-        problem.demand.priority,
-        problem.demand.need
-    ));
+    trace.push(reach_in_words(problem.demand, most, everybody.len()));
     let (available, forced) = spare_budgets(problem, room, everybody, most, &mut trace);
     let available = lower_ceiling(problem, room, available, &forced, most, &mut trace);
-    let mut layout = place(problem, room, &available);
+    finish(problem, room, &available, most, trace)
+}
+
+/// Places `most` members when these units may go, and spares whom it can.
+pub(crate) fn finish(
+    problem: &Problem<'_>,
+    room: &Room<'_>,
+    available: &[bool],
+    most: usize,
+    mut trace: Vec<String>,
+) -> Option<Found> {
+    let mut layout = place(problem, room, available);
     if layout.placed.len() < most {
-        layout = clear_all(problem, room, &available);
+        layout = clear_all(problem, room, available);
     }
-    let (victims, cost) = best_victims(problem, room, &available, layout.clone())?;
-    trace.push(format!("With the members placed, {} of the cleared units can stay: {cost}.", {
-        layout.doomed.iter().filter(|unit| !victims.contains(unit)).count()
-    }));
-    Some(Found { placed: layout.placed, victims, cost, trace })
+    let (placed, doomed) = (layout.placed.clone(), layout.doomed.clone());
+    let (victims, cost) = best_victims(problem, room, available, layout)?;
+    let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
+    let stay = doomed.iter().filter(|unit| !gone.contains(unit)).count();
+    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    Some(Found { placed, victims, cost, trace })
+}
+
+/// How far a plan can go, as a sentence.
+pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
+    format!(
+        "{most} of {} members would fit without all {units} units of a priority below {}; {} are needed.",
+        demand.members.len(),
+        demand.priority,
+        demand.need
+    )
+}
+
+/// How many units step 6 spares, as a sentence.
+pub(crate) fn spared_in_words(units: usize) -> String {
+    format!("{units} units are spared because their budgets would be violated.")
+}
+
+/// What step 7 found, as a sentence.
+pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
+    format!("Nobody above priority {ceiling} has to go.")
+}
+
+/// Which node is the best for a single pod, as sentences.
+pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
+    vec![
+        format!("{candidates} of {nodes} nodes would have room without their lower-priority workloads."),
+        format!("{best} costs least: {cost}."),
+    ]
 }
 
 /// The most members that can be placed when these units may go (step 4).
 pub(crate) fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
+    let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
+    if !any_guarded && let Some(count) = count(problem, room, available) {
+        return count;
+    }
     let units = || (0..available.len()).filter(|unit| available[*unit]);
     if problem.budgets.is_empty() || !units().any(|unit| guarded(&unit)) {
         return clear_all(problem, room, available).placed.len();
@@ -114,6 +155,25 @@ pub(crate) fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) 
     // Not everybody can go at once: count what a placement that keeps the guarantees reaches.
     let unguarded: Vec<bool> = (0..available.len()).map(|unit| available[unit] && !guarded(&unit)).collect();
     place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
+}
+
+/// How many members fit with all these units gone, where they are all alike and only amounts matter: then it need not be
+/// tried, it can be added up.
+fn count(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> Option<usize> {
+    let [shape] = problem.shapes.as_slice() else { return None };
+    let pod = problem.cluster.pod_at(*shape.members.first()?).filter(|pod| room.counts_only(pod))?;
+    let (most, mut sum) = (shape.members.len(), 0);
+    let mut goes = vec![false; problem.cluster.pod_bound()];
+    let units = problem.potential.units.iter().zip(available).filter(|(_, available)| **available);
+    units.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
+    let gone = |pod: PodIndex| goes[pod as usize];
+    for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
+        sum += room.capacity_without(pod, rank, most - sum, gone);
+        if sum == most {
+            break;
+        }
+    }
+    Some(sum)
 }
 
 /// Places the members with all these units gone, whatever it costs.
@@ -137,13 +197,15 @@ fn spare_budgets(
         return (available, BTreeSet::new());
     }
     let potential = &problem.potential;
-    let mut order: Vec<UnitIndex> = (0..available.len()).collect();
+    // Only units under a budget can violate one.
+    let under = |unit: &UnitIndex| potential.units[*unit].pods.iter().any(|p| !problem.budgets.of_pod(*p).is_empty());
+    let mut order: Vec<UnitIndex> = (0..potential.units.len()).filter(under).collect();
     order.sort_by(|a, b| potential.compare(*a, *b));
     let violating = problem.budgets.split(order.iter().map(|unit| &potential.units[*unit]));
     let violating: BTreeSet<UnitIndex> = order.into_iter().zip(violating).filter(|(_, v)| *v).map(|(u, _)| u).collect();
     let mild: Vec<bool> = (0..available.len()).map(|unit| !violating.contains(&unit)).collect();
     if violating.is_empty() || reach(problem, room, &mild) >= most {
-        trace.push(format!("{} units are spared because their budgets would be violated.", violating.len()));
+        trace.push(spared_in_words(violating.len()));
         return (mild, BTreeSet::new());
     }
     let Layout { placed, doomed, room: mut cleared } = place(problem, room, &available);
@@ -151,6 +213,7 @@ fn spare_budgets(
         return (available, BTreeSet::new());
     }
     let (severe, rest): (Vec<UnitIndex>, Vec<UnitIndex>) = doomed.iter().partition(|unit| violating.contains(unit));
+    let rest: BTreeSet<UnitIndex> = rest.into_iter().collect();
     let others = (0..available.len()).filter(|unit| mild[*unit] && !rest.contains(unit));
     others.for_each(|unit| cleared.take(&potential.units[unit].pods));
     let forced: BTreeSet<UnitIndex> = reprieve(problem, &mut cleared, &placed, &severe).into_iter().collect();
@@ -193,7 +256,7 @@ fn lower_ceiling(
         }
     }
     let Some(ceiling) = ceilings.get(low) else { return available };
-    trace.push(format!("Nobody above priority {ceiling} has to go."));
+    trace.push(ceiling_in_words(*ceiling));
     below(*ceiling)
 }
 

@@ -119,16 +119,12 @@ impl<'p, 'a> Search<'p, 'a> {
         self.refresh_after(front, shape, &touched, remaining);
     }
 
-    /// Looks again at nodes that changed; at all nodes where pods look at each other.
+    /// Looks again at nodes that changed, and at those for which that matters.
     fn refresh_after(&mut self, front: &mut Front, shape: &'p Shape, touched: &[Rank], remaining: usize) {
-        if self.layout.room.wide() {
-            for rank in 0..self.problem.nodes.len() {
-                self.refresh(front, shape, rank, remaining);
-            }
-            return;
-        }
-        for rank in touched {
-            self.refresh(front, shape, *rank, remaining);
+        let pod = shape.members.first().and_then(|index| self.problem.cluster.pod_at(*index));
+        let affected = pod.map_or_else(Vec::new, |pod| self.layout.room.affected(pod, touched));
+        for rank in affected {
+            self.refresh(front, shape, rank, remaining);
         }
     }
 

@@ -5,12 +5,14 @@ use crate::demand::Demand;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
+use crate::lean;
 use crate::least_cost::{self, packing::try_everything};
 use crate::model::{Cluster, ObjectKey, PodIndex};
+use crate::overlay::Overlay;
 use crate::placement::fill;
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who needs room.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,17 +203,24 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Ok(demand) => demand,
         Err(decision) => return decision,
     };
+    lean::decide(cluster, &demand, context).unwrap_or_else(|| decide(cluster, &demand, context))
+}
+
+/// The general way to decide.
+fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
-    let mut problem = Problem::new(cluster, &nodes, demand, context);
+    let overlay = Overlay::new(cluster, &nodes, demand, context);
+    let mut problem =
+        Problem::new(cluster, &nodes, demand, context, &overlay, Room::new(cluster, &nodes, &demand.members));
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
-        return Decision::Fits { placements: placements(&problem, &now.placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left };
     }
     // The placement is greedy; where there is little to try, everything is tried.
     if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
         let left = problem.demand.members.len() - placed.len();
-        return Decision::Fits { placements: placements(&problem, &placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left };
     }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
@@ -219,10 +228,9 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     let room = problem.room_then();
     let then = Some(fill(&problem, &room).placed).filter(|placed| placed.len() >= problem.demand.need);
     let found = if let Some(placed) = then.or_else(|| try_everything(&problem, &room, problem.demand.need)) {
-        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
-        Some(Found { placed, victims: Vec::new(), cost: Cost::default(), trace })
+        Some(Found::by_waiting(placed))
     } else {
-        problem.consider_victims();
+        problem.consider_victims(i32::MAX);
         match context.strategy {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
@@ -234,34 +242,35 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     }
 }
 
-fn placements(problem: &Problem<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
+/// Placements in words, by pod.
+pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
     let placement = |(index, rank): &(PodIndex, Rank)| {
-        let pod = problem.cluster.pod_at(*index)?;
-        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: problem.nodes.at(*rank).name.clone() })
+        let pod = cluster.pod_at(*index)?;
+        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: nodes.at(*rank).name.clone() })
     };
     let mut list: Vec<Placement> = placed.iter().filter_map(placement).collect();
     list.sort();
     list
 }
 
-fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
+/// The plan in words; `room` has nobody of it gone or placed.
+pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace } = found;
-    for unit in &victims {
-        room.take(&problem.potential.units[*unit].pods);
-    }
-    for (pod, rank) in &placed {
-        room.add(*pod, *rank);
+    if !problem.leaving.is_empty() {
+        victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
     }
     let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
     let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
     let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+    let mut reasons = BTreeMap::new();
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
     let not_modeled: BTreeSet<String> =
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
-        placements: placements(problem, &placed),
-        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating)).collect(),
+        placements: placements(problem.cluster, problem.nodes, &placed),
+        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)).collect(),
         awaited: awaited(problem, &mut room, &placed, &ranks),
         cost,
         trace,
@@ -288,8 +297,15 @@ fn awaited(
     list
 }
 
-fn victim(problem: &Problem<'_>, unit: usize, ranks: &BTreeSet<Rank>, violating: &BTreeSet<PodIndex>) -> Victim {
-    let unit = &problem.potential.units[unit];
+/// A unit in words. `reasons` are those of single pods by priority: they are the same for many.
+fn victim(
+    problem: &Problem<'_>,
+    unit: usize,
+    ranks: &BTreeSet<Rank>,
+    violating: &BTreeSet<PodIndex>,
+    reasons: &mut BTreeMap<i32, String>,
+) -> Victim {
+    let (unit, preemptor) = (&problem.potential.units[unit], problem.demand.priority);
     let pod = |index: &PodIndex| {
         let pod = problem.cluster.pod_at(*index)?;
         Some(VictimPod { key: pod.key.clone(), uid: pod.uid.clone(), node: pod.node.clone()? })
@@ -303,7 +319,10 @@ fn victim(problem: &Problem<'_>, unit: usize, ranks: &BTreeSet<Rank>, violating:
         key: unit.key.clone(),
         priority: unit.priority,
         pods: unit.pods.iter().filter_map(pod).collect(),
-        violates_budget: unit.pods.iter().any(|pod| violating.contains(pod)),
-        why: explain::why(unit, problem.demand.priority, unit.pods.iter().filter(needed).count()),
+        violates_budget: !violating.is_empty() && unit.pods.iter().any(|pod| violating.contains(pod)),
+        why: match unit.kind {
+            UnitKind::Pod => reasons.entry(unit.priority).or_insert_with(|| explain::why(unit, preemptor, 1)).clone(),
+            UnitKind::PodGroup => explain::why(unit, preemptor, unit.pods.iter().filter(needed).count()),
+        },
     }
 }

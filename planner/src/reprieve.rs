@@ -8,6 +8,7 @@ use crate::domain::{UnitIndex, ranks};
 use crate::feasibility::{Rank, Room};
 use crate::model::PodIndex;
 use crate::problem::Problem;
+use std::collections::BTreeMap;
 
 /// Decides who of `candidates` has to go. They must be out of `room` and `placed` in it; afterwards those who stay are
 /// back in it. Returns the victims from the most to the least important.
@@ -19,11 +20,21 @@ pub(crate) fn reprieve(
 ) -> Vec<UnitIndex> {
     let potential = &problem.potential;
     let mut victims = Vec::new();
+    // Only members on the nodes of a unit can lose their place to it, unless pods look at other nodes.
+    let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
+    for place in placed {
+        placed_on.entry(place.1).or_default().push(*place);
+    }
     for number in order(problem, candidates) {
         let unit = &potential.units[number];
-        let touched: Vec<Rank> = ranks(problem.cluster, problem.nodes, unit).collect();
         room.put(&unit.pods);
-        if !room.holds(placed, |rank| touched.contains(&rank)) {
+        let holds = if room.wide() {
+            room.holds(placed, |_| true)
+        } else {
+            let mut touched = ranks(problem.cluster, problem.nodes, unit).filter_map(|rank| placed_on.get(&rank));
+            touched.all(|placed| room.holds(placed, |_| true))
+        };
+        if !holds {
             room.take(&unit.pods);
             victims.push(number);
         }
@@ -34,7 +45,7 @@ pub(crate) fn reprieve(
 
 /// The order of mercy: first those whose guaranteed budget would be violated, then those whose budget would be, then
 /// the others; in each class the most important first.
-fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
+pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
     let (potential, budgets) = (&problem.potential, &problem.budgets);
     let mut units = candidates.to_vec();
     units.sort_by(|a, b| potential.compare(*a, *b));

@@ -2,8 +2,8 @@
 
 use crate::feasibility::{Nodes, Room, unsuitable};
 use crate::model::{Cluster, PodIndex};
+use crate::overlay::held_places;
 use crate::plan::{Context, Placement};
-use crate::problem::held_places;
 use std::collections::BTreeSet;
 
 /// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
@@ -28,12 +28,11 @@ pub fn still_fits(
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
     let mut room = Room::new(cluster, &nodes, &members);
-    let own: BTreeSet<&str> = placements.iter().map(|placement| placement.uid.as_str()).collect();
-    for (pod, rank) in held_places(cluster, &nodes, priority, context, &own) {
+    let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
+    for (pod, rank) in held_places(cluster, &nodes, priority, context, own) {
         room.hold(pod, rank);
     }
-    let leavers = cluster.pods_with_nodes().filter(|(_, pod, node)| node.is_some() && gone.contains(&pod.uid));
-    let leavers: Vec<PodIndex> = leavers.map(|(index, ..)| index).collect();
+    let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
     for (index, placement) in waiting {
         let Some(pod) = cluster.pod_at(index) else { continue };

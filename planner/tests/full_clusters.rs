@@ -3,28 +3,16 @@
 
 mod common;
 
+use common::numbers::Numbers;
 use common::*;
 use giveway_planner::Cluster;
 use std::time::Instant;
-
-/// The same layouts on every machine.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-}
 
 /// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all places with a seed.
 fn full(nodes: usize, size: usize, seed: Option<u64>) -> Cluster {
     let mut places: Vec<usize> = (0..nodes * 8).map(|place| place / 8).collect();
     if let Some(seed) = seed {
-        let mut numbers = Numbers(seed);
-        for last in (1..places.len()).rev() {
-            places.swap(last, numbers.below(last + 1));
-        }
+        Numbers(seed).shuffle(&mut places);
     }
     let mut all: Vec<Built> = (0..nodes).map(|n| node(&format!("node-{n:04}"), 8)).collect();
     all.extend((0..places.len() / size).map(|g| gang(&format!("low-{g:04}"), 10, size).whole()));

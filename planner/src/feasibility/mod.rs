@@ -17,6 +17,7 @@ mod taints;
 mod unschedulable;
 
 pub(crate) use nodes::{Nodes, Rank};
+pub(crate) use pod_affinity::{about, repelled};
 pub(crate) use room::Room;
 
 use crate::model::{Node, Pod, ResourceId};

@@ -2,53 +2,83 @@
 
 use crate::model::{Cluster, Node, NodeIndex};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Place of a node in the order of names.
 pub(crate) type Rank = usize;
 
 /// The nodes by rank.
 pub(crate) struct Nodes<'a> {
-    nodes: Vec<&'a Node>,
-    indexes: Vec<NodeIndex>,
-    ranks: Vec<Option<Rank>>,
+    cluster: &'a Cluster,
+    order: &'a [(NodeIndex, Arc<Node>)],
+    /// Set where not all nodes are meant.
+    chosen: Option<Chosen>,
+}
+
+/// Some of the nodes.
+struct Chosen {
+    /// Their places in the order of all nodes, ascending.
+    places: Vec<Rank>,
+    /// By place in that order: one more than the rank here, or 0.
+    ranks: Vec<u32>,
 }
 
 impl<'a> Nodes<'a> {
     /// All nodes of a cluster.
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        let indexes: Vec<NodeIndex> = cluster.node_indexes().collect();
-        let mut ranks = vec![None; cluster.node_bound()];
-        for (rank, index) in indexes.iter().enumerate() {
-            ranks[*index as usize] = Some(rank);
+        Self { cluster, order: cluster.node_order(), chosen: None }
+    }
+
+    /// Some of the nodes of a cluster, given by their ranks among all of them, ascending.
+    pub(crate) fn some(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
+        let order = cluster.node_order();
+        let mut ranks = vec![0; order.len()];
+        (1u32..).zip(&places).for_each(|(rank, place)| ranks[*place] = rank);
+        Self { cluster, order, chosen: Some(Chosen { places, ranks }) }
+    }
+
+    /// Whether these are all nodes; some are chosen only among those that suit the members.
+    pub(crate) fn all(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    fn place(&self, rank: Rank) -> Rank {
+        self.chosen.as_ref().map_or(rank, |chosen| chosen.places[rank])
+    }
+
+    /// The rank here of the node that has this rank among all nodes.
+    pub(crate) fn local(&self, place: Rank) -> Option<Rank> {
+        match &self.chosen {
+            None => Some(place),
+            Some(chosen) => (chosen.ranks[place] as usize).checked_sub(1),
         }
-        Self { nodes: indexes.iter().filter_map(|index| cluster.node_at(*index)).collect(), indexes, ranks }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+        self.chosen.as_ref().map_or(self.order.len(), |chosen| chosen.places.len())
     }
 
     /// The node at a rank.
     pub(crate) fn at(&self, rank: Rank) -> &'a Node {
-        self.nodes[rank]
+        &self.order[self.place(rank)].1
     }
 
     /// The model's index of the node at a rank.
     pub(crate) fn index(&self, rank: Rank) -> NodeIndex {
-        self.indexes[rank]
+        self.order[self.place(rank)].0
     }
 
     /// The rank of a node by the model's index; `None` when the node does not exist.
     pub(crate) fn rank(&self, index: NodeIndex) -> Option<Rank> {
-        self.ranks.get(index as usize).copied().flatten()
+        self.local(self.cluster.rank_of(index)?)
     }
 
     /// The domains of a topology key: ranks by label value. Nodes without the label are in none.
     pub(crate) fn domains(&self, key: &str) -> BTreeMap<&'a str, Vec<Rank>> {
         let mut domains: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-        for (rank, node) in self.nodes.iter().enumerate() {
-            if let Some(value) = node.labels.get(key) {
+        for rank in 0..self.len() {
+            if let Some(value) = self.at(rank).labels.get(key) {
                 domains.entry(value).or_default().push(rank);
             }
         }

@@ -3,7 +3,7 @@
 use super::Refusal;
 use super::around::Around;
 use super::nodes::Rank;
-use crate::model::{AffinityTerm, Cluster, Pod, PodIndex};
+use crate::model::{AffinityTerm, Cluster, KindId, Pod, PodIndex};
 use std::collections::BTreeSet;
 
 /// The topology keys that matter for placing `members`: their own, and those of bound or waiting pods whose
@@ -16,8 +16,8 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
         keys.extend(constraints.affinity.iter().chain(&constraints.anti_affinity).map(|t| t.topology_key.as_str()));
         keys.extend(constraints.spread.iter().map(|c| c.topology_key.as_str()));
     }
-    for (_, pod, _) in cluster.pods_with_nodes() {
-        for term in &pod.constraints.anti_affinity {
+    for (_, kind) in cluster.repelling() {
+        for term in &kind.constraints.anti_affinity {
             if members.iter().any(|member| about(cluster, term, member)) {
                 keys.insert(&term.topology_key);
             }
@@ -26,10 +26,17 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
     keys
 }
 
+/// Whether the anti-affinity of a pod of another kind than `own`, wherever it is, is about one of `members`.
+pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: KindId) -> bool {
+    let others = cluster.repelling().filter(|(id, _)| *id != own);
+    let mut terms = others.flat_map(|(_, kind)| &kind.constraints.anti_affinity);
+    terms.any(|term| members.iter().filter_map(|m| cluster.pod_at(*m)).any(|member| about(cluster, term, member)))
+}
+
 /// Whether a term is about a pod.
-pub(super) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
-    term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
-        && cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
+pub(crate) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
+    cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
+        && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
 }
 
 pub(super) fn refuse(around: Around<'_, '_>, pod: &Pod, rank: Rank) -> Option<Refusal> {

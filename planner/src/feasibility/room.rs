@@ -4,72 +4,171 @@
 use super::around::Around;
 use super::nodes::{Nodes, Rank};
 use super::{Refusal, pod_affinity, ports, resources, spread};
-use crate::model::{Cluster, Pod, PodIndex};
+use crate::model::{Cluster, Free, Pod, PodIndex};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is free, and who is there.
 #[derive(Clone)]
 pub(crate) struct Room<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) nodes: &'a Nodes<'a>,
-    width: usize,
-    free: Vec<i128>,
-    /// By rank: the pods that a filter may ask about. All of them when pods look at other nodes, else those with ports.
-    occupants: Vec<Vec<PodIndex>>,
+    free: Free,
+    /// By rank: the pods that a filter may ask about.
+    occupants: BTreeMap<Rank, Vec<PodIndex>>,
     /// Topology domains by key; empty unless pods look at other nodes.
-    pub(super) topology: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Rank>>>,
+    pub(super) topology: Arc<BTreeMap<&'a str, BTreeMap<&'a str, Vec<Rank>>>>,
     /// Pods that are not there, and whose places are held for them.
     pub(super) held: BTreeSet<PodIndex>,
+    /// Whose pods a filter may ask about.
+    interest: Interest<'a>,
+}
+
+/// Which pods a filter may ask about when these members are placed.
+#[derive(Clone)]
+struct Interest<'a> {
+    /// Examples of the members, one of each kind; none unless pods look at other nodes.
+    looking: Arc<Vec<&'a Pod>>,
     /// Whether a placement can depend on pods of other nodes.
     wide: bool,
+    /// Whether a member takes ports of its node.
+    ports: bool,
+}
+
+impl<'a> Interest<'a> {
+    fn new(cluster: &'a Cluster, members: &[PodIndex], wide: bool) -> Self {
+        let members = || members.iter().filter_map(|index| cluster.pod_at(*index));
+        let ports = members().any(|pod| !pod.constraints.ports.is_empty());
+        let mut looking: Vec<&Pod> = if wide { members().collect() } else { Vec::new() };
+        let kind = |pod: &&'a Pod| (&pod.constraints, &pod.labels, &pod.key.namespace);
+        looking.sort_by(|a, b| kind(a).cmp(&kind(b)));
+        looking.dedup_by(|a, b| kind(a) == kind(b));
+        Self { looking: Arc::new(looking), wide, ports }
+    }
+
+    /// Whether a filter may ask about a pod.
+    fn covers(&self, cluster: &Cluster, pod: &Pod) -> bool {
+        (self.ports && !pod.constraints.ports.is_empty())
+            || (self.wide
+                && (!pod.constraints.anti_affinity.is_empty() || self.looking.iter().any(|l| looks(cluster, l, pod))))
+    }
+}
+
+/// Whether one of a member's constraints is about a pod.
+fn looks(cluster: &Cluster, member: &Pod, pod: &Pod) -> bool {
+    let constraints = &member.constraints;
+    let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
+    terms.any(|term| pod_affinity::about(cluster, term, pod))
+        || constraints.spread.iter().any(|c| c.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)))
 }
 
 impl<'a> Room<'a> {
-    /// The room with every bound pod in place. `members` are the pods that are going to be placed.
-    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex]) -> Self {
-        let width = cluster.resource_count();
-        let mut free = vec![0; width * nodes.len()];
-        for rank in 0..nodes.len() {
-            let row = &mut free[rank * width..(rank + 1) * width];
-            row[..nodes.at(rank).allocatable.len()].copy_from_slice(&nodes.at(rank).allocatable);
-            for (free, used) in row.iter_mut().zip(cluster.used_at(nodes.index(rank))) {
-                *free -= used;
-            }
-        }
-        let topology = pod_affinity::topology_keys(cluster, members).into_iter().map(|key| (key, nodes.domains(key)));
-        let topology: BTreeMap<_, _> = topology.collect();
-        let wide = !topology.is_empty();
-        let (occupants, held) = (vec![Vec::new(); nodes.len()], BTreeSet::new());
-        let mut room = Self { cluster, nodes, width, free, occupants, topology, held, wide };
-        for rank in 0..nodes.len() {
-            let pods = cluster.pods_at(nodes.index(rank)).iter().copied();
-            room.occupants[rank] = pods.filter(|pod| cluster.pod_at(*pod).is_some_and(|pod| room.notes(pod))).collect();
-        }
-        room
+    /// The room with every bound pod in place, for members that ask nothing of the pods around.
+    pub(crate) fn of_amounts(cluster: &'a Cluster, nodes: &'a Nodes<'a>) -> Self {
+        let interest = Interest { looking: Arc::default(), wide: false, ports: false };
+        let (free, occupants) = (cluster.free().clone(), BTreeMap::new());
+        Self { cluster, nodes, free, occupants, topology: Arc::default(), held: BTreeSet::new(), interest }
     }
 
-    fn notes(&self, pod: &Pod) -> bool {
-        self.wide || !pod.constraints.ports.is_empty()
+    /// The room with every bound pod in place. `members` are the pods that are going to be placed.
+    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex]) -> Self {
+        let topology = pod_affinity::topology_keys(cluster, members).into_iter().map(|key| (key, nodes.domains(key)));
+        let topology: BTreeMap<_, _> = topology.collect();
+        let interest = Interest::new(cluster, members, !topology.is_empty());
+        let mut occupants: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
+        let mut note = |index: PodIndex, pod: &Pod| {
+            if interest.covers(cluster, pod)
+                && let Some(rank) = cluster.node_index_of(index).and_then(|node| nodes.rank(node))
+            {
+                occupants.entry(rank).or_default().push(index);
+            }
+        };
+        if interest.wide {
+            cluster.pods_with_nodes().for_each(|(index, pod, _)| note(index, pod));
+        } else if interest.ports {
+            cluster.with_ports().for_each(|(index, pod)| note(index, pod));
+        }
+        let free = cluster.free().clone();
+        let (topology, held) = (Arc::new(topology), BTreeSet::new());
+        Self { cluster, nodes, free, occupants, topology, held, interest }
+    }
+
+    fn notes(&self, index: PodIndex) -> bool {
+        (self.interest.wide || self.interest.ports)
+            && self.cluster.pod_at(index).is_some_and(|pod| self.interest.covers(self.cluster, pod))
+    }
+
+    fn count(&mut self, index: PodIndex, rank: Rank, sign: i128) {
+        let Some(kind) = self.cluster.kind(self.cluster.row(index).kind) else { return };
+        let row = self.free.row_mut(self.nodes.index(rank));
+        for (id, amount) in kind.requests.iter() {
+            row[usize::from(id)] += sign * amount;
+        }
     }
 
     /// Whether a placement can depend on pods of other nodes.
     pub(crate) fn wide(&self) -> bool {
-        self.wide
+        self.interest.wide
+    }
+
+    /// Whether only amounts decide where a pod like this fits: it asks nothing of the pods around.
+    pub(crate) fn counts_only(&self, pod: &Pod) -> bool {
+        !self.interest.wide && pod.constraints.ports.is_empty()
+    }
+
+    /// How many pods like this one fit on a node once the pods that run there and for which `gone` holds are gone, at
+    /// most `limit`. Only where [`Room::counts_only`].
+    pub(crate) fn capacity_without(
+        &self,
+        pod: &Pod,
+        rank: Rank,
+        limit: usize,
+        gone: impl Fn(PodIndex) -> bool,
+    ) -> usize {
+        let node = self.nodes.index(rank);
+        let mut free: Option<Vec<i128>> = None;
+        for index in self.cluster.pods_at(node).iter().filter(|index| gone(**index)) {
+            let Some(other) = self.cluster.pod_at(*index) else { continue };
+            let free = free.get_or_insert_with(|| self.free.row(node).to_vec());
+            other.requests.iter().for_each(|(id, amount)| free[usize::from(id)] += amount);
+        }
+        resources::how_many(&pod.requests, free.as_deref().unwrap_or(self.free.row(node)), limit)
+    }
+
+    /// The nodes where it can make a difference to a pod that something changed on the nodes of `touched`. Anti-affinity
+    /// reaches as far as their topology domains, affinity and spread reach everywhere.
+    pub(crate) fn affected(&self, pod: &Pod, touched: &[Rank]) -> Vec<Rank> {
+        if !self.interest.wide {
+            return touched.to_vec();
+        }
+        if !pod.constraints.affinity.is_empty() || !pod.constraints.spread.is_empty() {
+            return (0..self.nodes.len()).collect();
+        }
+        let mut affected = touched.to_vec();
+        for (key, domains) in self.topology.iter() {
+            for rank in touched {
+                let value = self.nodes.at(*rank).labels.get(*key);
+                affected.extend(value.and_then(|value| domains.get(value.as_str())).into_iter().flatten());
+            }
+        }
+        affected.sort_unstable();
+        affected.dedup();
+        affected
     }
 
     /// What is free on a node, by resource number.
     pub(crate) fn free(&self, rank: Rank) -> &[i128] {
-        &self.free[rank * self.width..(rank + 1) * self.width]
+        self.free.row(self.nodes.index(rank))
     }
 
     /// The pods on a node that a filter may ask about.
     pub(super) fn occupants(&self, rank: Rank) -> impl Iterator<Item = &'a Pod> + '_ {
-        self.occupants[rank].iter().filter_map(|index| self.cluster.pod_at(*index))
+        self.occupants.get(&rank).into_iter().flatten().filter_map(|index| self.cluster.pod_at(*index))
     }
 
     /// The pods on a node that a filter may ask about, by index.
     pub(super) fn occupant_indexes(&self, rank: Rank) -> &[PodIndex] {
-        &self.occupants[rank]
+        self.occupants.get(&rank).map_or(&[], Vec::as_slice)
     }
 
     /// Holds a place for a pod that is not bound (KEP-4832).
@@ -80,29 +179,25 @@ impl<'a> Room<'a> {
 
     /// Puts a pod on a node, without asking whether it fits.
     pub(crate) fn add(&mut self, index: PodIndex, rank: Rank) {
-        let Some(pod) = self.cluster.pod_at(index) else { return };
-        for (id, amount) in pod.requests.iter() {
-            self.free[rank * self.width + usize::from(id)] -= amount;
-        }
-        if self.notes(pod) {
-            self.occupants[rank].push(index);
+        self.count(index, rank, -1);
+        if self.notes(index) {
+            self.occupants.entry(rank).or_default().push(index);
         }
     }
 
     /// Takes a pod from a node.
     pub(crate) fn remove(&mut self, index: PodIndex, rank: Rank) {
-        let Some(pod) = self.cluster.pod_at(index) else { return };
-        for (id, amount) in pod.requests.iter() {
-            self.free[rank * self.width + usize::from(id)] += amount;
-        }
-        if self.notes(pod) {
-            self.occupants[rank].retain(|other| *other != index);
+        self.count(index, rank, 1);
+        if self.notes(index)
+            && let Some(occupants) = self.occupants.get_mut(&rank)
+        {
+            occupants.retain(|other| *other != index);
         }
     }
 
     /// The rank of the node that a pod is bound to.
     pub(crate) fn rank_of(&self, index: PodIndex) -> Option<Rank> {
-        self.nodes.rank(self.cluster.node_index_of(index)?)
+        self.nodes.rank(self.cluster.row(index).node?)
     }
 
     /// Takes bound pods from their nodes.
@@ -131,7 +226,7 @@ impl<'a> Room<'a> {
         if !pod.constraints.ports.is_empty() && self.occupants(rank).any(|other| ports::conflict(pod, other)) {
             return Some(Refusal::Ports);
         }
-        if !self.wide {
+        if !self.interest.wide {
             return None;
         }
         let look = |around| spread::refuse(around, pod, rank).or_else(|| pod_affinity::refuse(around, pod, rank));
@@ -147,7 +242,7 @@ impl<'a> Room<'a> {
     /// How many pods like this one fit on a node, at most `limit`. Where pods look at each other the answer is 0 or 1:
     /// whether the next one fits.
     pub(crate) fn capacity(&self, pod: &Pod, rank: Rank, limit: usize) -> usize {
-        if self.wide || !pod.constraints.ports.is_empty() {
+        if self.interest.wide || !pod.constraints.ports.is_empty() {
             return usize::from(limit > 0 && self.refuse(pod, rank).is_none());
         }
         resources::how_many(&pod.requests, self.free(rank), limit)
@@ -156,7 +251,7 @@ impl<'a> Room<'a> {
     /// Whether pods that were placed before (and are in this room) still fit, after something changed on the nodes for
     /// which `touched` holds.
     pub(crate) fn holds(&mut self, placed: &[(PodIndex, Rank)], touched: impl Fn(Rank) -> bool) -> bool {
-        if self.wide {
+        if self.interest.wide {
             return self.holds_in_order(placed);
         }
         placed.iter().filter(|(_, rank)| touched(*rank)).all(|(index, rank)| {
@@ -164,7 +259,7 @@ impl<'a> Room<'a> {
             let free = self.free(*rank);
             pod.requests.iter().all(|(id, _)| free[usize::from(id)] >= 0)
                 && (pod.constraints.ports.is_empty()
-                    || !self.occupants[*rank].iter().any(|other| {
+                    || !self.occupants.get(rank).into_iter().flatten().any(|other| {
                         other != index && self.cluster.pod_at(*other).is_some_and(|other| ports::conflict(pod, other))
                     }))
         })

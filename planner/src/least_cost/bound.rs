@@ -19,7 +19,7 @@ pub(super) struct Bound {
 
 /// Above so many units a search is worth a pod, and above so many only a fiftieth of the plan.
 const MANY_UNITS: usize = 64;
-const VERY_MANY_UNITS: usize = 2_000;
+const VERY_MANY_UNITS: usize = 500;
 
 impl Bound {
     /// The bounds for the units of `lot`, of which nobody is gone.
@@ -70,6 +70,9 @@ fn weight(lot: &Lot, resource: usize) -> u64 {
     free.sort_unstable_by(|a, b| b.cmp(a));
     let covered: i128 = free.iter().take(lot.goal).map(|amount| i128::from(*amount)).sum();
     let mut missing = i128::from(lot.request[resource]) * lot.goal as i128 - covered;
+    if missing <= 0 {
+        return 0;
+    }
     let mut offers: Vec<(u64, i128)> = (0..lot.units.len())
         .map(|unit| (lot.units[unit].weight, lot.frees(unit).map(|(_, amounts)| i128::from(amounts[resource])).sum()))
         .filter(|(_, freed)| *freed > 0)

@@ -6,7 +6,7 @@ use super::exact::Ground;
 use crate::cost::offset_priority;
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
-use crate::model::ResourceId;
+use crate::model::{PodIndex, ResourceId};
 use crate::problem::Problem;
 use std::ops::Range;
 
@@ -15,48 +15,60 @@ const LARGEST: i128 = 1 << 58;
 
 /// Nodes, units, and who is gone.
 #[derive(Clone)]
-pub(super) struct Lot {
+pub(crate) struct Lot {
     /// What one member asks for, of each resource that it asks for.
-    pub(super) request: Vec<i64>,
-    pub(super) goal: usize,
+    pub(crate) request: Vec<i64>,
+    pub(crate) goal: usize,
+    /// No node takes more members than this.
+    cap: usize,
+    /// By node: its rank.
+    ranks: Vec<Rank>,
     /// By node and resource.
     free: Vec<i64>,
     /// By node: how many members fit, at most `goal`.
     slots: Vec<usize>,
     /// How many members fit on all nodes together.
-    pub(super) total: usize,
-    pub(super) units: Vec<LotUnit>,
+    pub(crate) total: usize,
+    pub(crate) units: Vec<LotUnit>,
     /// By node: the units with pods there.
-    pub(super) on: Vec<Vec<usize>>,
+    pub(crate) on: Vec<Vec<usize>>,
     /// What the units free: a node, and an amount for each resource.
     places: Vec<usize>,
     amounts: Vec<i64>,
     /// By unit of the problem: its number here.
     numbers: Vec<Option<usize>>,
-    pub(super) gone: Vec<bool>,
+    pub(crate) gone: Vec<bool>,
 }
 
 /// A unit in numbers.
 #[derive(Clone)]
-pub(super) struct LotUnit {
-    pub(super) number: UnitIndex,
-    pub(super) priority: i32,
+pub(crate) struct LotUnit {
+    pub(crate) number: UnitIndex,
+    pub(crate) priority: i32,
     /// Sum of the priorities of its pods, each offset by 2^31.
-    pub(super) weight: u64,
-    pub(super) pods: usize,
+    pub(crate) weight: u64,
+    pub(crate) pods: usize,
     /// Where [`Lot::places`] and the amounts have it.
     span: Range<usize>,
 }
 
 impl Lot {
-    /// The question for these units; `None` when it cannot be put in such numbers.
-    pub(super) fn new(problem: &Problem<'_>, room: &Room<'_>, units: &[UnitIndex], goal: usize) -> Option<Self> {
+    /// The question for these units, with at most `cap` members on a node; `None` when it cannot be put in such numbers.
+    pub(crate) fn new(
+        problem: &Problem<'_>,
+        room: &Room<'_>,
+        units: &[UnitIndex],
+        goal: usize,
+        cap: usize,
+    ) -> Option<Self> {
         let [shape] = problem.shapes.as_slice() else { return None };
         let pod = problem.cluster.pod_at(*shape.members.first()?)?;
         if room.wide() || !pod.constraints.ports.is_empty() {
             return None;
         }
-        let asked: Vec<(ResourceId, i128)> = pod.requests.iter().filter(|(_, amount)| *amount > 0).collect();
+        // In an order that does not depend on when resources were first seen: prices are sums that are rounded.
+        let ids = problem.cluster.in_order(pod.requests.iter().map(|(id, _)| id).collect());
+        let asked: Vec<(ResourceId, i128)> = ids.into_iter().map(|id| (id, pod.requests.get(id))).collect();
         let narrow = |amount: i128| i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST);
         let request: Vec<i64> = asked.iter().map(|(_, amount)| narrow(*amount)).collect::<Option<_>>()?;
         let usable: Vec<Rank> = (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()).collect();
@@ -71,6 +83,7 @@ impl Lot {
         let mut lot = Self {
             request,
             goal,
+            cap: cap.min(goal),
             free,
             slots: vec![0; usable.len()],
             total: 0,
@@ -80,8 +93,9 @@ impl Lot {
             amounts: Vec::new(),
             numbers: vec![None; problem.potential.units.len()],
             gone: Vec::new(),
+            ranks: usable,
         };
-        (0..usable.len()).for_each(|node| lot.count(node));
+        (0..lot.ranks.len()).for_each(|node| lot.count(node));
         for number in units {
             lot.add_unit(problem, *number, &local, &asked)?;
         }
@@ -98,8 +112,9 @@ impl Lot {
         let unit = &problem.potential.units[number];
         let start = self.places.len();
         for index in &unit.pods {
-            let rank = problem.cluster.node_index_of(*index).and_then(|node| problem.nodes.rank(node));
-            let (Some(node), Some(pod)) = (rank.and_then(|rank| local[rank]), problem.cluster.pod_at(*index)) else {
+            let row = problem.cluster.row(*index);
+            let rank = row.node.and_then(|node| problem.nodes.rank(node));
+            let (Some(node), Some(kind)) = (rank.and_then(|rank| local[rank]), problem.cluster.kind(row.kind)) else {
                 continue;
             };
             let known = self.places[start..].iter().position(|place| *place == node).map(|at| start + at);
@@ -109,7 +124,7 @@ impl Lot {
                 self.places.len() - 1
             });
             for (at, (id, _)) in asked.iter().enumerate() {
-                let amount = i64::try_from(pod.requests.get(*id).min(LARGEST + 1)).ok()?;
+                let amount = i64::try_from(kind.requests.get(*id).min(LARGEST + 1)).ok()?;
                 let sum = &mut self.amounts[place * asked.len() + at];
                 *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= LARGEST)?;
             }
@@ -131,38 +146,74 @@ impl Lot {
     }
 
     /// The units, as the problem numbers them.
-    pub(super) fn units(&self) -> Vec<UnitIndex> {
+    pub(crate) fn units(&self) -> Vec<UnitIndex> {
         self.units.iter().map(|unit| unit.number).collect()
     }
 
     /// The number here of a unit of the problem.
-    pub(super) fn local(&self, unit: UnitIndex) -> Option<usize> {
+    pub(crate) fn local(&self, unit: UnitIndex) -> Option<usize> {
         self.numbers.get(unit).copied().flatten()
     }
 
     /// The nodes that a unit runs on, with what it frees there.
-    pub(super) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
+    pub(crate) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
     }
 
     /// What a unit frees on a node; nothing where it does not run.
-    pub(super) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
+    pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
         self.frees(unit).find(|(place, _)| *place == node).map_or(&[], |(_, amounts)| amounts)
     }
 
     /// What is free on a node.
-    pub(super) fn free_on(&self, node: usize) -> &[i64] {
+    pub(crate) fn free_on(&self, node: usize) -> &[i64] {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
 
+    /// Uses the room there is for the members: nodes that nobody has to leave first, then the tightest. Returns who goes
+    /// where, and how many are on every node.
+    pub(crate) fn fill(&self, problem: &Problem<'_>) -> (Vec<(PodIndex, Rank)>, Vec<usize>) {
+        let open = (0..self.slots.len()).filter(|node| self.slots[*node] > 0);
+        let mut open: Vec<(bool, usize, usize)> =
+            open.map(|node| (problem.vacating[self.ranks[node]], self.slots[node], node)).collect();
+        open.sort_unstable();
+        let (mut placed, mut used) = (Vec::new(), vec![0; self.slots.len()]);
+        for (_, slots, node) in open {
+            let next = problem.demand.members[placed.len()..].iter().take(slots);
+            used[node] = next.len();
+            placed.extend(next.map(|member| (*member, self.ranks[node])));
+        }
+        (placed, used)
+    }
+
+    /// Whether so many members have room on a node.
+    pub(crate) fn holds(&self, node: usize, members: usize) -> bool {
+        let members = i64::try_from(members).unwrap_or(i64::MAX);
+        self.free_on(node).iter().zip(&self.request).all(|(free, each)| each.saturating_mul(members) <= *free)
+    }
+
+    /// Whether a node takes no more members whoever goes.
+    pub(crate) fn full(&self, node: usize) -> bool {
+        self.slots[node] >= self.cap
+    }
+
     /// How many members fit on a node.
-    pub(super) fn slots_on(&self, node: usize) -> usize {
+    pub(crate) fn slots_on(&self, node: usize) -> usize {
         self.slots[node]
     }
 
+    /// Puts everybody back.
+    pub(crate) fn clear(&mut self) {
+        (0..self.units.len())
+            .filter(|unit| self.gone[*unit])
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|u| self.flip(u));
+    }
+
     /// Takes a unit out when it is in, and the other way round.
-    pub(super) fn flip(&mut self, unit: usize) {
+    pub(crate) fn flip(&mut self, unit: usize) {
         let sign = if self.gone[unit] { -1 } else { 1 };
         self.gone[unit] = !self.gone[unit];
         let width = self.request.len();
@@ -178,7 +229,7 @@ impl Lot {
     fn count(&mut self, node: usize) {
         let free = &self.free[node * self.request.len()..(node + 1) * self.request.len()];
         let fit = free.iter().zip(&self.request).map(|(free, each)| free.max(&0) / each).min();
-        let fit = fit.map_or(self.goal, |fit| usize::try_from(fit).unwrap_or(self.goal).min(self.goal));
+        let fit = fit.map_or(self.cap, |fit| usize::try_from(fit).unwrap_or(self.cap).min(self.cap));
         self.total = self.total - self.slots[node] + fit;
         self.slots[node] = fit;
     }

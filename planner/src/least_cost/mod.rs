@@ -25,8 +25,9 @@ use crate::model::PodIndex;
 use crate::problem::Problem;
 use bound::Bound;
 use exact::Exact;
-use lot::Lot;
-use settle::{RoomGround, settle};
+pub(crate) use lot::Lot;
+use settle::{RoomGround, settle, settle_lot};
+pub(crate) use single::search as single;
 
 /// Up to so many units, all their subsets are searched: where trying one is cheap, and where it takes a placement of all
 /// members.
@@ -52,18 +53,26 @@ struct Candidate {
 pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
     let first = kep5710::search(problem, room);
     if problem.demand.single {
-        return single::search(problem, room, first);
+        return single(problem, room, first).map(|(found, _)| found);
     }
-    let Some(first) = first else { return from_nothing(problem, room) };
+    match first {
+        Some(first) => Some(improve(problem, room, first, None)),
+        None => from_nothing(problem, room),
+    }
+}
+
+/// Looks for something cheaper than `first`. `lot` is the question in numbers, where that is known already.
+pub(crate) fn improve(problem: &Problem<'_>, room: &Room<'_>, first: Found, lot: Option<Lot>) -> Found {
     let goal = first.placed.len();
     let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
-    let outcome = if let Some(mut lot) = Lot::new(problem, room, &useful(problem, &best.cost), goal) {
-        improve_lot(problem, room, &mut lot, &mut best, goal)
+    let outcome = if let Some(mut lot) =
+        lot.or_else(|| Lot::new(problem, room, &useful(problem, &best.cost), goal, usize::MAX))
+    {
+        improve_lot(problem, &mut lot, &mut best)
     } else {
         improve_room(problem, room, &mut best, goal)
     };
-    let trace = first.trace;
-    Some(found(best, trace, &first.cost, outcome))
+    found(best, first.trace, &first.cost, outcome)
 }
 
 /// How sure it is that nothing is cheaper.
@@ -79,11 +88,15 @@ fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
     }
-    trace.push(match outcome {
-        Outcome::Proven => "Nothing cheaper exists.".to_owned(),
-        Outcome::Searched => "Nothing cheaper was found; a cheaper plan may exist.".to_owned(),
-    });
+    trace.push(outcome_in_words(outcome == Outcome::Proven));
     Found { placed: best.placed, victims: best.victims, cost: best.cost, trace }
+}
+
+/// How sure it is that nothing is cheaper, as a sentence.
+pub(crate) fn outcome_in_words(proven: bool) -> String {
+    let sentence =
+        if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." };
+    sentence.to_owned()
 }
 
 /// The units that a plan better than one of this cost can contain: none above its highest priority, unless that spares a
@@ -95,7 +108,7 @@ fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
 }
 
 /// Members that are alike and look at no other pod: how many fit is a sum over nodes.
-fn improve_lot(problem: &Problem<'_>, room: &Room<'_>, lot: &mut Lot, best: &mut Candidate, goal: usize) -> Outcome {
+fn improve_lot(problem: &Problem<'_>, lot: &mut Lot, best: &mut Candidate) -> Outcome {
     let bound = Bound::new(lot, best);
     if bound.reached(&best.cost) && lot.units.len() > FEW_UNITS {
         return Outcome::Proven;
@@ -104,14 +117,15 @@ fn improve_lot(problem: &Problem<'_>, room: &Room<'_>, lot: &mut Lot, best: &mut
     if units.len() <= FEW_UNITS {
         let mut exact = Exact::new(problem, best.cost, CHEAP_CHECKS);
         let complete = exact.run(&mut lot.clone(), &mut lot.clone(), &units, true);
-        take_better(problem, room, exact.into_best(), goal, best);
+        take_better(exact.into_best().and_then(|victims| settle_lot(problem, lot, &victims)), best);
         if complete {
             return Outcome::Proven;
         }
     }
     if !bound.negligible(&best.cost) {
         let victims = rebuild::run(problem, lot, &best.victims, bound.weight(), bound.ceiling_is_tight());
-        take_better(problem, room, victims, goal, best);
+        lot.clear();
+        take_better(victims.and_then(|victims| settle_lot(problem, lot, &victims)), best);
     }
     if bound.reached(&best.cost) { Outcome::Proven } else { Outcome::Searched }
 }
@@ -124,7 +138,7 @@ fn improve_room(problem: &Problem<'_>, room: &Room<'_>, best: &mut Candidate, go
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) = (RoomGround::new(problem, room, goal), RoomGround::new(problem, room, goal));
         let complete = exact.run(&mut least, &mut most, &units, !room.wide());
-        take_better(problem, room, exact.into_best(), goal, best);
+        take_better(exact.into_best().and_then(|victims| settle(problem, room, &victims, goal)), best);
         if complete && packing::exact(problem) {
             return Outcome::Proven;
         }
@@ -133,16 +147,8 @@ fn improve_room(problem: &Problem<'_>, room: &Room<'_>, best: &mut Candidate, go
     Outcome::Searched
 }
 
-fn take_better(
-    problem: &Problem<'_>,
-    room: &Room<'_>,
-    victims: Option<Vec<UnitIndex>>,
-    goal: usize,
-    best: &mut Candidate,
-) {
-    if let Some(better) = victims.and_then(|victims| settle(problem, room, &victims, goal))
-        && better.cost < best.cost
-    {
+fn take_better(other: Option<Candidate>, best: &mut Candidate) {
+    if let Some(better) = other.filter(|other| other.cost < best.cost) {
         *best = better;
     }
 }

@@ -284,7 +284,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     /// Who would have to go for one more member on a node: those that free most for what they cost.
     fn clearing(&mut self, node: usize, noise: f64) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.lot.slots_on(node) + 1).ok()?;
-        if self.lot.slots_on(node) >= self.lot.goal {
+        if self.lot.full(node) {
             return None;
         }
         let missing: Vec<i64> =

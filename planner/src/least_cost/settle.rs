@@ -2,13 +2,14 @@
 //! whoever can stay after all stays.
 
 use super::exact::Ground;
+use super::lot::Lot;
 use super::{Candidate, packing};
 use crate::cost::Cost;
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
 use crate::model::Pod;
 use crate::problem::Problem;
-use crate::reprieve::reprieve;
+use crate::reprieve::{order, reprieve};
 
 /// The plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be violated.
 pub(super) fn settle(problem: &Problem<'_>, room: &Room<'_>, victims: &[UnitIndex], goal: usize) -> Option<Candidate> {
@@ -22,6 +23,30 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Room<'_>, victims: &[UnitInde
     placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
     let victims = reprieve(problem, &mut room, &placed, victims);
     Some(Candidate { cost: Cost::of(problem, &victims), placed, victims })
+}
+
+/// The same in numbers, for units of `lot`, of which nobody is gone.
+pub(super) fn settle_lot(problem: &Problem<'_>, lot: &mut Lot, victims: &[UnitIndex]) -> Option<Candidate> {
+    let units = &problem.potential.units;
+    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+        return None;
+    }
+    let order: Vec<usize> = order(problem, victims).into_iter().map(|unit| lot.local(unit)).collect::<Option<_>>()?;
+    order.iter().for_each(|unit| lot.flip(*unit));
+    let (placed, used) = lot.fill(problem);
+    let enough = placed.len() >= lot.goal;
+    let mut victims = Vec::new();
+    for unit in order {
+        lot.flip(unit);
+        if enough && !lot.frees(unit).all(|(node, _)| lot.holds(node, used[node])) {
+            lot.flip(unit);
+            victims.push(unit);
+        }
+    }
+    victims.iter().for_each(|unit| lot.flip(*unit));
+    let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| lot.units[unit].number).collect();
+    victims.sort_by(|a, b| problem.potential.compare(*a, *b));
+    enough.then(|| Candidate { cost: Cost::of(problem, &victims), placed, victims })
 }
 
 /// A room in which units come and go.

@@ -5,8 +5,9 @@ use super::settle::NodeGround;
 use super::{Candidate, Outcome, found};
 use crate::cost::{Cost, offset_priority};
 use crate::domain::UnitIndex;
-use crate::feasibility::Room;
+use crate::feasibility::{Rank, Room};
 use crate::kep5710::Found;
+use crate::model::Pod;
 use crate::problem::Problem;
 use crate::reprieve::reprieve;
 
@@ -16,8 +17,9 @@ const CHECKS: usize = 30_000;
 /// Up to so many nodes, the tie-breaks of step 9 are searched as well.
 const FEW_NODES: usize = 16;
 
-/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none (guaranteed budgets).
-pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found>) -> Option<Found> {
+/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
+/// (guaranteed budgets). Also returns whether nothing cheaper exists.
+pub(crate) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found>) -> Option<(Found, bool)> {
     let (shape, member) = (problem.shapes.first()?, *problem.demand.members.first()?);
     let pod = problem.cluster.pod_at(member)?;
     let trace = first.as_ref().map(|found| found.trace.clone());
@@ -30,9 +32,8 @@ pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found
     let mut grounds = None;
     let (mut checks, mut complete) = (CHECKS, true);
     for rank in (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none()) {
-        let Some(units) = promising(problem, &problem.potential.on[rank], best.as_ref().map(|best| &best.cost)) else {
-            continue;
-        };
+        let useful = useful(problem, room, pod, rank);
+        let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
         if units.len() > FEW_UNITS || checks == 0 {
             complete = false;
             continue;
@@ -59,7 +60,23 @@ pub(super) fn search(problem: &Problem<'_>, room: &Room<'_>, first: Option<Found
     let best = best?;
     let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
     let trace = trace.unwrap_or_default();
-    Some(found(best, trace, &known.unwrap_or_default(), outcome))
+    Some((found(best, trace, &known.unwrap_or_default(), outcome), complete))
+}
+
+/// The units of a node without whom something can be missing no longer: where only amounts matter, those that free
+/// something of which there is too little.
+fn useful(problem: &Problem<'_>, room: &Room<'_>, pod: &Pod, rank: Rank) -> Vec<UnitIndex> {
+    let units = &problem.potential.on[rank];
+    if !room.counts_only(pod) {
+        return units.clone();
+    }
+    let (node, lacks) = (problem.nodes.index(rank), room.lacks(pod, rank));
+    let frees = |index: &u32| {
+        let row = problem.cluster.row(*index);
+        let kind = problem.cluster.kind(row.kind).filter(|_| row.node == Some(node));
+        kind.is_some_and(|kind| lacks.iter().any(|id| kind.requests.get(*id) > 0))
+    };
+    units.iter().copied().filter(|unit| problem.potential.units[*unit].pods.iter().any(frees)).collect()
 }
 
 /// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.

@@ -65,6 +65,11 @@ impl Budget {
         !exempt && !self.disrupted_pods.contains(&pod.key.name)
     }
 
+    /// Whether the two are about the same pods.
+    pub(super) fn selects_like(&self, other: &Self) -> bool {
+        self.selector == other.selector
+    }
+
     /// Whether a pod of the budget's namespace with these labels is under this budget.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))

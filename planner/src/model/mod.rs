@@ -5,10 +5,12 @@
 
 mod affinity;
 mod budget;
+mod changes;
 mod cluster;
 mod constraints;
 mod group;
 mod key;
+mod kind;
 mod node;
 mod pod;
 mod requests;
@@ -26,9 +28,12 @@ pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
 
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
+pub(crate) use changes::Change;
+pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
+pub(crate) use kind::{Kind, KindId};
 pub(crate) use selector::Selector;
-pub(crate) use unit::Unit;
+pub(crate) use unit::{GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
 
 /// Index of a pod inside the model; stable while the pod is in it.
 pub(crate) type PodIndex = u32;
@@ -36,3 +41,5 @@ pub(crate) type PodIndex = u32;
 pub(crate) type NodeIndex = u32;
 /// Index of a group inside the model; stable while the group, or a member of it, is in it.
 pub(crate) type GroupIndex = u32;
+/// Index of a budget inside the model; stable while the budget is in it.
+pub(crate) type BudgetIndex = u32;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub type ResourceId = u16;
 
 /// `pods`: every pod asks for one.
-pub(super) const PODS: ResourceId = 3;
+pub(crate) const PODS: ResourceId = 3;
 
 /// Amounts by resource: `cpu` in thousandths, everything else in whole units, rounded up. Zero amounts are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

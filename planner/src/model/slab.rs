@@ -49,9 +49,9 @@ impl<T> Slab<T> {
         (0u32..).zip(&self.items).filter_map(|(index, item)| item.as_ref().map(|value| (index, value)))
     }
 
-    /// Every value, to change it.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.items.iter_mut().flatten()
+    /// Every value with its index, to change it.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        (0u32..).zip(&mut self.items).filter_map(|(index, item)| item.as_mut().map(|value| (index, value)))
     }
 
     /// One more than the largest index in use.

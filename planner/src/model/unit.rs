@@ -1,24 +1,120 @@
 //! A unit of preemption: what is evicted together (KEP-5710, "Preemption unit").
+//!
+//! A large cluster has a hundred thousand of them, so making one costs no allocation.
 
-use super::PodIndex;
 use super::key::ObjectKey;
+use super::kind::KindId;
+use super::{GroupIndex, NodeIndex, PodIndex};
 use crate::plan::UnitKind;
+use std::ops::Deref;
+
+/// Which unit is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnitRef {
+    /// A pod on its own.
+    Pod(PodIndex),
+    /// A whole group.
+    Group(GroupIndex),
+}
 
 /// A single pod, or a whole group in mode `PodGroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct Unit<'a> {
     /// What it is.
     pub(crate) kind: UnitKind,
     /// Key of the pod or group.
-    pub(crate) key: ObjectKey,
+    pub(crate) key: &'a ObjectKey,
     /// Its effective priority.
     pub(crate) priority: i32,
     /// Whether it is, or belongs to, a group: that ranks above a pod on its own.
     pub(crate) grouped: bool,
     /// Every pod of it that would be evicted, by key.
-    pub(crate) pods: Vec<PodIndex>,
+    pub(crate) pods: UnitPods<'a>,
     /// When its first pod started, in ns since the epoch; `None` counts as just now.
     pub(crate) started: Option<i64>,
     /// The highest threshold among its pods (KEP-3280).
     pub(crate) threshold: Option<i32>,
+}
+
+/// The pods of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UnitPods<'a> {
+    /// One, which needs no list.
+    One([PodIndex; 1]),
+    /// Those of a group, as the model lists them.
+    All(&'a [PodIndex]),
+    /// Some of a group.
+    Some(Vec<PodIndex>),
+}
+
+impl Deref for UnitPods<'_> {
+    type Target = [PodIndex];
+
+    fn deref(&self) -> &[PodIndex] {
+        match self {
+            Self::One(pods) => pods,
+            Self::All(pods) => pods,
+            Self::Some(pods) => pods,
+        }
+    }
+}
+
+impl<'u> IntoIterator for &'u UnitPods<'_> {
+    type Item = &'u PodIndex;
+    type IntoIter = std::slice::Iter<'u, PodIndex>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl FromIterator<PodIndex> for UnitPods<'_> {
+    fn from_iter<T: IntoIterator<Item = PodIndex>>(pods: T) -> Self {
+        Self::Some(pods.into_iter().collect())
+    }
+}
+
+/// A whole group as a unit, as the model keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupUnit {
+    /// Its bound pods that do not leave anyway, by key.
+    pub(crate) pods: Vec<PodIndex>,
+    /// The highest of their effective priorities.
+    pub(crate) priority: i32,
+    /// When the first of them started.
+    pub(crate) started: Option<i64>,
+    /// The highest threshold among them.
+    pub(crate) threshold: Option<i32>,
+}
+
+/// What decisions have to know of a pod at once, side by side for all pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The node it takes room on.
+    pub(crate) node: Option<NodeIndex>,
+    /// The priority of its unit; its own when it has none.
+    pub(crate) priority: i32,
+    /// What it asks for.
+    pub(crate) kind: KindId,
+    /// What can become of it.
+    pub(crate) role: Role,
+    /// Whether it is under a budget.
+    pub(crate) budgeted: bool,
+}
+
+/// What can become of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has no node, or stays where it is.
+    Stays,
+    /// It is leaving.
+    Leaves,
+    /// It goes with a unit.
+    Goes(UnitRef),
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self { node: None, priority: 0, kind: 0, role: Role::Stays, budgeted: false }
+    }
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+pub mod numbers;
 pub mod world;
 
 pub const NAMESPACE: &str = "default";

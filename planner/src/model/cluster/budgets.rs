@@ -1,11 +1,12 @@
 //! Budgets and priority classes of the model.
 
-use super::Cluster;
+use super::{BudgetSlot, Cluster};
 use crate::error::ModelError;
-use crate::model::{Budget, ObjectKey};
+use crate::model::{Budget, BudgetIndex, Change, ObjectKey, PodIndex, Row};
 use giveway_crds::priority::{Class, Classes};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use std::collections::BTreeSet;
 
 impl Cluster {
     /// Adds or replaces a budget.
@@ -14,27 +15,108 @@ impl Cluster {
     /// It has no name.
     pub fn upsert_budget(&mut self, object: &PodDisruptionBudget) -> Result<bool, ModelError> {
         let budget = Budget::from_object(object)?;
-        if self.budgets.get(&budget.key) == Some(&budget) {
-            return Ok(false);
+        if let Some(index) = self.budget_index.get(&budget.key).copied()
+            && let Some(slot) = self.budgets.get_mut(index)
+            && slot.budget.selects_like(&budget)
+        {
+            if slot.budget == budget {
+                return Ok(false);
+            }
+            slot.budget = budget;
+            self.changes.note(Change::Budget(index));
+            return Ok(true);
         }
-        self.budgets.insert(budget.key.clone(), budget);
+        self.remove_budget(&budget.key);
+        let first = ObjectKey::new(&budget.key.namespace, "");
+        let pods = self.pod_index.range(first..).take_while(|(key, _)| key.namespace == budget.key.namespace);
+        let under = |index: &PodIndex| self.pod_at(*index).is_some_and(|pod| budget.matches(&pod.labels));
+        let pods: BTreeSet<PodIndex> = pods.map(|(_, index)| *index).filter(under).collect();
+        let key = budget.key.clone();
+        let index = self.budgets.insert(BudgetSlot { budget, pods: pods.clone() });
+        self.budget_index.insert(key, index);
+        for pod in pods {
+            if let Some(slot) = self.pods.get_mut(pod) {
+                slot.budgets.push(index);
+            }
+            self.mark_budgeted(pod);
+        }
+        self.changes.note(Change::Budget(index));
         Ok(true)
+    }
+
+    /// Notes under which budgets a pod is that came.
+    pub(super) fn cover(&mut self, index: PodIndex) {
+        let Some(slot) = self.pods.get_mut(index) else { return };
+        let namespace = &slot.pod.key.namespace;
+        let first = ObjectKey::new(namespace, "");
+        let budgets = self.budget_index.range(first..).take_while(|(key, _)| key.namespace == *namespace);
+        for (_, number) in budgets {
+            if let Some(budget) = self.budgets.get_mut(*number)
+                && budget.budget.matches(&slot.pod.labels)
+            {
+                budget.pods.insert(index);
+                slot.budgets.push(*number);
+            }
+        }
+    }
+
+    /// Forgets a pod that is removed.
+    pub(super) fn uncover(&mut self, index: PodIndex) {
+        let Some(slot) = self.pods.get_mut(index) else { return };
+        for number in std::mem::take(&mut slot.budgets) {
+            if let Some(budget) = self.budgets.get_mut(number) {
+                budget.pods.remove(&index);
+            }
+        }
+    }
+
+    fn mark_budgeted(&mut self, pod: PodIndex) {
+        let budgeted = self.pods.get(pod).is_some_and(|slot| !slot.budgets.is_empty());
+        self.set_row(pod, Row { budgeted, ..self.row(pod) });
+    }
+
+    /// The budgets that a pod is under, in no particular order that lasts.
+    pub(crate) fn budgets_at(&self, pod: PodIndex) -> &[BudgetIndex] {
+        self.pods.get(pod).map_or(&[], |slot| &slot.budgets)
+    }
+
+    /// A budget, and the pods under it.
+    pub(crate) fn budget_at(&self, index: BudgetIndex) -> Option<(&Budget, &BTreeSet<PodIndex>)> {
+        self.budgets.get(index).map(|slot| (&slot.budget, &slot.pods))
+    }
+
+    /// One more than the largest index of a budget.
+    pub(crate) fn budget_bound(&self) -> usize {
+        self.budgets.bound()
     }
 
     /// Removes a budget. Returns whether it was there.
     pub fn remove_budget(&mut self, key: &ObjectKey) -> bool {
-        self.budgets.remove(key).is_some()
+        let Some(index) = self.budget_index.remove(key) else { return false };
+        let Some(removed) = self.budgets.remove(index) else { return false };
+        for pod in removed.pods {
+            if let Some(slot) = self.pods.get_mut(pod) {
+                slot.budgets.retain(|budget| *budget != index);
+            }
+            self.mark_budgeted(pod);
+            if let Some(node) = self.row(pod).node {
+                self.changes.note(Change::Pods(node));
+            }
+        }
+        self.changes.note(Change::Budget(index));
+        true
     }
 
     /// Every budget, by key.
     pub fn budgets(&self) -> impl Iterator<Item = &Budget> {
-        self.budgets.values()
+        self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
     /// The budgets of a namespace, by name.
     pub(crate) fn budgets_in<'a, 'n>(&'a self, namespace: &'n str) -> impl Iterator<Item = &'a Budget> + use<'a, 'n> {
         let first = ObjectKey::new(namespace, "");
-        self.budgets.range(first..).take_while(move |(key, _)| key.namespace == namespace).map(|(_, budget)| budget)
+        let budgets = self.budget_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
+        budgets.filter_map(|(_, index)| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
     /// How many pods under a budget are healthy: ready, and not on their way out.
@@ -69,8 +151,12 @@ impl Cluster {
     }
 
     fn resolve_groups(&mut self) {
-        for group in self.groups.values_mut().filter_map(|slot| slot.group.as_mut()) {
-            group.resolve(&self.classes);
+        let mut changed = Vec::new();
+        for (index, slot) in self.groups.iter_mut() {
+            if slot.group.as_mut().is_some_and(|group| group.resolve(&self.classes)) {
+                changed.push(index);
+            }
         }
+        changed.into_iter().for_each(|group| self.renew_group(group));
     }
 }

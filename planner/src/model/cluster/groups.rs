@@ -26,6 +26,7 @@ impl Cluster {
             return Ok(false);
         }
         slot.group = Some(group);
+        self.renew_group(index);
         Ok(true)
     }
 
@@ -33,6 +34,7 @@ impl Cluster {
     pub fn remove_group(&mut self, key: &ObjectKey) -> bool {
         let Some(&index) = self.group_index.get(key) else { return false };
         let was_there = self.groups.get_mut(index).is_some_and(|slot| slot.group.take().is_some());
+        self.renew_group(index);
         self.drop_group_slot_if_unused(index);
         was_there
     }
@@ -74,6 +76,11 @@ impl Cluster {
 
     pub(crate) fn members_at(&self, index: GroupIndex) -> &[PodIndex] {
         self.groups.get(index).map_or(&[], |slot| &slot.members)
+    }
+
+    /// The members of a group by key, as indexes; also of a group that does not exist.
+    pub(crate) fn members_of(&self, group: &ObjectKey) -> &[PodIndex] {
+        self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
     }
 
     pub(super) fn group_slot(&mut self, key: &ObjectKey) -> GroupIndex {

@@ -2,21 +2,31 @@
 //! resources in use by node), all of them kept as objects come and go.
 
 mod budgets;
+mod free;
 mod groups;
 mod namespaces;
 mod nodes;
 mod pods;
+mod special;
+mod units;
 
 use super::budget::Budget;
+use super::changes::Changes;
 use super::group::Group;
 use super::key::ObjectKey;
+use super::kind::Kinds;
 use super::node::Node;
 use super::pod::Pod;
 use super::resources::Names;
 use super::slab::Slab;
-use super::{GroupIndex, NodeIndex, PodIndex};
+use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
+use crate::lean::Kept;
+pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
-use std::collections::BTreeMap;
+use special::Special;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use units::Levels;
 
 /// Everything the planner knows of the cluster.
 ///
@@ -30,12 +40,28 @@ pub struct Cluster {
     names: Names,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<String, NodeIndex>,
+    /// The nodes that exist, by name.
+    order: Vec<(NodeIndex, Arc<Node>)>,
+    /// By node: its place in `order`.
+    ranks: Vec<Option<u32>>,
+    /// By node: what it offers less what the pods on it ask for.
+    free: Free,
+    /// What all nodes together offer, by resource number.
+    offered: Vec<i128>,
     pods: Slab<PodSlot>,
     pod_index: BTreeMap<ObjectKey, PodIndex>,
     groups: Slab<GroupSlot>,
     group_index: BTreeMap<ObjectKey, GroupIndex>,
-    budgets: BTreeMap<ObjectKey, Budget>,
+    budgets: Slab<BudgetSlot>,
+    budget_index: BTreeMap<ObjectKey, BudgetIndex>,
+    kinds: Kinds,
+    /// By pod: what decisions have to know of it at once.
+    rows: Vec<Row>,
+    levels: Levels,
+    changes: Changes,
+    kept: Kept,
     classes: Classes,
+    special: Special,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -44,7 +70,7 @@ pub struct Cluster {
 #[derive(Clone, Debug, Default)]
 struct NodeSlot {
     name: String,
-    node: Option<Node>,
+    node: Option<Arc<Node>>,
     /// Pods bound to it that have not ended, by key.
     pods: Vec<PodIndex>,
     /// What they ask for, by resource number.
@@ -57,6 +83,15 @@ struct PodSlot {
     /// Set while the pod is bound and has not ended.
     node: Option<NodeIndex>,
     group: Option<GroupIndex>,
+    /// The budgets it is under, in no particular order that lasts.
+    budgets: Vec<BudgetIndex>,
+}
+
+#[derive(Clone, Debug)]
+struct BudgetSlot {
+    budget: Budget,
+    /// The pods under it.
+    pods: BTreeSet<PodIndex>,
 }
 
 /// A group, or the name of one that pods belong to and that does not exist (yet, or any more).
@@ -66,4 +101,6 @@ struct GroupSlot {
     group: Option<Group>,
     /// Its members, by key.
     members: Vec<PodIndex>,
+    /// What is evicted with it, if it goes whole.
+    unit: Option<GroupUnit>,
 }

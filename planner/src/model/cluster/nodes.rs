@@ -1,9 +1,11 @@
 //! Nodes of the model, and what the pods on them use.
 
-use super::{Cluster, NodeSlot};
+use super::{Cluster, Free, NodeSlot};
 use crate::error::ModelError;
-use crate::model::{Node, NodeIndex, Pod, PodIndex, ResourceId};
+use crate::model::resources::PODS;
+use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources};
 use k8s_openapi::api::core::v1::Node as NodeObject;
+use std::sync::Arc;
 
 impl Cluster {
     /// Adds or replaces a node.
@@ -12,7 +14,7 @@ impl Cluster {
     /// A quantity cannot be read; the node is then not in the model.
     pub fn upsert_node(&mut self, object: &NodeObject) -> Result<bool, ModelError> {
         let node = match Node::from_object(object, &mut self.names) {
-            Ok(node) => node,
+            Ok(node) => Arc::new(node),
             Err(error) => {
                 self.remove_node(&error.object);
                 return Err(error);
@@ -23,21 +25,102 @@ impl Cluster {
         if slot.node.as_ref() == Some(&node) {
             return Ok(false);
         }
-        slot.node = Some(node);
+        let old = slot.node.replace(Arc::clone(&node));
+        self.changes.note(if old.is_some() { Change::Node(index) } else { Change::Nodes });
+        if let Some(old) = old {
+            self.offer(&old.allocatable, -1);
+        }
+        self.offer(&node.allocatable, 1);
+        self.rank_node(index, node);
+        self.set_free(index);
         Ok(true)
     }
 
     /// Removes a node. Returns whether it was there.
     pub fn remove_node(&mut self, name: &str) -> bool {
         let Some(&index) = self.node_index.get(name) else { return false };
-        let was_there = self.nodes.get_mut(index).is_some_and(|slot| slot.node.take().is_some());
+        let removed = self.nodes.get_mut(index).and_then(|slot| slot.node.take());
+        if let Some(node) = &removed {
+            self.changes.note(Change::Nodes);
+            self.offer(&node.allocatable, -1);
+            self.unrank_node(index);
+            self.set_free(index);
+        }
         self.drop_node_slot_if_unused(index);
-        was_there
+        removed.is_some()
+    }
+
+    fn offer(&mut self, amounts: &[i128], sign: i128) {
+        self.offered.resize(self.offered.len().max(amounts.len()), 0);
+        for (total, amount) in self.offered.iter_mut().zip(amounts) {
+            *total += sign * amount;
+        }
+    }
+
+    /// Gives a node its place in the order of names.
+    fn rank_node(&mut self, index: NodeIndex, node: Arc<Node>) {
+        match self.order.binary_search_by(|(_, other)| other.name.cmp(&node.name)) {
+            Ok(place) => self.order[place] = (index, node),
+            Err(place) => {
+                self.order.insert(place, (index, node));
+                self.renumber_from(place);
+            }
+        }
+    }
+
+    fn unrank_node(&mut self, index: NodeIndex) {
+        let Some(place) = self.ranks.get_mut(index as usize).and_then(Option::take) else { return };
+        self.order.remove(place as usize);
+        self.renumber_from(place as usize);
+    }
+
+    fn renumber_from(&mut self, place: usize) {
+        self.ranks.resize(self.nodes.bound(), None);
+        for (rank, (index, _)) in (0u32..).zip(&self.order).skip(place) {
+            self.ranks[*index as usize] = Some(rank);
+        }
+    }
+
+    /// Counts anew what is free on a node.
+    fn set_free(&mut self, index: NodeIndex) {
+        self.free.widen(self.names.len());
+        let Some(slot) = self.nodes.get(index) else { return };
+        let row = self.free.row_mut(index);
+        row.fill(0);
+        for (free, offered) in row.iter_mut().zip(slot.node.iter().flat_map(|node| &node.allocatable)) {
+            *free += offered;
+        }
+        for (free, used) in row.iter_mut().zip(&slot.used) {
+            *free -= used;
+        }
+    }
+
+    /// What is free on every node, with every bound pod in place.
+    pub(crate) fn free(&self) -> &Free {
+        &self.free
+    }
+
+    /// What all nodes together offer of a resource.
+    pub(crate) fn offered(&self, id: ResourceId) -> i128 {
+        self.offered.get(usize::from(id)).copied().unwrap_or(0)
+    }
+
+    /// Takes what a pod asks for from what is free on a node, or (`sign` -1) gives it back.
+    pub(super) fn use_node(&mut self, index: NodeIndex, requests: &Resources, sign: i128) {
+        self.free.widen(self.names.len());
+        if let Some(slot) = self.nodes.get_mut(index) {
+            slot.used.resize(slot.used.len().max(self.names.len()), 0);
+            let row = self.free.row_mut(index);
+            for (id, amount) in requests.iter() {
+                slot.used[usize::from(id)] += sign * amount;
+                row[usize::from(id)] -= sign * amount;
+            }
+        }
     }
 
     /// Every node, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.node_index.values().filter_map(|index| self.node_at(*index))
+        self.order.iter().map(|(_, node)| node.as_ref())
     }
 
     /// A node by name.
@@ -51,13 +134,26 @@ impl Cluster {
         pods.iter().filter_map(|index| self.pod_at(*index))
     }
 
+    /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, then
+    /// by name.
+    pub(crate) fn in_order(&self, mut ids: Vec<ResourceId>) -> Vec<ResourceId> {
+        ids.sort_by_key(|id| if *id <= PODS { (*id, "") } else { (PODS + 1, self.names.name(*id)) });
+        ids
+    }
+
+    /// What changed after the first `seen` changes; `None` when that is not known any more.
+    pub(crate) fn changes_since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
+        self.changes.since(seen)
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.count()
+    }
+
     /// The name of a resource number.
     pub fn resource_name(&self, id: ResourceId) -> &str {
         self.names.name(id)
-    }
-
-    pub(crate) fn resource_count(&self) -> usize {
-        self.names.len()
     }
 
     pub(crate) fn node_index(&self, name: &str) -> Option<NodeIndex> {
@@ -65,26 +161,21 @@ impl Cluster {
     }
 
     pub(crate) fn node_at(&self, index: NodeIndex) -> Option<&Node> {
-        self.nodes.get(index)?.node.as_ref()
+        self.nodes.get(index)?.node.as_deref()
     }
 
-    /// Indexes of the nodes that exist, by name.
-    pub(crate) fn node_indexes(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        self.node_index.values().copied().filter(|index| self.node_at(*index).is_some())
+    /// The nodes that exist, by name.
+    pub(crate) fn node_order(&self) -> &[(NodeIndex, Arc<Node>)] {
+        &self.order
+    }
+
+    /// The place of a node in that order; `None` when it does not exist.
+    pub(crate) fn rank_of(&self, index: NodeIndex) -> Option<usize> {
+        self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }
 
     pub(crate) fn pods_at(&self, index: NodeIndex) -> &[PodIndex] {
         self.nodes.get(index).map_or(&[], |slot| &slot.pods)
-    }
-
-    /// What the pods bound to a node ask for, by resource number; what is missing is 0.
-    pub(crate) fn used_at(&self, index: NodeIndex) -> &[i128] {
-        self.nodes.get(index).map_or(&[], |slot| &slot.used)
-    }
-
-    /// One more than the largest node index.
-    pub(crate) fn node_bound(&self) -> usize {
-        self.nodes.bound()
     }
 
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {
@@ -101,6 +192,7 @@ impl Cluster {
             && let Some(slot) = self.nodes.remove(index)
         {
             self.node_index.remove(&slot.name);
+            self.free.row_mut(index).fill(0);
         }
     }
 }

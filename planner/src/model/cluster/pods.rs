@@ -2,8 +2,8 @@
 
 use super::{Cluster, PodSlot};
 use crate::error::ModelError;
-use crate::model::{Budget, NodeIndex, ObjectKey, Pod, PodIndex};
-use giveway_crds::policy::PreemptionPolicy;
+use crate::model::{Budget, Change, GroupIndex, NodeIndex, ObjectKey, Pod, PodIndex, Row};
+use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use k8s_openapi::api::core::v1::Pod as PodObject;
 
 impl Cluster {
@@ -34,39 +34,66 @@ impl Cluster {
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let group = pod.group_key().map(|key| self.group_slot(&key));
         let requests = pod.requests.clone();
-        let index = self.pods.insert(PodSlot { pod, node, group });
+        let (kind, new) = self.kinds.hold(&pod.requests, &pod.constraints);
+        if new {
+            self.changes.note(Change::Kind(kind));
+        }
+        let index = self.pods.insert(PodSlot { pod, node, group, budgets: Vec::new() });
         let pods = &self.pods;
         let position =
             |list: &[PodIndex]| list.partition_point(|other| pods.get(*other).is_some_and(|slot| slot.pod.key < key));
         if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
             slot.pods.insert(position(&slot.pods), index);
-            slot.used.resize(slot.used.len().max(self.names.len()), 0);
-            for (id, amount) in requests.iter() {
-                slot.used[usize::from(id)] += amount;
-            }
         }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
             slot.members.insert(position(&slot.members), index);
         }
+        if let Some(node) = node {
+            self.use_node(node, &requests, 1);
+        }
+        if let Some(slot) = self.pods.get(index) {
+            self.special.insert(index, slot);
+        }
+        self.cover(index);
         self.pod_index.insert(key, index);
+        self.renew_pod(index, kind);
+        if node.is_some() {
+            self.levels.count_threshold(self.pods.get(index).and_then(|slot| slot.pod.threshold), true);
+            self.renew_whole_group(group);
+        }
+    }
+
+    /// Notes anew what goes with a group that goes whole.
+    fn renew_whole_group(&mut self, group: Option<GroupIndex>) {
+        let whole = |group: &GroupIndex| self.group_at(*group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
+        if let Some(group) = group.filter(whole) {
+            self.renew_group(group);
+        }
     }
 
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
+        let kind = self.row(index).kind;
+        self.set_row(index, Row::default());
+        self.uncover(index);
         let Some(removed) = self.pods.remove(index) else { return false };
+        self.kinds.release(kind);
+        self.special.remove(index, &removed.pod);
         if let Some(node) = removed.node {
             if let Some(slot) = self.nodes.get_mut(node) {
                 slot.pods.retain(|pod| *pod != index);
-                for (id, amount) in removed.pod.requests.iter() {
-                    slot.used[usize::from(id)] -= amount;
-                }
             }
+            self.use_node(node, &removed.pod.requests, -1);
+            self.levels.count_threshold(removed.pod.threshold, false);
             self.drop_node_slot_if_unused(node);
         }
         if let Some(group) = removed.group {
             if let Some(slot) = self.groups.get_mut(group) {
                 slot.members.retain(|pod| *pod != index);
+            }
+            if removed.node.is_some() {
+                self.renew_whole_group(Some(group));
             }
             self.drop_group_slot_if_unused(group);
         }
@@ -105,6 +132,13 @@ impl Cluster {
         self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect()
     }
 
+    /// The same as [`Cluster::effective_priority`], for a pod of the model.
+    pub(crate) fn priority_at(&self, index: PodIndex) -> i32 {
+        let Some(slot) = self.pods.get(index) else { return 0 };
+        let group = slot.group.and_then(|group| self.group_at(group)).filter(|group| group.class_problem.is_none());
+        group.map_or(slot.pod.priority, |group| group.priority)
+    }
+
     pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {
         self.pod_index.get(key).copied()
     }
@@ -118,8 +152,13 @@ impl Cluster {
         self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
     }
 
+    /// One more than the largest pod index.
+    pub(crate) fn pod_bound(&self) -> usize {
+        self.pods.bound()
+    }
+
     /// The node a pod takes room on.
     pub(crate) fn node_index_of(&self, index: PodIndex) -> Option<NodeIndex> {
-        self.pods.get(index)?.node
+        self.row(index).node
     }
 }

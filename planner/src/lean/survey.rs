@@ -1,0 +1,229 @@
+//! What a node has for pods of one kind: how many fit now, how many once those are gone who leave anyway, and how many as
+//! the units of lower priority go, one priority after the other.
+
+use super::risk::Risk;
+use crate::feasibility::{Nodes, Rank, Refusal, about};
+use crate::model::{Cluster, Kind, KindId, PodIndex, ResourceId};
+use crate::overlay::Overlay;
+use std::sync::Arc;
+
+/// Amounts beyond this are left to the general way, which counts without limits. Sums over a node fit then.
+const LARGEST: i128 = 1 << 52;
+/// Resources beyond this as well: a set of them is kept as bits.
+const MOST_RESOURCES: usize = 64;
+
+/// What a node has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Answer {
+    /// Why it is out, whatever runs there.
+    pub(super) refusal: Option<Box<Refusal>>,
+    /// Whether it is large enough for one pod when it is empty.
+    pub(super) large: bool,
+    /// Whether a pod there is one that the members must not meet, or must not meet them.
+    pub(super) blocked: bool,
+    /// Whether a pod leaves it.
+    pub(super) vacating: bool,
+    /// How many fit now.
+    pub(super) now: u32,
+    /// How many fit once everybody is gone who leaves anyway.
+    pub(super) then: u32,
+    /// The resources that end it now, as bits in the order in which they are asked for.
+    pub(super) lacks: u64,
+    /// More room, priority by priority.
+    pub(super) steps: Vec<Step>,
+    /// Pods that may be evicted.
+    pub(super) movable: u32,
+    /// What they ask for, in the order in which it is asked for.
+    pub(super) freed: Vec<i64>,
+}
+
+/// How many fit when all units up to a priority are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) priority: i32,
+    /// All of them.
+    pub(super) all: u32,
+    /// All but those at risk.
+    pub(super) mild: u32,
+}
+
+impl Answer {
+    /// How many fit when all units of a priority up to `ceiling` are gone.
+    pub(super) fn up_to(&self, ceiling: i32) -> u32 {
+        self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
+    }
+
+    /// How many fit when everybody is gone who may go.
+    pub(super) fn most(&self) -> u32 {
+        self.steps.last().map_or(self.then, |step| step.all)
+    }
+}
+
+/// What pods of one kind ask for, and what all the other kinds free of it.
+#[derive(Debug)]
+pub(super) struct Scale {
+    /// In an order that does not depend on when resources were first seen.
+    pub(super) ids: Vec<ResourceId>,
+    pub(super) each: Vec<i64>,
+    /// By kind, and resource.
+    amounts: Vec<i64>,
+    /// No node takes more of them than this.
+    pub(super) cap: u32,
+}
+
+fn narrow(amount: i128) -> Option<i64> {
+    i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST)
+}
+
+impl Scale {
+    /// `None` when it cannot be put in such numbers.
+    pub(super) fn new(cluster: &Cluster, kind: &Kind) -> Option<Self> {
+        let ids = cluster.in_order(kind.requests.iter().map(|(id, _)| id).collect());
+        if ids.len() > MOST_RESOURCES {
+            return None;
+        }
+        let each = ids.iter().map(|id| narrow(kind.requests.get(*id)).filter(|n| *n > 0)).collect::<Option<_>>()?;
+        let cap = if kind.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
+        let mut scale = Self { ids, each, amounts: Vec::new(), cap };
+        (0u32..).take(cluster.kind_bound()).try_for_each(|id| scale.learn(cluster, id))?;
+        Some(scale)
+    }
+
+    /// Notes what pods of a kind free.
+    pub(super) fn learn(&mut self, cluster: &Cluster, id: KindId) -> Option<()> {
+        let Some(kind) = cluster.kind(id) else { return Some(()) };
+        let width = self.ids.len();
+        let start = id as usize * width;
+        self.amounts.resize(self.amounts.len().max(start + width), 0);
+        for (at, resource) in self.ids.iter().enumerate() {
+            self.amounts[start + at] = narrow(kind.requests.get(*resource))?;
+        }
+        Some(())
+    }
+
+    /// What a pod of a kind frees.
+    pub(super) fn of(&self, kind: KindId) -> &[i64] {
+        let start = kind as usize * self.ids.len();
+        self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
+    }
+
+    /// How many fit into so much.
+    fn fit(&self, free: &[i64]) -> u32 {
+        let fit = free.iter().zip(&self.each).map(|(free, each)| free.max(&0) / each).min();
+        fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
+    }
+
+    /// The same, when `known` fit for sure.
+    fn fit_from(&self, free: &[i64], known: u32) -> u32 {
+        if known >= self.cap {
+            return known;
+        }
+        let next = i64::from(known) + 1;
+        let more = free.iter().zip(&self.each).all(|(free, each)| each.checked_mul(next).is_some_and(|n| n <= *free));
+        if more { self.fit(free) } else { known }
+    }
+}
+
+/// What is free on a node, in `scale`'s order; `None` when it is too much to count so.
+pub(super) fn free_now(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    rank: Rank,
+    scale: &Scale,
+    overlay: &Overlay,
+) -> Option<Vec<i64>> {
+    let row = cluster.free().row(nodes.index(rank));
+    let free = |id: &ResourceId| narrow(row.get(usize::from(*id)).copied().unwrap_or(0));
+    let mut free: Vec<i64> = scale.ids.iter().map(free).collect::<Option<_>>()?;
+    for (pod, _) in overlay.held.iter().filter(|(_, on)| *on == rank) {
+        add(&mut free, scale.of(cluster.row(*pod).kind), -1);
+    }
+    Some(free)
+}
+
+pub(super) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
+    free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
+}
+
+/// Looks at nodes for preemptors of one priority.
+pub(super) struct Survey<'s> {
+    pub(super) cluster: &'s Cluster,
+    pub(super) nodes: &'s Nodes<'s>,
+    pub(super) scale: &'s Scale,
+    pub(super) risk: &'s Risk,
+    pub(super) overlay: &'s Overlay,
+    pub(super) kind: &'s Arc<Kind>,
+    pub(super) priority: i32,
+    /// Used again for every node.
+    pub(super) movable: Vec<(i32, PodIndex, KindId, bool)>,
+}
+
+impl Survey<'_> {
+    /// Looks at a node; `None` when its amounts are too large to count so.
+    pub(super) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> Option<Answer> {
+        let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.overlay)?;
+        let node = self.nodes.at(rank);
+        let mut each = self.scale.ids.iter().zip(&self.scale.each);
+        let now = self.scale.fit(&free);
+        let width = self.scale.ids.len();
+        let mut answer = Answer {
+            refusal,
+            large: each.all(|(id, each)| node.allocatable(*id) >= i128::from(*each)),
+            now,
+            lacks: (0..width)
+                .filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now))
+                .map(|at| 1 << at)
+                .sum(),
+            freed: vec![0; width],
+            ..Answer::default()
+        };
+        let terms = &self.kind.constraints.anti_affinity;
+        let meets = |index: PodIndex| {
+            let row = self.cluster.row(index);
+            self.cluster.kind(row.kind).is_some_and(|kind| Arc::ptr_eq(kind, self.kind))
+                || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
+        };
+        let pods = self.cluster.pods_at(self.nodes.index(rank));
+        answer.blocked = !terms.is_empty() && pods.iter().any(|index| meets(*index));
+        let mut risky = false;
+        self.movable.clear();
+        for index in pods {
+            let row = self.cluster.row(*index);
+            if self.overlay.leaves(*index, &row) {
+                add(&mut free, self.scale.of(row.kind), 1);
+                answer.vacating = true;
+            } else if row.priority < self.priority
+                && let Some(unit) = self.overlay.unit_of(*index, &row)
+            {
+                let at_risk = self.risk.concerns(unit);
+                risky |= at_risk;
+                self.movable.push((row.priority, *index, row.kind, at_risk));
+                add(&mut answer.freed, self.scale.of(row.kind), 1);
+            }
+        }
+        answer.movable = u32::try_from(self.movable.len()).unwrap_or(u32::MAX);
+        answer.then = self.scale.fit_from(&free, answer.now);
+        if answer.refusal.is_some() {
+            (answer.now, answer.then) = (0, 0);
+            return Some(answer);
+        }
+        self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
+        let (mut mild, mut step) = (free.clone(), Step { priority: 0, all: answer.then, mild: answer.then });
+        for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
+            let before = step;
+            step.priority = level[0].0;
+            for (_, _, kind, at_risk) in level {
+                add(&mut free, self.scale.of(*kind), 1);
+                if risky && !at_risk {
+                    add(&mut mild, self.scale.of(*kind), 1);
+                }
+            }
+            step.all = self.scale.fit_from(&free, step.all);
+            step.mild = if risky { self.scale.fit_from(&mild, step.mild) } else { step.all };
+            if (step.all, step.mild) != (before.all, before.mild) {
+                answer.steps.push(step);
+            }
+        }
+        Some(answer)
+    }
+}

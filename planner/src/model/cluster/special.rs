@@ -1,0 +1,88 @@
+//! The few pods that decisions have to look at wherever they are: those without a node, those that leave, and those
+//! whose constraints reach beyond themselves. Without these lists every decision would read every pod.
+
+use super::{Cluster, PodSlot};
+use crate::model::{ObjectKey, Pod, PodIndex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Pods by what makes them special.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Special {
+    /// Live, and without a node.
+    unbound: BTreeMap<ObjectKey, PodIndex>,
+    /// Those of them that have a nomination.
+    nominated: BTreeSet<PodIndex>,
+    /// On a node, and terminating.
+    terminating: BTreeSet<PodIndex>,
+    /// On a node, with ports of it.
+    with_ports: BTreeSet<PodIndex>,
+    /// Every pod, by a hash of its UID.
+    uids: BTreeSet<(u64, PodIndex)>,
+}
+
+fn hash(uid: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Special {
+    pub(super) fn insert(&mut self, index: PodIndex, slot: &PodSlot) {
+        let pod = &slot.pod;
+        if pod.live() && !pod.bound() {
+            self.unbound.insert(pod.key.clone(), index);
+            if pod.nominated_node.is_some() {
+                self.nominated.insert(index);
+            }
+        }
+        if slot.node.is_some() && pod.terminating {
+            self.terminating.insert(index);
+        }
+        if slot.node.is_some() && !pod.constraints.ports.is_empty() {
+            self.with_ports.insert(index);
+        }
+        self.uids.insert((hash(&pod.uid), index));
+    }
+
+    pub(super) fn remove(&mut self, index: PodIndex, pod: &Pod) {
+        self.unbound.remove(&pod.key);
+        for list in [&mut self.nominated, &mut self.terminating, &mut self.with_ports] {
+            list.remove(&index);
+        }
+        self.uids.remove(&(hash(&pod.uid), index));
+    }
+}
+
+impl Cluster {
+    /// The live pods without a node, by key.
+    pub fn unbound(&self) -> impl Iterator<Item = &Pod> {
+        self.special.unbound.values().filter_map(|index| self.pod_at(*index))
+    }
+
+    /// Those of [`Cluster::unbound`] that have a nomination.
+    pub(crate) fn nominated(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
+        self.with_pods(&self.special.nominated)
+    }
+
+    /// Terminating pods that are still on a node.
+    pub(crate) fn terminating(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
+        self.with_pods(&self.special.terminating)
+    }
+
+    /// Pods on nodes that take ports of them.
+    pub(crate) fn with_ports(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
+        self.with_pods(&self.special.with_ports)
+    }
+
+    /// The pod with a UID.
+    pub(crate) fn pod_with_uid(&self, uid: &str) -> Option<PodIndex> {
+        let hash = hash(uid);
+        let mut same = self.special.uids.range((hash, PodIndex::MIN)..=(hash, PodIndex::MAX)).map(|(_, index)| *index);
+        same.find(|index| self.pod_at(*index).is_some_and(|pod| pod.uid == uid))
+    }
+
+    fn with_pods<'a>(&'a self, list: &'a BTreeSet<PodIndex>) -> impl Iterator<Item = (PodIndex, &'a Pod)> {
+        list.iter().filter_map(|index| Some((*index, self.pod_at(*index)?)))
+    }
+}

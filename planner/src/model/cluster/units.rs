@@ -1,0 +1,216 @@
+//! Who goes with whom: a row for every pod and a unit for every whole group, kept as pods and groups come and go, so that
+//! a decision reads them instead of finding them out.
+
+use super::Cluster;
+use crate::lean::Kept;
+use crate::model::changes::Change;
+use crate::model::unit::GroupUnit;
+use crate::model::{GroupIndex, Kind, KindId, PodIndex, Role, Row, Unit, UnitPods, UnitRef};
+use crate::plan::UnitKind;
+use giveway_crds::policy::DisruptionMode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How many pods count at every priority, and how many have which threshold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Levels {
+    /// Pods on nodes that do not leave, by the priority of their unit.
+    pods: BTreeMap<i32, usize>,
+    /// Units.
+    units: BTreeMap<i32, usize>,
+    /// Pods on nodes with a threshold.
+    thresholds: BTreeMap<i32, usize>,
+}
+
+fn count(levels: &mut BTreeMap<i32, usize>, level: i32, more: bool) {
+    let pods = levels.entry(level).or_default();
+    *pods = if more { *pods + 1 } else { pods.saturating_sub(1) };
+    if *pods == 0 {
+        levels.remove(&level);
+    }
+}
+
+impl Levels {
+    fn count_row(&mut self, row: &Row, more: bool) {
+        if row.node.is_some() && row.role != Role::Leaves {
+            count(&mut self.pods, row.priority, more);
+        }
+        if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
+            count(&mut self.units, row.priority, more);
+        }
+    }
+
+    pub(super) fn count_threshold(&mut self, threshold: Option<i32>, more: bool) {
+        if let Some(threshold) = threshold {
+            count(&mut self.thresholds, threshold, more);
+        }
+    }
+}
+
+impl Cluster {
+    /// Notes what can become of a pod that came, as long as its group does not go whole.
+    pub(super) fn renew_pod(&mut self, index: PodIndex, kind: KindId) {
+        if let Some(row) = self.row_alone(index, kind) {
+            self.set_row(index, row);
+        }
+    }
+
+    fn row_alone(&self, index: PodIndex, kind: KindId) -> Option<Row> {
+        let slot = self.pods.get(index)?;
+        let pod = &slot.pod;
+        let role = match slot.node {
+            None => Role::Stays,
+            Some(_) if pod.terminating => Role::Leaves,
+            Some(_) if pod.mirror => Role::Stays,
+            Some(_) => Role::Goes(UnitRef::Pod(index)),
+        };
+        let (node, budgeted) = (slot.node, !slot.budgets.is_empty());
+        Some(Row { node, priority: self.priority_at(index), kind, role, budgeted })
+    }
+
+    /// Notes anew what goes with a group, and with its pods.
+    pub(super) fn renew_group(&mut self, group: GroupIndex) {
+        let Some(slot) = self.groups.get_mut(group) else { return };
+        let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
+        let (members, old) = (std::mem::take(&mut slot.members), slot.unit.take());
+        let unit = if whole { self.group_unit(&members) } else { None };
+        for index in &members {
+            let Some(mut row) = self.row_alone(*index, self.row(*index).kind) else { continue };
+            if whole && row.node.is_some() && row.role != Role::Leaves {
+                (row.priority, row.role) = match &unit {
+                    Some(unit) => (unit.priority, Role::Goes(UnitRef::Group(group))),
+                    None => (row.priority, Role::Stays),
+                };
+            }
+            self.set_row(*index, row);
+        }
+        if unit != old {
+            for (unit, more) in [(&old, false), (&unit, true)] {
+                if let Some(unit) = unit {
+                    count(&mut self.levels.units, unit.priority, more);
+                }
+            }
+            for index in unit.iter().flat_map(|unit| &unit.pods) {
+                self.budgets_changed(*index);
+            }
+            self.changes.note(Change::Unit(group));
+        }
+        if let Some(slot) = self.groups.get_mut(group) {
+            (slot.members, slot.unit) = (members, unit);
+        }
+    }
+
+    /// All bound pods of a group, wherever they run; `None` when one of them must stay or none is there.
+    fn group_unit(&self, members: &[PodIndex]) -> Option<GroupUnit> {
+        let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MIN, started: None, threshold: None };
+        for index in members {
+            let Some(slot) = self.pods.get(*index).filter(|slot| slot.node.is_some() && !slot.pod.terminating) else {
+                continue;
+            };
+            if slot.pod.mirror {
+                return None;
+            }
+            unit.pods.push(*index);
+            unit.priority = unit.priority.max(self.priority_at(*index));
+            unit.threshold = unit.threshold.max(slot.pod.threshold);
+            unit.started = [unit.started, slot.pod.start_time].into_iter().flatten().min();
+        }
+        (!unit.pods.is_empty()).then_some(unit)
+    }
+
+    /// Puts a pod's row in place of the one it had.
+    pub(super) fn set_row(&mut self, index: PodIndex, row: Row) {
+        let at = index as usize;
+        if self.rows.len() <= at {
+            self.rows.resize(at + 1, Row::default());
+        }
+        let old = std::mem::replace(&mut self.rows[at], row);
+        if old == row {
+            return;
+        }
+        self.levels.count_row(&old, false);
+        self.levels.count_row(&row, true);
+        for node in [old.node, row.node.filter(|node| Some(*node) != old.node)].into_iter().flatten() {
+            self.changes.note(Change::Pods(node));
+        }
+        self.budgets_changed(index);
+    }
+
+    /// Notes that a pod counts differently for its budgets.
+    pub(super) fn budgets_changed(&mut self, index: PodIndex) {
+        for budget in self.pods.get(index).map_or(&[][..], |slot| &slot.budgets) {
+            self.changes.note(Change::Budget(*budget));
+        }
+    }
+
+    /// The answers that are kept for the next decision.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// The row of a pod.
+    pub(crate) fn row(&self, index: PodIndex) -> Row {
+        self.rows.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// A kind of pods.
+    pub(crate) fn kind(&self, id: KindId) -> Option<&Arc<Kind>> {
+        self.kinds.get(id)
+    }
+
+    /// One more than the largest number of a kind.
+    pub(crate) fn kind_bound(&self) -> usize {
+        self.kinds.bound()
+    }
+
+    /// The kinds of pods with a required anti-affinity.
+    pub(crate) fn repelling(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+        self.kinds.repelling()
+    }
+
+    /// What is evicted together.
+    pub(crate) fn unit(&self, unit: UnitRef) -> Option<Unit<'_>> {
+        match unit {
+            UnitRef::Pod(index) => {
+                let pod = self.pod_at(index)?;
+                Some(Unit {
+                    kind: UnitKind::Pod,
+                    key: &pod.key,
+                    priority: self.row(index).priority,
+                    grouped: pod.group.is_some(),
+                    pods: UnitPods::One([index]),
+                    started: pod.start_time,
+                    threshold: pod.threshold,
+                })
+            }
+            UnitRef::Group(index) => {
+                let slot = self.groups.get(index)?;
+                let unit = slot.unit.as_ref()?;
+                Some(Unit {
+                    kind: UnitKind::PodGroup,
+                    key: &slot.key,
+                    priority: unit.priority,
+                    grouped: true,
+                    pods: UnitPods::All(&unit.pods),
+                    started: unit.started,
+                    threshold: unit.threshold,
+                })
+            }
+        }
+    }
+
+    /// How many units have a priority below this one.
+    pub(crate) fn units_below(&self, priority: i32) -> usize {
+        self.levels.units.range(..priority).map(|(_, units)| units).sum()
+    }
+
+    /// Whether a pod that takes room, and does not leave, has a priority below this one.
+    pub(crate) fn anybody_below(&self, priority: i32) -> bool {
+        self.levels.pods.range(..priority).next().is_some()
+    }
+
+    /// Whether a pod that takes room has a threshold above this priority.
+    pub(crate) fn any_threshold_above(&self, priority: i32) -> bool {
+        self.levels.thresholds.range((std::ops::Bound::Excluded(priority), std::ops::Bound::Unbounded)).next().is_some()
+    }
+}

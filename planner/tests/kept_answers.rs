@@ -1,0 +1,188 @@
+//! Decisions do not depend on what was asked and what happened before: a model that has decided, changed, and decided
+//! again answers as one that was built anew from the same objects, in whatever order these came.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::numbers::Numbers;
+use common::world::{LARGER, Size, TINY, runner, worlds};
+use common::*;
+use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Strategy, plan};
+use proptest::strategy::{Strategy as _, ValueTree};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Objects by kind and name.
+type Objects = BTreeMap<(String, String), Built>;
+
+fn name(object: &Built) -> (String, String) {
+    let text = |path: &str| object.0.pointer(path).unwrap().as_str().unwrap().to_owned();
+    let kind = object.0["kind"].as_str().unwrap_or("PodDisruptionBudget").to_owned();
+    (kind, text("/metadata/name"))
+}
+
+fn remove(cluster: &mut Cluster, (kind, name): &(String, String)) {
+    match kind.as_str() {
+        "Node" => cluster.remove_node(name),
+        "Pod" => cluster.remove_pod(&key(name)),
+        "PodGroup" => cluster.remove_group(&key(name)),
+        _ => cluster.remove_budget(&key(name)),
+    };
+}
+
+fn priority(numbers: &mut Numbers) -> i32 {
+    i32::try_from(numbers.below(7) * 10).unwrap()
+}
+
+fn ready(numbers: &mut Numbers, object: Built) -> Built {
+    let status = if numbers.one_in(2) { "True" } else { "False" };
+    object.set("/status/conditions", json!([{"type": "Ready", "status": status}]))
+}
+
+/// Something that can happen to an object; `None` when it goes.
+fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built> {
+    let object = object.clone();
+    let bound = !object.0["spec"]["nodeName"].is_null();
+    match object.0["kind"].as_str().unwrap_or_default() {
+        "Node" if numbers.one_in(3) => None,
+        "Node" if numbers.one_in(2) => Some(object.set("/spec/unschedulable", json!(numbers.one_in(2)))),
+        "Node" => Some(object.offers("cpu", &(1 + numbers.below(8)).to_string())),
+        "PodGroup" if numbers.one_in(5) => None,
+        "PodGroup" if numbers.one_in(2) => Some(object.set("/spec/priority", json!(priority(numbers)))),
+        "PodGroup" if numbers.one_in(2) => Some(object.whole()),
+        "PodGroup" => Some(object.set("/spec/disruptionMode", json!("Pod"))),
+        "Pod" if !bound && numbers.one_in(2) => Some(object.nominated(&format!("node-{:02}", numbers.below(nodes)))),
+        "Pod" if numbers.one_in(3) => None,
+        "Pod" if numbers.one_in(3) && bound => Some(object.terminating()),
+        "Pod" if numbers.one_in(3) => Some(object.label("app", &numbers.below(4).to_string())),
+        "Pod" if numbers.one_in(2) => Some(object.priority(priority(numbers))),
+        "Pod" if numbers.one_in(2) && bound => Some(ready(numbers, object)),
+        "Pod" if bound => Some(object.on(&format!("node-{:02}", numbers.below(nodes)))),
+        "Pod" => Some(object.asks("cpu", &(1 + numbers.below(3)).to_string())),
+        _ if numbers.one_in(4) => None,
+        _ if numbers.one_in(3) => Some(object.set("/status/disruptedPods", json!({"p-01": "2026-01-01T00:00:00Z"}))),
+        _ if numbers.one_in(3) => Some(object.set("/spec/unhealthyPodEvictionPolicy", json!("AlwaysAllow"))),
+        _ => Some(object.set("/status/disruptionsAllowed", json!(numbers.below(3)))),
+    }
+}
+
+/// Decisions in flight, which may be about anybody.
+fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
+    let mut context = Context { strategy: Strategy::ALL[numbers.below(2)], ..Context::default() };
+    if numbers.one_in(2) {
+        return context;
+    }
+    for (kind, name) in objects.keys().filter(|(kind, _)| kind == "Pod") {
+        let _ = kind;
+        match numbers.below(10) {
+            0 => drop(context.departing.insert(format!("uid-{name}"))),
+            1 => drop(context.spared.insert(format!("uid-{name}"))),
+            2 => context.reservations.push(Reservation {
+                uid: format!("uid-{name}"),
+                pod: key(name),
+                node: format!("node-{:02}", numbers.below(nodes)),
+                priority: if numbers.one_in(2) { 60 } else { 40 },
+            }),
+            _ => {}
+        }
+    }
+    context
+}
+
+fn build(numbers: &mut Numbers, objects: &Objects) -> Cluster {
+    let mut list: Vec<&Built> = objects.values().collect();
+    numbers.shuffle(&mut list);
+    cluster(list)
+}
+
+fn live(seed: u64, size: Size, events: usize) -> usize {
+    let mut numbers = Numbers(seed);
+    let world = worlds(size).new_tree(&mut runner(1, seed)).unwrap().current();
+    let nodes = world.nodes.len();
+    let mut objects: Objects = world.objects().into_iter().map(|object| (name(&object), object)).collect();
+    let spares: Vec<Built> = objects.values().cloned().collect();
+    for (pod_name, priority) in [("solo-low", 20), ("solo-high", 50)] {
+        let solo = pod(pod_name).priority(priority);
+        objects.insert(name(&solo), solo);
+    }
+    let mut warm = build(&mut numbers, &objects);
+    let mut preemptions = 0;
+    for event in 0..events {
+        // A few events between decisions, some of which bring an object back as it was.
+        for _ in 0..1 + numbers.below(3) {
+            let at = numbers.below(objects.len());
+            let (id, object) = objects.iter().nth(at).map(|(id, object)| (id.clone(), object.clone())).unwrap();
+            let back = spares[numbers.below(spares.len())].clone();
+            let (id, object) = match changed(&mut numbers, &object, nodes) {
+                _ if numbers.one_in(2) => (name(&back), Some(back)),
+                object => (id, object),
+            };
+            match object {
+                Some(object) => {
+                    add(&mut warm, &object);
+                    objects.insert(id, object);
+                }
+                None => {
+                    remove(&mut warm, &id);
+                    objects.remove(&id);
+                }
+            }
+        }
+        let fresh = build(&mut numbers, &objects);
+        let context = context(&mut numbers, &objects, nodes);
+        let preemptors: [Preemptor; 4] =
+            [world.preemptor(), for_pod("solo-low"), for_pod("solo-high"), world.preemptor()];
+        for preemptor in preemptors {
+            let (now, anew) = (plan(&warm, &preemptor, &context), plan(&fresh, &preemptor, &context));
+            assert_eq!(now, anew, "seed {seed}, event {event}: {preemptor}, {context:?}");
+            preemptions += usize::from(matches!(now, Decision::Preempt(_)));
+        }
+    }
+    preemptions
+}
+
+#[test]
+fn small_clusters_answer_as_if_nothing_had_happened_before() {
+    let preemptions: usize = (0..600).map(|seed| live(seed, TINY, 12)).sum();
+    assert!(preemptions > 3_000, "{preemptions}");
+}
+
+#[test]
+fn larger_clusters_answer_as_if_nothing_had_happened_before() {
+    let preemptions: usize = (0..40).map(|seed| live(seed + 1000, LARGER, 8)).sum();
+    assert!(preemptions > 300, "{preemptions}");
+}
+
+/// Resources are numbered as they are first seen, and nothing may depend on the numbers.
+#[test]
+fn the_order_in_which_resources_are_first_seen_makes_no_difference() {
+    let names = ["example.com/c", "example.com/a", "example.com/b"];
+    let rich = |n: usize| names.iter().fold(node(&format!("node-{n}"), 8), |built, name| built.offers(name, "4"));
+    let low = |n: usize, name: &str| {
+        let built = pod(&format!("low-{n}-{}", &name[12..])).priority(10).on(&format!("node-{n}"));
+        built.asks(name, "4").asks("cpu", "2")
+    };
+    for amount in ["1", "3", "9"] {
+        let mut all: Vec<Built> = (0..3).map(rich).collect();
+        all.extend((0..3).flat_map(|n| names.map(|name| low(n, name))));
+        all.push(gang("g", 50, 3));
+        all.extend((0..3).map(|m| {
+            let built = pod(&format!("g-{m}")).group("g").priority(50);
+            names
+                .iter()
+                .fold(built, |built, name| if m == 0 { built } else { built.asks(name, amount) })
+                .asks(names[m], "2")
+        }));
+        all.push(names.iter().fold(pod("alone").priority(50), |built, name| built.asks(name, amount)));
+        let mut numbers = Numbers(3);
+        let first = cluster(&all);
+        for _ in 0..20 {
+            numbers.shuffle(&mut all);
+            let other = cluster(&all);
+            for preemptor in [for_group("g"), for_pod("alone")] {
+                let (a, b) = (decide(&first, &preemptor), decide(&other, &preemptor));
+                assert_eq!(format!("{a:?}"), format!("{b:?}"));
+            }
+        }
+    }
+}
