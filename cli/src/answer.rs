@@ -130,7 +130,13 @@ impl Answer {
                 answer.placements = placements.iter().map(placement).collect();
             }
             Decision::Preempt(plan) => answer.of_plan(world, outcome, plan),
-            Decision::Unschedulable(shortfall) => answer.refuse(Reason::Unschedulable, shortfall.to_string()),
+            Decision::Unschedulable(shortfall) => {
+                let reason = match shortfall.is_for_budgets() {
+                    true => Reason::UnschedulableGuaranteedBudget,
+                    false => Reason::Unschedulable,
+                };
+                answer.refuse(reason, shortfall.to_string());
+            }
             Decision::WaitingForPods { live, min_count } => answer
                 .refuse(Reason::WaitingForPods, format!("{live} of {min_count} pods exist; it waits for the others.")),
             Decision::Nothing => {

@@ -98,7 +98,8 @@ async fn users_and_drains_take_single_pods_and_the_rest_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guarded_budget_is_not_forced_and_says_what_waits_for_it() {
-    let world = World::start().await;
+    // The guard would have kept the scheduler away.
+    let world = World::builder().helm_value("guard.enabled=false").webhook_flag("--guard=false").start().await;
     world.class("stock", 1000).create().await;
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     let nodes = world.nodes(1).cpus(2).create().await;

@@ -190,6 +190,7 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
     // Too large for what may go: everything below 20 frees 8 of 12.
     let waiting = world.gang("patient", 12).priority("mid").create().await;
     crate::told(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    waiting.wait_event("Unschedulable", MINUTE).await;
     let page = reader.giveway(&["why", "podgroup/patient"]).await;
     for part in [
         "podgroup/default/patient",

@@ -76,6 +76,9 @@ async fn a_gang_takes_single_pods_and_whole_groups_and_says_so() {
     );
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.iter().filter(|n| n.starts_with("single")).count(), 4, "{evicted:?}");
+    // Events stand back behind the calls of the preemption.
+    gang.wait_event("Evicting", MINUTE).await;
+    gang.wait_event("Completed", MINUTE).await;
     let story = world.kubectl(&["describe", "gpg", "train"]).await.unwrap();
     for part in ["PodGroupInitiallyScheduled", "8 pods have a node, 8 needed.", "Planned", "Evicting", "Completed"] {
         assert!(story.contains(part), "{part} is not in:\n{story}");
