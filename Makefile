@@ -1,7 +1,8 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench daemons e2e test release up down demo clean \
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench daemons e2e test release up down demo \
+	bench-e2e clean \
 	need-cargo
 
 CARGO ?= cargo
@@ -50,8 +51,8 @@ chart-check: controlplane
 	@$(HELM) template giveway helm --namespace giveway-system >target/chart-default.yaml
 	@$(HELM) template giveway helm --namespace giveway-system --set deployments.enabled=false \
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
-	@! grep -qE '^kind: (Deployment|Service|Secret)$$' target/chart-local.yaml || { \
-		echo "the chart renders Deployments, Services or Secrets although deployments.enabled=false"; exit 1; }
+	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
+		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
 	@echo "the chart renders"
 
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
@@ -82,6 +83,10 @@ down: ## Stop what `make up` or `make demo KEEP=1` started
 
 demo: controlplane release ## Watch a full cluster make room for a gang of 64 GPU pods (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
+
+# ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
+bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (10 minutes; ROWS="...")
+	@target/release/giveway-dev bench $(ROWS) $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
 	rm -rf target/debug target/release target/crds target/e2e target/chart-default.yaml target/chart-local.yaml

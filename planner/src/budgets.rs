@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(crate) struct Budgets<'a> {
     list: Vec<&'a Budget>,
+    /// By budget: pods that decisions in flight evict and that its status does not count yet.
+    in_flight: Vec<usize>,
     of: BTreeMap<PodIndex, Vec<usize>>,
     /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
     priority: i32,
@@ -24,20 +26,25 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units. Pods whose eviction was granted already are counted already.
-    pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32) -> Self {
+    /// Looks up the budgets of the pods of these units. `departing` are pods that decisions in flight are going to
+    /// evict: two decisions cannot spend one allowance.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        units: &[Unit],
+        priority: i32,
+        departing: impl Iterator<Item = PodIndex>,
+    ) -> Self {
         let mut budgets = Self { priority, ..Self::default() };
         let pods = units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted);
         let mut pairs: Vec<(BudgetIndex, PodIndex)> = Vec::new();
         for pod in pods {
             pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
         }
-        let counted = |budget: &Budget, pod: PodIndex| {
-            !budget.disrupted_pods.is_empty()
-                && cluster.pod_at(pod).is_some_and(|pod| budget.disrupted_pods.contains(&pod.key.name))
-        };
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
-        pairs.retain(|(index, pod)| budget(*index).is_some_and(|budget| !counted(budget, *pod)));
+        let counts = |index: BudgetIndex, pod: PodIndex| {
+            budget(index).zip(cluster.pod_at(pod)).is_some_and(|(budget, pod)| budget.counts(pod))
+        };
+        pairs.retain(|(index, pod)| counts(*index, *pod));
         let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
         let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
         list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
@@ -46,6 +53,14 @@ impl<'a> Budgets<'a> {
         budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
         for (index, pod) in pairs {
             budgets.of.entry(pod).or_default().extend(numbers.get(&index));
+        }
+        budgets.in_flight = vec![0; budgets.list.len()];
+        for pod in departing {
+            for index in cluster.budgets_at(pod).iter().filter(|index| counts(**index, pod)) {
+                if let Some(number) = numbers.get(index) {
+                    budgets.in_flight[*number] += 1;
+                }
+            }
         }
         budgets
     }
@@ -150,11 +165,21 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().any(|pod| self.of.get(pod).is_some_and(|numbers| numbers.contains(&number)))
     }
 
-    /// The budgets that guarded units are under, by name.
-    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<&'a Budget> {
-        let guarded = |number: &usize| units.iter().any(|unit| self.guards(unit) && self.covers(*number, unit));
-        let mut list: Vec<&Budget> = (0..self.list.len()).filter(guarded).map(|number| self.list[number]).collect();
-        list.sort_by(|a, b| a.key.cmp(&b.key));
+    /// The budgets that cannot let all these units go and are guaranteed for some of them, by name; with how many pods
+    /// may go, and the priority that puts an end to every guarantee of theirs.
+    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
+        let mut tally = self.tally();
+        for unit in units {
+            self.add(&mut tally, unit);
+        }
+        let scarce = (0..self.list.len()).filter(|number| tally.victims[*number] > self.allowed(*number));
+        let mut list: Vec<(&Budget, usize, i32)> = scarce
+            .filter_map(|number| {
+                let guarding = units.iter().filter(|unit| self.guards(unit) && self.covers(number, unit));
+                Some((self.list[number], self.allowed(number), guarding.filter_map(|unit| unit.threshold).max()?))
+            })
+            .collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
         list
     }
 
@@ -170,7 +195,8 @@ impl<'a> Budgets<'a> {
 
     /// How many pods under a budget may go.
     pub(crate) fn allowed(&self, number: usize) -> usize {
-        usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0)
+        let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
+        allowed.saturating_sub(self.in_flight[number])
     }
 }
 
@@ -227,7 +253,7 @@ mod tests {
             }
             let victims = list(&case["victims"]);
             let units: Vec<Unit> = victims.iter().map(|victim| unit(&mut cluster, victim)).collect();
-            let budgets = Budgets::new(&cluster, &units, 0);
+            let budgets = Budgets::new(&cluster, &units, 0, std::iter::empty());
             let mut tally = budgets.tally();
             let got: Vec<usize> = units.iter().map(|unit| budgets.add(&mut tally, unit)).collect();
             let violating = list(&case["expect"]["violating"]);

@@ -142,7 +142,7 @@ pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: 
 }
 
 /// The most members that can be placed when these units may go (step 4).
-fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
+pub(crate) fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
     let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
     if !any_guarded && let Some(count) = count(problem, room, available) {

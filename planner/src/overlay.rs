@@ -3,7 +3,7 @@
 
 use crate::demand::Demand;
 use crate::feasibility::{Nodes, Rank};
-use crate::model::{Cluster, NodeIndex, PodIndex, Role, Row, UnitRef};
+use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
 use crate::plan::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +48,19 @@ impl Overlay {
             Role::Goes(unit) if !self.departing.contains(&pod) && !self.spared.contains(&unit) => Some(unit),
             _ => None,
         }
+    }
+
+    /// The pods that decisions in flight evict and that live yet: their budgets are going to be used up.
+    pub(crate) fn evicting(&self, cluster: &Cluster) -> impl Iterator<Item = PodIndex> {
+        self.departing.iter().copied().filter(|pod| cluster.pod_at(*pod).is_some_and(Pod::live))
+    }
+
+    /// The budgets that it makes different.
+    pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
+        let spared = self.spared.iter().filter_map(|unit| cluster.unit(*unit));
+        let spared: Vec<PodIndex> = spared.flat_map(|unit| unit.pods.to_vec()).collect();
+        let pods = self.departing.iter().chain(&spared);
+        pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
     }
 
     /// Whether some of a unit's pods can be leaving already.

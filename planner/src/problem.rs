@@ -67,7 +67,12 @@ impl<'a> Problem<'a> {
     pub(crate) fn consider_victims(&mut self, ceiling: i32) {
         let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
         self.potential = Potential::new(self.cluster, self.nodes, self.overlay, self.demand.priority, ceiling);
-        self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority);
+        self.budgets = Budgets::new(
+            self.cluster,
+            &self.potential.units,
+            self.demand.priority,
+            self.overlay.evicting(self.cluster),
+        );
     }
 
     /// The room once everybody who leaves anyway is gone.

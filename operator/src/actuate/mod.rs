@@ -4,15 +4,18 @@
 //! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
 //! eviction is a 429, which the client library would repeat for minutes.
 
+mod background;
 mod evict;
 mod limiter;
 mod object;
 mod pod;
 
-use crate::command::{Command, EvictOutcome};
+use crate::backfill::Missing;
+use crate::command::{Cause, Command, EvictOutcome};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
+use background::Background;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
@@ -23,6 +26,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
 /// Longest time for one command.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,10 +82,8 @@ pub enum Report {
     },
     /// Of [`Command::Evict`].
     Evicted {
-        /// For whom.
-        preemptor: Preemptor,
-        /// Identity of the plan.
-        plan: String,
+        /// Why.
+        cause: Cause,
         /// The victim.
         pod: ObjectKey,
         /// UID of the victim.
@@ -107,6 +109,15 @@ pub enum Report {
         /// Whether it worked.
         result: Result<(), CallError>,
     },
+    /// Of [`Command::BackFill`].
+    BackFilled {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// What was added.
+        result: Result<Missing, CallError>,
+    },
     /// Of [`Command::WriteWorkloadStatus`], [`Command::CreateGroup`] and [`Command::Protect`]: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.
@@ -122,6 +133,7 @@ pub struct Actuator {
     client: Client,
     leadership: Leadership,
     permits: Arc<Semaphore>,
+    background: Background,
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
@@ -147,6 +159,7 @@ impl Actuator {
             client,
             leadership,
             permits: Arc::new(Semaphore::new(concurrent_calls as usize)),
+            background: Background::new(),
             limiter: Arc::new(Limiter::new(evictions_per_second)),
             metrics,
             reports,
@@ -155,12 +168,17 @@ impl Actuator {
 
     /// Starts carrying a command out.
     pub fn dispatch(&self, command: Command) {
-        let this = self.clone();
+        let (this, asked) = (self.clone(), Instant::now());
         tokio::spawn(async move {
-            if matches!(command, Command::Evict(_)) {
+            if matches!(&command, Command::Evict(call) if !call.rehearsal) {
                 this.limiter.acquire().await;
             }
+            let background = command.in_background();
+            let _turn = if background { this.background.turn(asked).await } else { None };
             let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
+            if !background {
+                this.background.stand_back().await;
+            }
             if let Some(report) = this.carry_out(command).await {
                 drop(this.reports.send(Input::Report(report)).await);
             }
@@ -202,20 +220,25 @@ impl Actuator {
                 let result = self.write("release", pod::release(client, &pod, &uid)).await;
                 Report::Member { preemptor, plan, uid, release: true, result }
             }
-            Command::Evict(call) if call.permission.is_cancelled() => {
-                let outcome = EvictOutcome::Withdrawn;
-                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
-            }
             Command::Evict(call) => {
-                let outcome = match self.write("evict", evict::evict(client, &call)).await {
-                    Ok(outcome) => outcome,
-                    Err(CallError::Gone) => EvictOutcome::Gone,
-                    Err(error) => EvictOutcome::Error(error.to_string()),
+                let outcome = if call.permission.is_cancelled() {
+                    EvictOutcome::Withdrawn
+                } else {
+                    let what = if call.rehearsal { "rehearse-eviction" } else { "evict" };
+                    match self.write(what, evict::evict(client, &call)).await {
+                        Ok(outcome) => outcome,
+                        Err(CallError::Gone) => EvictOutcome::Gone,
+                        Err(error) => EvictOutcome::Error(error.to_string()),
+                    }
                 };
-                tracing::info!(pod = %call.pod, plan = %call.plan, ?outcome, "eviction");
-                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
+                tracing::info!(pod = %call.pod, cause = %call.cause, ?outcome, "eviction");
+                Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
             }
-            Command::WriteGroupStatus { group, uid, from, to } => {
+            Command::BackFill { pod, uid, missing } => {
+                let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
+                Report::BackFilled { pod, uid, result }
+            }
+            Command::WriteGroupStatus { group, uid, from, to, .. } => {
                 let result =
                     self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
                 Report::GroupStatus { group, status: to, result }

@@ -1,5 +1,7 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
+mod guarantees;
+
 use super::*;
 use crate::command::EvictOutcome;
 use crate::testing::{TestPod, World};
@@ -55,6 +57,7 @@ fn names(advance: &Advance) -> Vec<String> {
             Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
             Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
             Command::Release { pod, .. } => format!("release {}", pod.name),
+            Command::Evict(call) if call.rehearsal => format!("ask about {}", call.pod.name),
             Command::Evict(call) => format!("evict {}", call.pod.name),
             other => format!("{other:?}"),
         })
@@ -191,10 +194,14 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     // l1 belongs to a unit that lost l2 already, so the unit is finished as soon as its budget allows.
     assert_eq!(names(&run.step()), ["evict l1"]);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
-    let ended = run.step().ended.unwrap();
+    assert!(run.step().ended.is_none(), "the next plan must see that l1 goes");
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "the members keep their nominations for the next plan");
+    let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message, "The eviction of pod default/l1 was refused: budget web allows no disruption");
-    assert!(run.flight.refused.contains("uid-l1"));
+    assert!(run.flight.refused.contains_key("uid-l1"));
 }
 
 #[test]
@@ -324,4 +331,32 @@ fn evictions_that_wait_for_their_turn_are_withdrawn_with_the_plan() {
     let advance = run.step();
     assert_eq!(names(&advance), ["withdraw g1"], "nobody was evicted");
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
+}
+
+#[test]
+fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
+    let mut run = Run::evicting();
+    let mut flights = Flights::new();
+    let departing = |flights: &Flights| context(flights).departing.len();
+    flights.insert(gang(), run.flight.clone());
+    assert_eq!(departing(&flights), 2);
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.flight.drop_plan(PlanState::Cancelled, "Not needed any more.");
+    flights.insert(gang(), run.flight.clone());
+    assert_eq!(departing(&flights), 2, "the group was begun");
+    let mut fresh = flight(run.now);
+    fresh.drop_plan(PlanState::Cancelled, "Not needed any more.");
+    flights.insert(gang(), fresh);
+    assert_eq!(departing(&flights), 0);
+}
+
+#[test]
+fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Evicting);
+    let flights = Flights::from([(gang(), run.flight.clone())]);
+    let clock = Clock { now: run.now, epoch_seconds: 0 };
+    let advance = run.flight.advance(&run.world.model, &context(&flights), clock, LIMITS);
+    assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
+    assert!(advance.ended.is_none());
 }

@@ -2,8 +2,6 @@
 
 use super::Lean;
 use crate::explain::{Help, Missing, Shortfall};
-use crate::model::{Cluster, Role};
-use crate::overlay::Overlay;
 use crate::plan::Decision;
 use giveway_crds::policy::PreemptionPolicy;
 
@@ -35,7 +33,6 @@ impl Lean<'_> {
         } else {
             Help::of_nobody(self.cluster, demand.priority)
         };
-        let guaranteed = if never { Vec::new() } else { guaranteed(self.cluster, self.overlay, demand.priority) };
         Some(Decision::Unschedulable(Shortfall {
             needed: demand.need,
             fit_now,
@@ -45,31 +42,9 @@ impl Lean<'_> {
             too_small: false,
             priority: demand.priority,
             help,
-            guaranteed,
+            // Whoever goes, there is not room enough: no budget stands in the way.
+            withheld: 0,
+            guaranteed: Box::default(),
         }))
     }
-}
-
-/// The budgets that are guaranteed against a preemptor of this priority, and that units below it are under.
-fn guaranteed(cluster: &Cluster, overlay: &Overlay, priority: i32) -> Vec<String> {
-    if !cluster.any_threshold_above(priority) {
-        return Vec::new();
-    }
-    let guards = |index: &u32| {
-        let row = cluster.row(*index);
-        let below = row.role != Role::Stays && row.priority < priority;
-        let unit = overlay.unit_of(*index, &row).filter(|_| below).and_then(|unit| cluster.unit(unit));
-        unit.is_some_and(|unit| unit.threshold.is_some_and(|threshold| threshold > priority))
-    };
-    let mut list = Vec::new();
-    for budget in (0u32..).take(cluster.budget_bound()) {
-        let Some((budget, pods)) = cluster.budget_at(budget) else { continue };
-        let granted =
-            |index: &u32| cluster.pod_at(*index).is_some_and(|pod| budget.disrupted_pods.contains(&pod.key.name));
-        if pods.iter().any(|index| guards(index) && !granted(index)) {
-            list.push(&budget.key);
-        }
-    }
-    list.sort();
-    list.into_iter().map(ToString::to_string).collect()
 }

@@ -15,7 +15,7 @@ mod shape;
 
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
-pub use events::Happened;
+pub use events::{Happened, wait_for_event};
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
