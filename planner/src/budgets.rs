@@ -40,9 +40,11 @@ impl<'a> Budgets<'a> {
         for pod in pods {
             pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
         }
-        let counts = |budget: &Budget, pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| budget.counts(pod));
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
-        pairs.retain(|(index, pod)| budget(*index).is_some_and(|budget| counts(budget, *pod)));
+        let counts = |index: BudgetIndex, pod: PodIndex| {
+            budget(index).zip(cluster.pod_at(pod)).is_some_and(|(budget, pod)| budget.counts(pod))
+        };
+        pairs.retain(|(index, pod)| counts(*index, *pod));
         let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
         let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
         list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
@@ -53,10 +55,11 @@ impl<'a> Budgets<'a> {
             budgets.of.entry(pod).or_default().extend(numbers.get(&index));
         }
         budgets.in_flight = vec![0; budgets.list.len()];
-        for pod in departing.filter_map(|index| cluster.pod_at(index)) {
-            for (number, budget) in budgets.list.iter().enumerate() {
-                let under = budget.key.namespace == pod.key.namespace && budget.matches(&pod.labels);
-                budgets.in_flight[number] += usize::from(under && budget.counts(pod));
+        for pod in departing {
+            for index in cluster.budgets_at(pod).iter().filter(|index| counts(**index, pod)) {
+                if let Some(number) = numbers.get(index) {
+                    budgets.in_flight[*number] += 1;
+                }
             }
         }
         budgets

@@ -3,7 +3,7 @@
 
 use crate::demand::Demand;
 use crate::feasibility::{Nodes, Rank};
-use crate::model::{Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
+use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
 use crate::plan::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,15 +50,17 @@ impl Overlay {
         }
     }
 
-    /// Pods that decisions in flight are going to evict, and that do not terminate yet.
-    pub(crate) fn departing(&self, cluster: &Cluster) -> impl Iterator<Item = PodIndex> {
-        let live = |index: &PodIndex| cluster.pod_at(*index).is_some_and(Pod::live);
-        self.departing.iter().copied().filter(live)
+    /// The pods that decisions in flight evict and that live yet: their budgets are going to be used up.
+    pub(crate) fn evicting(&self, cluster: &Cluster) -> impl Iterator<Item = PodIndex> {
+        self.departing.iter().copied().filter(|pod| cluster.pod_at(*pod).is_some_and(Pod::live))
     }
 
-    /// Whether decisions in flight spend what a budget allows, wherever the pods run.
-    pub(crate) fn spends_budgets(&self, cluster: &Cluster) -> bool {
-        self.departing(cluster).any(|pod| cluster.row(pod).budgeted)
+    /// The budgets that it makes different.
+    pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
+        let spared = self.spared.iter().filter_map(|unit| cluster.unit(*unit));
+        let spared: Vec<PodIndex> = spared.flat_map(|unit| unit.pods.to_vec()).collect();
+        let pods = self.departing.iter().chain(&spared);
+        pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
     }
 
     /// Whether some of a unit's pods can be leaving already.

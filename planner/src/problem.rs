@@ -71,7 +71,7 @@ impl<'a> Problem<'a> {
             self.cluster,
             &self.potential.units,
             self.demand.priority,
-            self.overlay.departing(self.cluster),
+            self.overlay.evicting(self.cluster),
         );
     }
 

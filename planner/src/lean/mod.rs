@@ -59,7 +59,7 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> O
     }
     let nodes = Nodes::new(cluster);
     let overlay = Overlay::new(cluster, &nodes, demand, context);
-    if (apart && !overlay.held.is_empty()) || overlay.spends_budgets(cluster) {
+    if apart && !overlay.held.is_empty() {
         return None;
     }
     let mut kept = cluster.kept().0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +195,7 @@ impl Lean<'_> {
             |rank| bound(cluster, nodes, scale, overlay, &answers[rank], rank),
             |rank| on_one_node(cluster, demand, context, overlay, rank, |_, _, choice, _| choice),
         );
-        let Some(best) = best else { return self.shortfall() };
+        let best = best?;
         let candidates = self.outlook.totals.candidates;
         on_one_node(cluster, demand, context, overlay, best.rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);

@@ -7,7 +7,7 @@ use super::risk::Risk;
 use super::singles::Singles;
 use super::survey::{Answer, Scale, Survey};
 use crate::feasibility::{Nodes, Rank, Refusal, unsuitable};
-use crate::model::{Change, Cluster, Kind, Pod, UnitRef};
+use crate::model::{BudgetIndex, Change, Cluster, Kind, Pod, UnitRef};
 use crate::overlay::Overlay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(super) struct Outlook {
     seen: Option<u64>,
     /// Nodes that the last decision saw otherwise than the model.
     patched: BTreeSet<Rank>,
+    /// And budgets.
+    patched_budgets: BTreeSet<BudgetIndex>,
 }
 
 /// Sums over nodes.
@@ -122,6 +124,7 @@ impl Outlook {
             domains_are_nodes: true,
             seen: None,
             patched: BTreeSet::new(),
+            patched_budgets: BTreeSet::new(),
         })
     }
 
@@ -144,11 +147,11 @@ impl Outlook {
         let known = changes.filter(|changes| !changes.iter().any(relabels));
         let mut stale = Stale::default();
         match known {
-            Some(changes) => self.follow(cluster, nodes, example, &changes, &mut stale)?,
+            Some(changes) => self.follow(cluster, nodes, example, overlay, &changes, &mut stale)?,
             None => {
                 *self = Self::new(cluster, &self.kind, self.priority)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
-                    self.risk.renew(cluster, self.priority, budget);
+                    self.risk.renew(cluster, overlay, self.priority, budget);
                 }
                 let refusal = |rank| unsuitable(example, nodes.at(rank)).map(Box::new);
                 self.nodes = (0..nodes.len()).map(|r| Answer { refusal: refusal(r), ..Answer::default() }).collect();
@@ -161,6 +164,7 @@ impl Outlook {
             }
         }
         self.seen = Some(cluster.changes());
+        self.patched_budgets = overlay.budgets(cluster);
         stale.nodes.extend(std::mem::replace(&mut self.patched, overlay.nodes(cluster, nodes)));
         stale.nodes.extend(&self.patched);
         stale.nodes.sort_unstable();
@@ -204,10 +208,12 @@ impl Outlook {
         cluster: &Cluster,
         nodes: &Nodes<'_>,
         example: &Pod,
+        overlay: &Overlay,
         changes: &[Change],
         stale: &mut Stale,
     ) -> Option<()> {
-        let mut budgets = BTreeSet::new();
+        let mut budgets = self.patched_budgets.clone();
+        budgets.extend(overlay.budgets(cluster));
         let mut units = BTreeSet::new();
         for change in changes {
             match change {
@@ -230,7 +236,7 @@ impl Outlook {
             }
         }
         for budget in budgets {
-            let moved = self.risk.renew(cluster, self.priority, budget);
+            let moved = self.risk.renew(cluster, overlay, self.priority, budget);
             stale.of_units(cluster, nodes, moved, |stale| &mut stale.nodes);
             if self.singles.iter().any(Option::is_some) {
                 // The violations of whoever is under it may count otherwise.

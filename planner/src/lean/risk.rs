@@ -4,7 +4,8 @@
 //! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
 
 use crate::importance;
-use crate::model::{BudgetIndex, Cluster, Role, UnitRef};
+use crate::model::{BudgetIndex, Cluster, UnitRef};
+use crate::overlay::Overlay;
 use std::cmp::Reverse;
 
 /// The units at risk.
@@ -35,12 +36,18 @@ impl Risk {
     }
 
     /// Looks at a budget again. Returns the units that were at risk by it or are now, but not both.
-    pub(super) fn renew(&mut self, cluster: &Cluster, priority: i32, budget: BudgetIndex) -> Vec<UnitRef> {
+    pub(super) fn renew(
+        &mut self,
+        cluster: &Cluster,
+        overlay: &Overlay,
+        priority: i32,
+        budget: BudgetIndex,
+    ) -> Vec<UnitRef> {
         let at = budget as usize;
         if self.by_budget.len() <= at {
             self.by_budget.resize(at + 1, Vec::new());
         }
-        let new = violating(cluster, priority, budget);
+        let new = violating(cluster, overlay, priority, budget);
         let old = std::mem::replace(&mut self.by_budget[at], new.clone());
         let gone: Vec<UnitRef> = old.iter().copied().filter(|unit| new.binary_search(unit).is_err()).collect();
         let come: Vec<UnitRef> = new.iter().copied().filter(|unit| old.binary_search(unit).is_err()).collect();
@@ -68,20 +75,21 @@ impl Risk {
 }
 
 /// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
-fn violating(cluster: &Cluster, priority: i32, budget: BudgetIndex) -> Vec<UnitRef> {
-    let Some((budget, pods)) = cluster.budget_at(budget) else { return Vec::new() };
+fn violating(cluster: &Cluster, overlay: &Overlay, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
+    let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
     let counts = |index: u32| cluster.pod_at(index).is_some_and(|pod| budget.counts(pod));
     let mut going: Vec<(Reverse<i32>, UnitRef)> = Vec::new();
     for index in pods {
         let row = cluster.row(*index);
-        if let Role::Goes(unit) = row.role
-            && row.priority < priority
+        if row.priority < priority
+            && let Some(unit) = overlay.unit_of(*index, &row)
             && counts(*index)
         {
             going.push((Reverse(row.priority), unit));
         }
     }
-    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0);
+    let in_flight = overlay.evicting(cluster).filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod));
+    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.count());
     if going.len() <= allowed {
         return Vec::new();
     }

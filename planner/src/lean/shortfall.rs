@@ -6,17 +6,14 @@ use crate::plan::Decision;
 use giveway_crds::policy::PreemptionPolicy;
 
 impl Lean<'_> {
-    /// Explains why not enough members fit; `None` where no node is large enough for one of them, they keep away from
-    /// each other, or guaranteed budgets may be the reason: these are left to the general way.
+    /// Explains why not enough members fit; `None` where no node is large enough for one of them, or they keep away
+    /// from each other, which is left to the general way.
     pub(super) fn shortfall(&self) -> Option<Decision> {
         let (demand, totals, scale) = (self.demand, &self.outlook.totals, &self.outlook.scale);
         if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {
             return None;
         }
         let never = demand.policy == PreemptionPolicy::Never;
-        if !never && self.cluster.any_threshold_above(demand.priority) {
-            return None;
-        }
         let fit_now = usize::try_from(totals.now).unwrap_or(usize::MAX).min(demand.need);
         let short = (demand.need - fit_now) as i128;
         let fewest = totals.lacks.keys().map(|lacks| lacks.count_ones()).min();
@@ -45,6 +42,7 @@ impl Lean<'_> {
             too_small: false,
             priority: demand.priority,
             help,
+            // Whoever goes, there is not room enough: no budget stands in the way.
             withheld: 0,
             guaranteed: Box::default(),
         }))

@@ -58,16 +58,16 @@ impl Budget {
         })
     }
 
+    /// Whether the two are about the same pods.
+    pub(super) fn selects_like(&self, other: &Self) -> bool {
+        self.selector == other.selector
+    }
+
     /// Whether the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
     /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
     pub fn counts(&self, pod: &Pod) -> bool {
         let exempt = (pod.bound() && pod.phase == Phase::Pending) || (!pod.ready && self.unready_may_go);
         !exempt && !self.disrupted_pods.contains(&pod.key.name)
-    }
-
-    /// Whether the two are about the same pods.
-    pub(super) fn selects_like(&self, other: &Self) -> bool {
-        self.selector == other.selector
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.

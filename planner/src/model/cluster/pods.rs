@@ -58,7 +58,6 @@ impl Cluster {
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
         if node.is_some() {
-            self.levels.count_threshold(self.pods.get(index).and_then(|slot| slot.pod.threshold), true);
             self.renew_whole_group(group);
         }
     }
@@ -85,7 +84,6 @@ impl Cluster {
                 slot.pods.retain(|pod| *pod != index);
             }
             self.use_node(node, &removed.pod.requests, -1);
-            self.levels.count_threshold(removed.pod.threshold, false);
             self.drop_node_slot_if_unused(node);
         }
         if let Some(group) = removed.group {

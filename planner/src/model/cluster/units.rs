@@ -11,15 +11,13 @@ use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many pods count at every priority, and how many have which threshold.
+/// How many pods and units there are at every priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
     /// Pods on nodes that do not leave, by the priority of their unit.
     pods: BTreeMap<i32, usize>,
     /// Units.
     units: BTreeMap<i32, usize>,
-    /// Pods on nodes with a threshold.
-    thresholds: BTreeMap<i32, usize>,
 }
 
 fn count(levels: &mut BTreeMap<i32, usize>, level: i32, more: bool) {
@@ -37,12 +35,6 @@ impl Levels {
         }
         if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
             count(&mut self.units, row.priority, more);
-        }
-    }
-
-    pub(super) fn count_threshold(&mut self, threshold: Option<i32>, more: bool) {
-        if let Some(threshold) = threshold {
-            count(&mut self.thresholds, threshold, more);
         }
     }
 }
@@ -207,10 +199,5 @@ impl Cluster {
     /// Whether a pod that takes room, and does not leave, has a priority below this one.
     pub(crate) fn anybody_below(&self, priority: i32) -> bool {
         self.levels.pods.range(..priority).next().is_some()
-    }
-
-    /// Whether a pod that takes room has a threshold above this priority.
-    pub(crate) fn any_threshold_above(&self, priority: i32) -> bool {
-        self.levels.thresholds.range((std::ops::Bound::Excluded(priority), std::ops::Bound::Unbounded)).next().is_some()
     }
 }
