@@ -345,6 +345,22 @@ impl History {
         group.priority.or_else(|| self.classes.get(group.class.as_ref()?).copied())
     }
 
+    /// The priority that a preemptor decides by.
+    pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
+        match preemptor {
+            Preemptor::Group(key) => self.priority_of_group(key),
+            Preemptor::Pod(uid) => self.effective_priority(uid),
+        }
+    }
+
+    /// The name of a preemptor.
+    pub fn name_of(&self, preemptor: &Preemptor) -> String {
+        match preemptor {
+            Preemptor::Group(key) => key.1.clone(),
+            Preemptor::Pod(uid) => self.pods.get(uid).map_or_else(|| uid.clone(), |pod| pod.key.1.clone()),
+        }
+    }
+
     /// The members of a group that were created, by UID.
     pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
         self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))

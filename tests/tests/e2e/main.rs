@@ -4,6 +4,7 @@
 
 mod admission;
 mod barrier;
+mod budgets;
 mod cli;
 mod competition;
 mod crash;
