@@ -50,8 +50,8 @@ chart-check: controlplane
 	@$(HELM) template giveway helm --namespace giveway-system >target/chart-default.yaml
 	@$(HELM) template giveway helm --namespace giveway-system --set deployments.enabled=false \
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
-	@! grep -qE '^kind: (Deployment|Service|Secret)$$' target/chart-local.yaml || { \
-		echo "the chart renders Deployments, Services or Secrets although deployments.enabled=false"; exit 1; }
+	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
+		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
 	@echo "the chart renders"
 
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.

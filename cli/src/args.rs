@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
-/// What Giveway would decide, and why.
+/// What Giveway would decide, and why; which priority classes it preempts for; and whether it is well.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-giveway",
@@ -17,11 +17,13 @@ Examples:
   kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
   kubectl giveway why podgroup/training -n research          What does it wait for, or who took its place?
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
+  kubectl giveway check                                      Is everything installed, and who still preempts without it?
+  kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
 
-It only reads: no command writes to the cluster.
+Only `adopt` and `release` write to the cluster.
 
-Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails;
-2 when the input cannot be used."
+Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
+`check` finds something wrong; 2 when the input cannot be used."
 )]
 pub(crate) struct Args {
     /// How to reach the cluster.
@@ -42,6 +44,12 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
     Snapshot(SnapshotArgs),
+    /// Gives preemption for priority classes into Giveway's hands: kube-scheduler never preempts for them any more.
+    Adopt(AdoptArgs),
+    /// Gives preemption for priority classes back to kube-scheduler.
+    Release(ReleaseArgs),
+    /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
+    Check(CheckArgs),
     /// Prints the completion script of a shell.
     #[command(after_help = "\
 Examples:
@@ -137,6 +145,123 @@ pub(crate) struct SnapshotArgs {
     /// the same but for the names. Label keys, resource names and amounts stay.
     #[arg(long)]
     pub(crate) anonymize: bool,
+}
+
+/// Flags of `adopt`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway adopt priorityclass high
+  kubectl giveway adopt priorityclass high batch --dry-run     What would be created; nothing is written.
+
+A class cannot be changed from one to the other, so it is deleted and created anew, with the same value, description,
+globalDefault, labels and annotations, with preemptionPolicy Never, and with what it asked for in the annotation
+scheduling.giveway.dev/preemption-policy. Until it is back, new pods that name it are refused (usually for less than a
+second); pods that exist keep what they have.
+
+The class is first written to the ConfigMap giveway-class-NAME in Giveway's namespace. When this command is interrupted,
+the next adopt or release of the class finishes its work, and check reports it.
+
+Exit status: 0 when the classes are managed, also when they were before; 1 when the cluster fails; 2 when there is no such
+class, or it belongs to the cluster itself (system-).")]
+pub(crate) struct AdoptArgs {
+    /// What to adopt.
+    #[arg(value_enum, value_name = "KIND")]
+    pub(crate) kind: ClassKind,
+
+    /// Names of the classes.
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+
+    /// How.
+    #[command(flatten)]
+    pub(crate) flags: ChangeFlags,
+}
+
+/// Flags of `release`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway release priorityclass high
+  kubectl giveway release --all                What uninstalling the chart does first.
+
+The class gets its preemptionPolicy back from the annotation scheduling.giveway.dev/preemption-policy; it loses this
+annotation and scheduling.giveway.dev/managed, and keeps everything else. Where the installation makes every new class a
+managed one, it is marked scheduling.giveway.dev/managed: \"false\" instead. It is deleted and created anew, as safely as
+`adopt` does it.
+
+Exit status: as of `adopt`.")]
+pub(crate) struct ReleaseArgs {
+    /// What to release.
+    #[arg(value_enum, value_name = "KIND", required_unless_present = "all")]
+    pub(crate) kind: Option<ClassKind>,
+
+    /// Names of the classes.
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    pub(crate) names: Vec<String>,
+
+    /// Every managed class.
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+
+    /// How.
+    #[command(flatten)]
+    pub(crate) flags: ChangeFlags,
+}
+
+/// Flags of `adopt` and `release`.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct ChangeFlags {
+    /// Print what would be created, and write nothing. The API server is asked whether it would accept it.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Namespace in which Giveway is installed: the class is kept in a ConfigMap there while it does not exist.
+    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    pub(crate) giveway_namespace: String,
+}
+
+/// What can be adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClassKind {
+    /// A PriorityClass.
+    #[value(
+        name = "priorityclass",
+        aliases = ["priorityclasses", "pc", "priorityclass.scheduling.k8s.io", "priorityclasses.scheduling.k8s.io"]
+    )]
+    PriorityClass,
+}
+
+/// Flags of `check`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway check
+  kubectl giveway check -o json | jq -r '.findings[] | select(.status != \"OK\") | .message'
+
+Each line is OK, WARN (worth knowing, or not known) or FAIL (wrong), with what to do. Admission is tried out with a
+server-side dry run; nothing is written. Guarded pods are those with the annotation
+scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal that a PodDisruptionBudget selects; a class that
+preempts through kube-scheduler exposes those of lower priority whose threshold it does not reach.
+
+Exit status: 0 when no line says FAIL; 1 when one does, or the cluster cannot be reached.")]
+pub(crate) struct CheckArgs {
+    /// How to print the findings.
+    #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]
+    pub(crate) output: CheckFormat,
+
+    /// Namespace in which Giveway is installed.
+    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    pub(crate) giveway_namespace: String,
+}
+
+/// How to print findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// A table for people.
+    Table,
+    /// One JSON object.
+    Json,
 }
 
 /// How to print.

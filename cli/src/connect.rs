@@ -1,10 +1,13 @@
-//! How to reach the cluster: kubectl's flags, the kubeconfig files that they choose, and one GET at a time.
+//! How to reach the cluster: kubectl's flags, the kubeconfig files that they choose, and one call at a time.
 
 use crate::error::CliError;
 use clap::Args;
-use http::Request;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
 use kube::{Client, Config};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,26 +94,76 @@ pub(crate) enum Got<T> {
     Forbidden(String),
 }
 
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The API server refused it.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// There is no answer, or none that can be read.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CallError {
+    /// The HTTP status of a refusal.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.code),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Whether the same call may succeed a little later: nobody answered, the server is busy or in trouble, or a
+    /// webhook of it is.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.code().is_none_or(|code| code == 429 || code >= 500)
+    }
+}
+
 impl Api {
     /// One GET. A missing object, or a kind that the server does not know, is no error, and neither is one that this
     /// user may not read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
-        let failed = |problem: String| CliError::Cluster { what: format!("GET {path}"), problem };
-        let request = Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
+        match self.call(Method::GET, path, Vec::new()).await {
+            Ok(value) => Ok(Got::Found(value)),
+            Err(CallError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
+            Err(CallError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
+            Err(error) => Err(CliError::Cluster { what: format!("GET {path}"), problem: error.to_string() }),
+        }
+    }
+
+    /// One call with an object as its body.
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CallError> {
+        let body = serde_json::to_vec(body).map_err(|error| CallError::Failed(error.to_string()))?;
+        self.call(method, path, body).await
+    }
+
+    /// One call, of at most the time that `--request-timeout` allows.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T, CallError> {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json").body(body);
+        let request = request.map_err(|error| CallError::Failed(error.to_string()))?;
         let call = self.client.request::<T>(request);
         let answer = if self.timeout.is_zero() {
             call.await
         } else {
             let waited = format!("the API server did not answer within {:?}", self.timeout);
-            tokio::time::timeout(self.timeout, call).await.map_err(|_| failed(waited))?
+            tokio::time::timeout(self.timeout, call).await.map_err(|_| CallError::Failed(waited))?
         };
-        match answer {
-            Ok(value) => Ok(Got::Found(value)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Got::Missing),
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Got::Forbidden(status.message.clone())),
-            Err(kube::Error::Api(status)) => Err(failed(status.message.clone())),
-            Err(error) => Err(failed(chain(&error))),
-        }
+        answer.map_err(|error| match error {
+            kube::Error::Api(status) => CallError::Refused(status),
+            other => CallError::Failed(chain(&other)),
+        })
     }
 }
 

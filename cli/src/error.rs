@@ -33,6 +33,14 @@ pub(crate) enum CliError {
     OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },
     #[error("{file}: {kind} {object}: {problem}")]
     Refused { file: String, kind: String, object: String, problem: String },
+    #[error("{0}")]
+    UnknownClass(String),
+    #[error(
+        "PriorityClass {0}: a class whose name starts with system- cannot be managed, because the cluster's own components depend on how kube-scheduler preempts for it"
+    )]
+    SystemClass(String),
+    #[error("PriorityClass {class}: {problem}")]
+    Class { class: String, problem: String },
     #[error("kubeconfig: {0}")]
     Kubeconfig(String),
     #[error("{what}: {problem}")]
@@ -45,7 +53,7 @@ impl CliError {
     /// The exit status that goes with it: 2 for input that cannot be used, 1 for everything else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Kubeconfig(_) | Self::Cluster { .. } | Self::Write { .. } => 1,
+            Self::Kubeconfig(_) | Self::Cluster { .. } | Self::Class { .. } | Self::Write { .. } => 1,
             _ => 2,
         }
     }

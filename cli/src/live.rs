@@ -38,8 +38,13 @@ struct PageMetadata {
 
 /// Everything that the planner reads of the cluster.
 pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
+    read_kinds(api, |_| true).await
+}
+
+/// Those kinds of it that are wanted.
+pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
-    for kind in &KINDS {
+    for kind in KINDS.iter().filter(|kind| wanted(kind.kind)) {
         list(api, kind, &mut objects).await?;
     }
     Ok(objects)

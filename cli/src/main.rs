@@ -1,7 +1,8 @@
-//! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one. It reads, and writes to no cluster.
+//! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one, puts priority classes into Giveway's
+//! hands, and checks an installation. Only `adopt` and `release` write to a cluster.
 //!
-//! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails,
-//! 2 when the input cannot be used.
+//! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails, or
+//! `check` finds something wrong, 2 when the input cannot be used.
 //!
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
@@ -12,11 +13,15 @@
 //! decide, answer         decisions in turn, and what is said of them
 //! output/                tables, JSON, YAML, Graphviz
 //! why/                   one page about a group or pod
+//! adopt/                 a priority class in Giveway's hands, and back
+//! check/                 what is installed, and what is wrong with it
 //! ```
 
+mod adopt;
 mod anonymize;
 mod answer;
 mod args;
+mod check;
 mod connect;
 mod decide;
 mod error;
@@ -38,19 +43,24 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
-        Command::Plan(flags) => plan::run(flags, &args.connection),
-        Command::Why(flags) => why::run(flags, &args.connection),
-        Command::Snapshot(flags) => snapshot::run(flags, &args.connection),
-        Command::Completion { shell } => completion(*shell),
+        Command::Plan(flags) => plan::run(flags, &args.connection).map(|()| 0),
+        Command::Why(flags) => why::run(flags, &args.connection).map(|()| 0),
+        Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
+        Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
+        Command::Release(flags) => adopt::release(flags, &args.connection),
+        Command::Check(flags) => check::run(flags, &args.connection),
+        Command::Completion { shell } => completion(*shell).map(|()| 0),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(error) => {
-            anstream::eprintln!("{}error:{} {error}", output::style::BAD, output::style::BAD.render_reset());
-            ExitCode::from(error.exit_status())
-        }
+    ExitCode::from(outcome.unwrap_or_else(|error| complain(&error)))
+}
+
+/// Prints an error; returns the exit status that goes with it.
+fn complain(error: &CliError) -> u8 {
+    if error.is_broken_pipe() {
+        return 0;
     }
+    anstream::eprintln!("{}error:{} {error}", output::style::BAD, output::style::BAD.render_reset());
+    error.exit_status()
 }
 
 fn completion(shell: args::ShellName) -> Result<(), CliError> {

@@ -22,6 +22,8 @@ pub enum Reason {
     WaitingForPods,
     /// No room now, and none by preemption.
     Unschedulable,
+    /// No room now, and preemption would violate a guaranteed budget (KEP-3280).
+    UnschedulableGuaranteedBudget,
     /// A plan exists; victims have to go first.
     WaitingForPreemption,
     /// The scheduler could not bind what was released.
@@ -46,8 +48,18 @@ pub enum Reason {
     PreemptionByScheduler,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,
+    /// A guaranteed budget holds a preemption back (event on the budget).
+    GuaranteedBudget,
+    /// The eviction API refused a victim for its budget (event on the victim and on the budget).
+    EvictionRefused,
+    /// A pod that admission did not see got the annotations of its class (event on the pod).
+    BackFilled,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
+    /// A budget allows no more disruptions to preemptors below its pods' threshold (KEP-3280).
+    GuaranteedBudget,
+    /// A scheduler wanted to evict a pod although no pending pod has a priority above its.
+    NoPreemptor,
     /// Members and group have different priorities.
     PriorityMismatch,
     /// Members and group have one priority.
@@ -60,6 +72,7 @@ impl Reason {
         match self {
             Self::WaitingForPods => "WaitingForPods",
             Self::Unschedulable => "Unschedulable",
+            Self::UnschedulableGuaranteedBudget => "UnschedulableGuaranteedBudget",
             Self::WaitingForPreemption => "WaitingForPreemption",
             Self::SchedulerError => "SchedulerError",
             Self::Scheduled => "Scheduled",
@@ -72,7 +85,12 @@ impl Reason {
             Self::Failed => "Failed",
             Self::PreemptionByScheduler => "PreemptionByScheduler",
             Self::Preempted => "Preempted",
+            Self::GuaranteedBudget => "GuaranteedBudget",
+            Self::EvictionRefused => "EvictionRefused",
+            Self::BackFilled => "BackFilled",
             Self::PodGroupNotFound => "PodGroupNotFound",
+            Self::GuaranteedBudget => "GuaranteedBudget",
+            Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
         }

@@ -18,6 +18,10 @@ pub const LABEL_REPLICA: &str = "scheduling.giveway.dev/pod-group-replica";
 /// The labels that say which group a pod belongs to; immutable after creation.
 pub const GROUP_LABELS: [&str; 4] = [LABEL_POD_GROUP, LABEL_WORKLOAD, LABEL_TEMPLATE, LABEL_REPLICA];
 
+/// Label of a ConfigMap in Giveway's namespace that keeps a PriorityClass while it is deleted and created anew; its value
+/// is the change, `adopt` or `release`.
+pub const LABEL_CLASS_CHANGE: &str = "scheduling.giveway.dev/class-change";
+
 /// Scheduling gate that holds a member of a gang until the whole gang has a place.
 pub const GATE: &str = "scheduling.giveway.dev/pod-group";
 

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// The largest threshold of [`keys::ANNOTATION_THRESHOLD`]: the value of `system-cluster-critical` (KEP-3280).
 pub const MAX_THRESHOLD: i32 = 2_000_000_000;
 
+/// Prefix of the names of classes that belong to the cluster itself; they are never managed.
+pub const SYSTEM_PREFIX: &str = "system-";
+
 /// What Giveway needs to know of a PriorityClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
@@ -48,6 +51,12 @@ impl Class {
             managed_policy: managed.then(|| managed_policy.unwrap_or(PreemptionPolicy::PreemptLowerPriority)),
             threshold: annotations.get(keys::ANNOTATION_THRESHOLD).cloned(),
         }
+    }
+
+    /// The threshold that pods of the class get. One that cannot be read counts as absent: it was stored while admission
+    /// was away.
+    pub fn pod_threshold(&self) -> Option<&str> {
+        self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
     }
 
     /// What the class lets a *group* do: the policy the class asked for, whether it is managed or not.

@@ -1,5 +1,6 @@
 //! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
 
+use crate::backfill::Missing;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
@@ -63,6 +64,15 @@ pub enum Command {
         /// The plan.
         plan: Option<Box<StoredPlan>>,
     },
+    /// Add annotations that a pod does not have yet: those that admission would have copied from its class.
+    BackFill {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// What it lacks.
+        missing: Missing,
+    },
     /// Create a group from a workload's template.
     CreateGroup(Box<PodGroup>),
     /// Add or remove the finalizer that protects a group with live members.
@@ -78,13 +88,34 @@ pub enum Command {
     Publish(Notice),
 }
 
+/// Why a pod is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A plan names it.
+    Plan {
+        /// For whom.
+        preemptor: Preemptor,
+        /// Identity of the plan.
+        id: String,
+    },
+    /// kube-scheduler took a pod of its group, which goes whole (see [`crate::cascade`]).
+    Cascade(ObjectKey),
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Plan { id, .. } => write!(f, "plan {id}"),
+            Self::Cascade(group) => write!(f, "cascade of pod group {group}"),
+        }
+    }
+}
+
 /// One eviction.
 #[derive(Clone, Debug)]
 pub struct EvictCall {
-    /// For whom.
-    pub preemptor: Preemptor,
-    /// Identity of the plan.
-    pub plan: String,
+    /// Why.
+    pub cause: Cause,
     /// The victim.
     pub pod: ObjectKey,
     /// Its UID: a precondition of the eviction.
@@ -93,6 +124,8 @@ pub struct EvictCall {
     pub budgeted: bool,
     /// Whether the pod may be deleted when a budget refuses its eviction (KEP-3280).
     pub may_force: bool,
+    /// Whether the eviction API is only asked whether it would allow it (a dry run).
+    pub rehearsal: bool,
     /// Whether an earlier call for this victim failed: then its state is read first.
     pub again: bool,
     /// Sentence for the pod's condition and event.
@@ -106,6 +139,8 @@ pub struct EvictCall {
 pub enum EvictOutcome {
     /// The API server accepted it: the pod terminates.
     Accepted,
+    /// A rehearsal: it would be accepted now.
+    Allowed,
     /// The pod, by UID, does not exist any more.
     Gone,
     /// A guaranteed budget does not allow it; the reason.
@@ -119,7 +154,7 @@ pub enum EvictOutcome {
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Kind of the object: `Pod`, `PodGroup`, `Workload`.
+    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`.
     pub kind: &'static str,
     /// The object.
     pub key: ObjectKey,

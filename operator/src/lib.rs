@@ -8,6 +8,8 @@
 
 pub mod actuate;
 pub mod arbiter;
+pub mod backfill;
+pub mod cascade;
 pub mod command;
 pub mod config;
 pub mod health;

@@ -1,12 +1,15 @@
 //! What the operator knows: the planner's cluster, and beside it what only the controllers need (stored plans,
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
 
+use crate::backfill::{Missing, Since};
+use crate::cascade::{self, Fallen};
 use crate::watch::{Input, Update, key_of};
 use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
-use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +46,8 @@ pub struct PodRecord {
     pub plan: Option<StoredPlan>,
     /// What kube-scheduler last said of the pod, while it is pending.
     pub scheduler_message: Option<String>,
+    /// When kube-scheduler announced that it preempts the pod, in seconds since the epoch.
+    pub preempted: Option<i64>,
 }
 
 /// An object that cannot be used, and why.
@@ -76,8 +81,13 @@ pub struct Model {
     pub touched: BTreeSet<ObjectKey>,
     /// Workloads that something happened to since the arbiter last looked.
     pub touched_workloads: BTreeSet<ObjectKey>,
+    /// Pods that lack annotations of their class, because admission did not see them.
+    pub unfilled: BTreeMap<ObjectKey, Missing>,
+    /// Pods that kube-scheduler took since the arbiter last looked, by UID.
+    pub fallen: BTreeMap<String, Fallen>,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
+    classes: BTreeMap<String, Since>,
     synced: BTreeSet<&'static str>,
     namespaces: BTreeSet<String>,
 }
@@ -125,16 +135,7 @@ impl Model {
                 "PriorityClass",
                 update,
                 |m| m.cluster.classes().iter().map(|c| ObjectKey::new("", &c.name)).collect(),
-                |m, key, class| {
-                    let changed = match class {
-                        Some(class) => m.cluster.upsert_class(&class),
-                        None => m.cluster.remove_class(&key.name),
-                    };
-                    if changed {
-                        m.touched.extend(m.groups.keys().cloned());
-                    }
-                    Ok(changed)
-                },
+                Self::class,
             ),
             Input::Budget(update) => self.each(
                 "PodDisruptionBudget",
@@ -206,6 +207,65 @@ impl Model {
         }
     }
 
+    fn class(&mut self, key: &ObjectKey, class: Option<Box<PriorityClass>>) -> Result<bool, String> {
+        let since = class.as_ref().map(|class| Since::of(class));
+        let changed = match class {
+            Some(class) => self.cluster.upsert_class(&class),
+            None => self.cluster.remove_class(&key.name),
+        };
+        let since_before = match since {
+            Some(since) => self.classes.insert(key.name.clone(), since),
+            None => self.classes.remove(&key.name),
+        };
+        if changed {
+            self.touched.extend(self.groups.keys().cloned());
+        }
+        if changed || since_before != since {
+            let of_it = self.cluster.pods().filter(|p| p.priority_class_name.as_deref() == Some(&key.name));
+            let pods: Vec<ObjectKey> = of_it.map(|p| p.key.clone()).collect();
+            pods.iter().for_each(|pod| self.look_for_missing(pod));
+        }
+        Ok(changed)
+    }
+
+    /// Notes which annotations of its class a pod lacks.
+    fn look_for_missing(&mut self, key: &ObjectKey) {
+        let missing = self.cluster.pod(key).and_then(|pod| {
+            let name = pod.priority_class_name.as_deref()?;
+            Missing::of(pod, self.cluster.classes().get(name)?, *self.classes.get(name)?)
+        });
+        match missing {
+            Some(missing) => drop(self.unfilled.insert(key.clone(), missing)),
+            None => drop(self.unfilled.remove(key)),
+        }
+    }
+
+    /// From which priority on the budgets of a pod may be violated, also when that was not written to it yet.
+    pub fn threshold(&self, pod: &PlannerPod) -> Option<i32> {
+        pod.threshold.or_else(|| self.unfilled.get(&pod.key)?.threshold())
+    }
+
+    /// Which of these pods, when they go one after the other, leave a budget with fewer healthy pods than it wants, by UID
+    /// and with the reason; judged by the pods as they are known here. The eviction API believes the budget's status, which
+    /// lags behind deletions; this does not.
+    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<String, String> {
+        let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        let mut breaches = BTreeMap::new();
+        for pod in pods.filter(|pod| pod.ready) {
+            for budget in self.cluster.budgets_of(pod).into_iter().filter(|budget| budget.counts(pod)) {
+                let healthy = left.entry(&budget.key).or_insert_with(|| self.cluster.healthy_under(budget));
+                let (name, wanted, has) = (&budget.key.name, budget.desired_healthy, *healthy);
+                *healthy = has.saturating_sub(1);
+                if i64::try_from(has).unwrap_or(i64::MAX) <= i64::from(wanted) {
+                    let why =
+                        format!("The disruption budget {name} needs {wanted} healthy pods and has {has} currently");
+                    breaches.insert(pod.uid.clone(), why);
+                }
+            }
+        }
+        breaches
+    }
+
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
@@ -215,22 +275,41 @@ impl Model {
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<Pod>>) -> Result<bool, String> {
         self.touch_group_of(key);
         let Some(pod) = pod else {
-            self.pods.remove(key);
+            if let Some(at) = self.pods.remove(key).and_then(|record| record.preempted) {
+                self.fell(key, at);
+            }
+            self.unfilled.remove(key);
             return Ok(self.cluster.remove_pod(key));
         };
         let record = PodRecord {
             uid: pod.uid().unwrap_or_default(),
             plan: pod.annotations().get(keys::ANNOTATION_PLAN).and_then(|text| serde_json::from_str(text).ok()),
             scheduler_message: scheduler_message(&pod),
+            preempted: cascade::preempted_at(&pod),
         };
-        if record.plan.is_some() || record.scheduler_message.is_some() {
+        let preempted = record.preempted;
+        if record.plan.is_some() || record.scheduler_message.is_some() || preempted.is_some() {
             self.pods.insert(key.clone(), record);
         } else {
             self.pods.remove(key);
         }
         let changed = self.cluster.upsert_pod(&pod).map_err(|e| e.to_string());
         self.touch_group_of(key);
+        self.look_for_missing(key);
+        if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some()) {
+            self.fell(key, at);
+        }
         changed
+    }
+
+    /// Notes that kube-scheduler took a pod.
+    fn fell(&mut self, key: &ObjectKey, at: i64) {
+        if let Some(pod) = self.cluster.pod(key)
+            && let Some(group) = pod.group_key()
+        {
+            let (uid, fallen) = (pod.uid.clone(), Fallen { pod: key.clone(), group, at });
+            self.fallen.insert(uid, fallen);
+        }
     }
 
     fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {

@@ -11,6 +11,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+/// How long a victim that a budget refused is spared.
+const SPARE: Duration = Duration::from_secs(30);
+/// Refusals in a row after which the next plan waits.
+const REFUSALS: u32 = 8;
+
 /// A preemptor that waits.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
@@ -24,6 +29,10 @@ pub struct Waiting {
     pub last_word: Option<LastWord>,
     /// Victims that the API server refused, and until when they are spared.
     pub spared: BTreeMap<String, Instant>,
+    /// The last refusal, as a sentence, while victims are spared.
+    pub refusal: Option<String>,
+    /// Plans in a row that were given up for a refusal.
+    pub refusals: u32,
 }
 
 impl Waiting {
@@ -34,12 +43,28 @@ impl Waiting {
         self.seen = None;
     }
 
+    /// Notes that the API server refused victims for their budgets. The next plan spares them and is made at once; after
+    /// many refusals in a row it waits as after a failure.
+    pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a String>, sentence: &str, now: Instant) {
+        self.spared.extend(uids.map(|uid| (uid.clone(), now + SPARE)));
+        self.refusal = Some(sentence.to_owned());
+        self.refusals += 1;
+        self.seen = None;
+        self.not_before = None;
+        if self.refusals > REFUSALS {
+            self.back_off(now);
+        }
+    }
+
     /// Victims to spare now.
     pub fn spared(&mut self, now: Instant) -> BTreeSet<String> {
         let before = self.spared.len();
         self.spared.retain(|_, until| *until > now);
         if self.spared.len() < before {
             self.seen = None;
+        }
+        if self.spared.is_empty() {
+            self.refusal = None;
         }
         self.spared.keys().cloned().collect()
     }
@@ -115,6 +140,22 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod");
         world.pod(TestPod::new("orphan", 5).of("missing").held()).pod(TestPod::new("bound", 5).of("g").on("n1"));
         assert_eq!(names(&world), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_refused_victim_is_spared_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let uid = "uid-db".to_owned();
+        for _ in 0..8 {
+            waiting.refused([&uid].into_iter(), "Refused.", now);
+            assert_eq!(waiting.not_before, None, "at once");
+        }
+        assert!(waiting.spared(now).contains(&uid));
+        assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
+        waiting.refused([&uid].into_iter(), "Refused.", now);
+        assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
+        assert!(waiting.spared(now + Duration::from_secs(30)).is_empty());
+        assert_eq!(waiting.refusal, None);
     }
 
     #[test]

@@ -62,6 +62,26 @@ impl World {
         self
     }
 
+    pub(crate) fn class(&mut self, class: Value) -> &mut Self {
+        self.model.apply(Input::Class(Update::Applied(object(class))));
+        self
+    }
+
+    /// A budget over the pods with the label `app`.
+    pub(crate) fn budget(&mut self, name: &str, app: &str, allowed: i32) -> &mut Self {
+        let budget = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+        });
+        self.model.apply(Input::Budget(Update::Applied(object(budget))));
+        self
+    }
+
+    pub(crate) fn key(&self, name: &str) -> giveway_planner::model::ObjectKey {
+        giveway_planner::model::ObjectKey::new("default", name)
+    }
+
     pub(crate) fn remove_pod(&mut self, name: &str) -> &mut Self {
         let key = giveway_planner::model::ObjectKey::new("default", name);
         self.model.apply(Input::Pod(Update::Deleted(key)));
@@ -127,6 +147,48 @@ impl TestPod {
     pub(crate) fn templated(mut self, workload: &str, template: &str) -> Self {
         self.0["metadata"]["labels"][keys::LABEL_WORKLOAD] = json!(workload);
         self.0["metadata"]["labels"][keys::LABEL_TEMPLATE] = json!(template);
+        self
+    }
+
+    pub(crate) fn class(self, name: &str) -> Self {
+        self.spec("priorityClassName", json!(name))
+    }
+
+    pub(crate) fn spec(mut self, field: &str, value: Value) -> Self {
+        self.0["spec"][field] = value;
+        self
+    }
+
+    pub(crate) fn created(mut self, second: i64) -> Self {
+        let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
+        self.0["metadata"]["creationTimestamp"] = json!(time.to_string());
+        self
+    }
+
+    pub(crate) fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.0["metadata"]["annotations"][key] = json!(value);
+        self
+    }
+
+    /// A pod of application `app`, guarded up to this priority.
+    pub(crate) fn guarded(mut self, app: &str, threshold: i32) -> Self {
+        self.0["metadata"]["labels"]["app"] = json!(app);
+        self.0["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        self.annotated(keys::ANNOTATION_THRESHOLD, &threshold.to_string())
+    }
+
+    pub(crate) fn in_namespace(mut self, namespace: &str) -> Self {
+        self.0["metadata"]["namespace"] = json!(namespace);
+        self
+    }
+
+    /// Announced as a victim at this second, in these words.
+    pub(crate) fn preempted(mut self, second: i64, message: &str) -> Self {
+        let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
+        self.0["status"]["conditions"] = json!([{
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": message, "lastTransitionTime": time.to_string()
+        }]);
         self
     }
 }

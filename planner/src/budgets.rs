@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Budgets<'a> {
     list: Vec<&'a Budget>,
+    /// By budget: pods that decisions in flight evict and that its status does not count yet.
+    in_flight: Vec<usize>,
     of: BTreeMap<PodIndex, Vec<usize>>,
     /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
     priority: i32,
@@ -22,8 +24,14 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units. Pods whose eviction was granted already are counted already.
-    pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32) -> Self {
+    /// Looks up the budgets of the pods of these units. `departing` are pods that decisions in flight are going to
+    /// evict: two decisions cannot spend one allowance.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        units: &[Unit],
+        priority: i32,
+        departing: impl Iterator<Item = PodIndex>,
+    ) -> Self {
         let mut budgets = Self { priority, ..Self::default() };
         if cluster.budgets().next().is_none() {
             return budgets;
@@ -32,7 +40,7 @@ impl<'a> Budgets<'a> {
         for index in units.iter().flat_map(|unit| &unit.pods) {
             let Some(pod) = cluster.pod_at(*index) else { continue };
             for budget in cluster.budgets_in(&pod.key.namespace) {
-                if !budget.matches(&pod.labels) || budget.disrupted_pods.contains(&pod.key.name) {
+                if !budget.matches(&pod.labels) || !budget.counts(pod) {
                     continue;
                 }
                 let number = *numbers.entry(&budget.key).or_insert_with(|| {
@@ -40,6 +48,13 @@ impl<'a> Budgets<'a> {
                     budgets.list.len() - 1
                 });
                 budgets.of.entry(*index).or_default().push(number);
+            }
+        }
+        budgets.in_flight = vec![0; budgets.list.len()];
+        for pod in departing.filter_map(|index| cluster.pod_at(index)) {
+            for (number, budget) in budgets.list.iter().enumerate() {
+                let under = budget.key.namespace == pod.key.namespace && budget.matches(&pod.labels);
+                budgets.in_flight[number] += usize::from(under && budget.counts(pod));
             }
         }
         budgets
@@ -118,11 +133,21 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().any(|pod| self.of.get(pod).is_some_and(|numbers| numbers.contains(&number)))
     }
 
-    /// The budgets that guarded units are under, by name.
-    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<&'a Budget> {
-        let guarded = |number: &usize| units.iter().any(|unit| self.guards(unit) && self.covers(*number, unit));
-        let mut list: Vec<&Budget> = (0..self.list.len()).filter(guarded).map(|number| self.list[number]).collect();
-        list.sort_by(|a, b| a.key.cmp(&b.key));
+    /// The budgets that cannot let all these units go and are guaranteed for some of them, by name; with how many pods
+    /// may go, and the priority that puts an end to every guarantee of theirs.
+    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
+        let mut tally = self.tally();
+        for unit in units {
+            self.add(&mut tally, unit);
+        }
+        let scarce = (0..self.list.len()).filter(|number| tally.victims[*number] > self.allowed(*number));
+        let mut list: Vec<(&Budget, usize, i32)> = scarce
+            .filter_map(|number| {
+                let guarding = units.iter().filter(|unit| self.guards(unit) && self.covers(number, unit));
+                Some((self.list[number], self.allowed(number), guarding.filter_map(|unit| unit.threshold).max()?))
+            })
+            .collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
         list
     }
 
@@ -138,7 +163,8 @@ impl<'a> Budgets<'a> {
 
     /// How many pods under a budget may go.
     pub(crate) fn allowed(&self, number: usize) -> usize {
-        usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0)
+        let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
+        allowed.saturating_sub(self.in_flight[number])
     }
 }
 
@@ -193,7 +219,7 @@ mod tests {
             }
             let victims = list(&case["victims"]);
             let units: Vec<Unit> = victims.iter().map(|victim| unit(&mut cluster, victim)).collect();
-            let budgets = Budgets::new(&cluster, &units, 0);
+            let budgets = Budgets::new(&cluster, &units, 0, std::iter::empty());
             let mut tally = budgets.tally();
             let got: Vec<usize> = units.iter().map(|unit| budgets.add(&mut tally, unit)).collect();
             let violating = list(&case["expect"]["violating"]);

@@ -1,7 +1,8 @@
 //! Why there is no room, and why somebody has to go, as sentences with numbers.
 
 use crate::feasibility::{Rank, Refusal};
-use crate::model::{Pod, PodIndex, ResourceId, Unit};
+use crate::kep5710;
+use crate::model::{Budget, ObjectKey, Pod, PodIndex, ResourceId, Unit};
 use crate::placement::{Layout, fill};
 use crate::plan::UnitKind;
 use crate::problem::Problem;
@@ -29,8 +30,30 @@ pub struct Shortfall {
     pub priority: i32,
     /// What preemption could do.
     pub help: Help,
-    /// Budgets that are guaranteed against this preemptor, as `namespace/name`.
-    pub guaranteed: Vec<String>,
+    /// Places that could be made only by violating a budget that is guaranteed against this preemptor (KEP-3280).
+    pub withheld: usize,
+    /// Those budgets, by name.
+    pub guaranteed: Box<[GuaranteedBudget]>,
+}
+
+/// A budget that is guaranteed against a preemptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuaranteedBudget {
+    /// The budget.
+    pub key: ObjectKey,
+    /// How many more of its pods may go now.
+    pub allowed: usize,
+    /// The priority from which on a preemptor may violate it.
+    pub threshold: i32,
+}
+
+/// As in "budget web/api, which allows 1 more disruption to preemptors below 5000".
+impl fmt::Display for GuaranteedBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, allowed, threshold } = self;
+        let plural = if *allowed == 1 { "" } else { "s" };
+        write!(f, "budget {key}, which allows {allowed} more disruption{plural} to preemptors below {threshold}")
+    }
 }
 
 /// A resource of which there is too little.
@@ -91,6 +114,8 @@ impl Shortfall {
             let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
             pods.map(|pod| pod.requests.get(id)).sum()
         };
+        let help = help(problem);
+        let (withheld, guaranteed) = withheld(problem, help);
         let mut refusals: Vec<(usize, Refusal)> = refusals.into_iter().map(|(refusal, n)| (n, refusal)).collect();
         refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         Self {
@@ -108,15 +133,32 @@ impl Shortfall {
             nodes: problem.nodes.len(),
             too_small,
             priority: demand.priority,
-            help: help(problem),
-            guaranteed: problem
-                .budgets
-                .guaranteed(&problem.potential.units)
-                .iter()
-                .map(|b| b.key.to_string())
-                .collect(),
+            help,
+            withheld,
+            guaranteed,
         }
     }
+
+    /// Whether guaranteed budgets are the reason: without them there would be a plan.
+    pub fn is_for_budgets(&self) -> bool {
+        self.withheld > 0
+    }
+}
+
+/// The guaranteed budgets that stand between a preemptor and its places, and how many places those are.
+fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
+    let (units, need) = (&problem.potential.units, problem.demand.need);
+    let budgets = problem.budgets.guaranteed(units);
+    if budgets.is_empty() || help != Help::NotEnough(need) {
+        return (0, Box::default());
+    }
+    let kept = kep5710::reach(problem, &problem.room_then(), &vec![true; units.len()]);
+    let named = |(budget, allowed, threshold): (&Budget, usize, i32)| GuaranteedBudget {
+        key: budget.key.clone(),
+        allowed,
+        threshold,
+    };
+    (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
 }
 
 /// The resources of which there is too little: on the nodes that lack the fewest.
@@ -177,8 +219,12 @@ impl Shortfall {
             }
             Help::NotEnough(fit) => fit,
         };
+        let nothing_freed = self.too_small || self.missing.iter().all(|missing| missing.freed == 0);
+        if nothing_freed && self.is_for_budgets() {
+            return self.write_budgets(f);
+        }
         write!(f, " Evicting every workload below priority {} would ", self.priority)?;
-        if self.too_small || self.missing.iter().all(|missing| missing.freed == 0) {
+        if nothing_freed {
             return f.write_str("not help.");
         }
         write!(f, "free {}", self.amounts(|missing| missing.freed, self.missing.len() > 1))?;
@@ -186,10 +232,15 @@ impl Shortfall {
             write!(f, ", but only {fit} would fit then")?;
         }
         f.write_str(".")?;
-        if fit >= self.needed && !self.guaranteed.is_empty() {
-            write!(f, " That would violate a guaranteed budget: {}.", self.guaranteed.join(", "))?;
+        self.write_budgets(f)
+    }
+
+    fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_for_budgets() {
+            return Ok(());
         }
-        Ok(())
+        let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
+        write!(f, " {} of {} places would need pods of {}.", self.withheld, self.needed, list.join(", or of "))
     }
 
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {

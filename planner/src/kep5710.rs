@@ -105,7 +105,7 @@ fn search_cluster(problem: &Problem<'_>, room: &Room<'_>) -> Option<Found> {
 }
 
 /// The most members that can be placed when these units may go (step 4).
-fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
+pub(crate) fn reach(problem: &Problem<'_>, room: &Room<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
     let units = || (0..available.len()).filter(|unit| available[*unit]);
     if problem.budgets.is_empty() || !units().any(|unit| guarded(&unit)) {

@@ -25,7 +25,7 @@ mod still_fits;
 
 pub use cost::Cost;
 pub use error::ModelError;
-pub use explain::Shortfall;
+pub use explain::{GuaranteedBudget, Shortfall};
 pub use model::{Cluster, ObjectKey};
 pub use plan::{
     Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,

@@ -4,7 +4,7 @@ use crate::budgets::Budgets;
 use crate::demand::{Demand, Shape};
 use crate::domain::{Potential, leaving};
 use crate::feasibility::{Nodes, Rank, Room};
-use crate::model::{Cluster, PodIndex};
+use crate::model::{Cluster, Pod, PodIndex};
 use crate::plan::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,9 @@ impl<'a> Problem<'a> {
     /// Looks up who may go.
     pub(crate) fn consider_victims(&mut self) {
         self.potential = Potential::new(self.cluster, self.nodes, &self.demand, self.context);
-        self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority);
+        let departing = self.leaving.iter().map(|(pod, _)| *pod);
+        let departing = departing.filter(|pod| self.cluster.pod_at(*pod).is_some_and(Pod::live));
+        self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority, departing);
     }
 
     /// The room once everybody who leaves anyway is gone.

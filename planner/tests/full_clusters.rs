@@ -3,10 +3,19 @@
 
 mod common;
 
-use common::world::Numbers;
 use common::*;
 use giveway_planner::Cluster;
 use std::time::Instant;
+
+/// The same layouts on every machine.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
 
 /// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all places with a seed.
 fn full(nodes: usize, size: usize, seed: Option<u64>) -> Cluster {

@@ -4,6 +4,8 @@
 mod common;
 
 use common::*;
+use giveway_planner::{Context, Decision, Reservation, plan};
+use serde_json::json;
 
 fn guarded(name: &str, node: &str) -> Built {
     pod(name).on(node).label("app", "db").threshold(1000)
@@ -15,7 +17,7 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     assert_eq!(
         shortfall(decide(&cluster(&all), &for_pod("p"))),
         "1 pod needed, 0 fit now. Missing 1 cpu. Evicting every workload below priority 999 would free 1. \
-         That would violate a guaranteed budget: default/db."
+         1 of 1 places would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000."
     );
 }
 
@@ -40,7 +42,9 @@ fn the_victims_of_one_plan_are_counted_together() {
     let mut all = vec![node("a", 1), node("b", 1), guarded("db-a", "a"), guarded("db-b", "b"), budget("db", "db", 1)];
     all.extend(waiting_gang("g", 999, 2));
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
-    assert!(sentence.ends_with("That would violate a guaranteed budget: default/db."), "{sentence}");
+    let words =
+        "1 of 2 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 1000.";
+    assert!(sentence.ends_with(words), "{sentence}");
     all.extend([node("c", 1), pod("free").priority(998).on("c")]);
     let plan = planned(decide(&cluster(&all), &for_group("g")));
     assert_eq!(plan.victims.iter().filter(|victim| victim.key.name.starts_with("db")).count(), 1);
@@ -52,7 +56,10 @@ fn an_unguarded_victim_uses_the_budget_up_as_well() {
     let mut all = vec![node("a", 1), node("b", 1), guarded("db-a", "a"), budget("db", "db", 1)];
     all.push(pod("db-b").on("b").label("app", "db"));
     all.extend(waiting_gang("g", 999, 2));
-    assert!(shortfall(decide(&cluster(&all), &for_group("g"))).contains("guaranteed budget"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_group("g")))
+            .contains("would need pods of budget default/db, which allows")
+    );
     all[3] = budget("db", "db", 2);
     assert_eq!(planned(decide(&cluster(&all), &for_group("g"))).victims.len(), 2);
 }
@@ -62,7 +69,12 @@ fn every_budget_that_matches_a_pod_counts() {
     let mut all = vec![node("a", 1), guarded("db", "a"), budget("db", "db", 1), pod("p").priority(999)];
     all.push(budget("db-again", "db", 0));
     let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
-    assert!(sentence.ends_with("guaranteed budget: default/db, default/db-again."), "{sentence}");
+    let words = "1 of 1 places would need pods of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
+    assert!(sentence.ends_with(words), "the budget that allows it is no reason: {sentence}");
+    all[2] = budget("db", "db", 0);
+    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
+    let words = "would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000, or of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
+    assert!(sentence.ends_with(words), "{sentence}");
 }
 
 #[test]
@@ -105,12 +117,81 @@ fn a_threshold_that_cannot_be_read_protects_as_much_as_any_can() {
         budget("db", "db", 0),
         pod("p").priority(1_000_000_000),
     ];
-    assert!(shortfall(decide(&cluster(&all), &for_pod("p"))).contains("guaranteed budget"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+    );
 }
 
 #[test]
 fn a_whole_group_is_protected_by_one_guarded_pod() {
     let mut all = vec![node("a", 2), gang("low", 0, 2).whole(), guarded("low-0", "a").group("low")];
     all.extend([pod("low-1").group("low").on("a"), budget("db", "db", 0), pod("p").priority(10)]);
-    assert!(shortfall(decide(&cluster(&all), &for_pod("p"))).contains("guaranteed budget"));
+    assert!(
+        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+    );
+}
+
+#[test]
+fn a_whole_group_is_as_guarded_as_its_most_guarded_pod() {
+    let mut all = vec![node("a", 2), gang("low", 0, 2).whole(), guarded("low-0", "a").group("low")];
+    all.push(pod("low-1").group("low").on("a").label("app", "db").threshold(2000));
+    all.extend([budget("db", "db", 1), pod("p").priority(1500)]);
+    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
+    assert!(sentence.ends_with("which allows 1 more disruption to preemptors below 2000."), "{sentence}");
+    all[5] = pod("p").priority(2000);
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["low"]);
+}
+
+#[test]
+fn two_decisions_cannot_spend_one_allowance() {
+    let all = [
+        node("a", 1),
+        node("b", 1),
+        guarded("db-a", "a"),
+        guarded("db-b", "b"),
+        budget("db", "db", 1),
+        pod("p").priority(999),
+    ];
+    let mut context = Context { departing: ["uid-db-a".to_owned()].into(), ..Context::default() };
+    context.reservations.push(Reservation {
+        uid: "uid-other".into(),
+        pod: key("other"),
+        node: "a".into(),
+        priority: 999,
+    });
+    let mut cluster = cluster(&all);
+    add(&mut cluster, &pod("other").priority(999));
+    let sentence = shortfall(plan(&cluster, &for_pod("p"), &context));
+    assert!(sentence.ends_with("which allows 0 more disruptions to preemptors below 1000."), "{sentence}");
+    // Once the eviction is in the budget's status it is not counted twice.
+    add(&mut cluster, &budget("db", "db", 1).set("/status/disruptedPods", json!({"db-a": "2026-01-01T00:00:00Z"})));
+    assert!(matches!(plan(&cluster, &for_pod("p"), &context), Decision::Preempt(plan) if victims(&plan) == ["db-b"]));
+}
+
+#[test]
+fn pods_that_the_eviction_api_lets_go_violate_nothing() {
+    let healthy = |policy: &str| {
+        budget("db", "db", 0)
+            .set("/spec/unhealthyPodEvictionPolicy", json!(policy))
+            .set("/status/currentHealthy", json!(2))
+            .set("/status/desiredHealthy", json!(2))
+    };
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let mut all = vec![node("a", 1), guarded("db", "a"), healthy("IfHealthyBudget"), pod("p").priority(999)];
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["db"], "unready, and enough are healthy");
+    all[2] = healthy("IfHealthyBudget").set("/status/currentHealthy", json!(1));
+    shortfall(decide(&cluster(&all), &for_pod("p")));
+    all[2] = healthy("AlwaysAllow").set("/status/currentHealthy", json!(1));
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["db"], "unready pods always may");
+    all[1] = guarded("db", "a").set("/status/conditions", ready);
+    shortfall(decide(&cluster(&all), &for_pod("p")));
+    all[1] = guarded("db", "a").set("/status/phase", json!("Pending"));
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["db"], "it has not started");
+}
+
+#[test]
+fn a_status_that_is_older_than_the_budget_allows_nothing() {
+    let stale = budget("db", "db", 1).set("/metadata/generation", json!(2)).set("/status/observedGeneration", json!(1));
+    let all = [node("a", 1), guarded("db", "a"), stale, pod("p").priority(999)];
+    assert!(shortfall(decide(&cluster(&all), &for_pod("p"))).contains("which allows 0 more disruptions"));
 }

@@ -2,7 +2,7 @@
 
 use crate::view::Settings;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "giveway-webhook", version)]
 pub struct Config {
-    /// Address of the HTTPS server: /mutate, /validate, /healthz, /readyz.
+    /// Address of the HTTPS server: /mutate, /validate, /guard, /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS:PORT")]
     pub address: SocketAddr,
 
@@ -39,6 +39,20 @@ pub struct Config {
     /// scheduling.giveway.dev/managed: "false".
     #[arg(long)]
     pub manage_new_classes: bool,
+
+    /// Guard pods against preemption by schedulers that ask no budget: serve /guard, and watch pods and
+    /// PodDisruptionBudgets for it.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
+    pub guard: bool,
+
+    /// Seconds for which the guard holds a refusal; below the time-out of its webhook configuration. One that comes at
+    /// once makes kube-scheduler ask again at once.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
+    pub guard_hold_seconds: u64,
+
+    /// How many refusals the guard holds at the same time; those above are answered at once.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
+    pub guard_max_held: u32,
 
     /// Form of the log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
@@ -82,6 +96,7 @@ mod tests {
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.operator_user, "system:serviceaccount:giveway-system:giveway-operator");
+        assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 1000));
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! (decoding) → [`judge`] (which rule applies) → [`mutate`] or [`validate`] → back as a review. The rules are pure
 //! functions from a request and a read-only [`view`] of the cluster to a [`verdict`]: they have no client, no clock
 //! and no environment. What the view does not know yet is looked up once by [`lookup`], then the rules run again.
+//!
+//! The [`guard`] has a path of its own: it judges what schedulers do to pods, and answers slowly.
 
 pub mod admission;
 pub mod config;
 pub mod error;
+pub mod guard;
 pub mod judge;
 pub mod lookup;
 pub mod metrics;

@@ -5,6 +5,9 @@ use clap::Parser;
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
 use giveway_webhook::config::{Config, LogFormat};
+use giveway_webhook::guard::claim::ApiLedger;
+use giveway_webhook::guard::hold::Holds;
+use giveway_webhook::guard::{Guard, notice};
 use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::routes::{self, BodyLimits, Health};
@@ -19,6 +22,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use warp::Filter;
 
 /// How long a request waits for the first list of the watches; below the time-out of the webhook configurations.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +37,8 @@ async fn main() -> anyhow::Result<()> {
     let client = kube::Client::try_from(client_config).context("the API server's configuration cannot be used")?;
 
     let metrics = Arc::new(Metrics::default());
-    let view = Arc::new(SharedView::new(config.settings()));
+    let view = SharedView::new(config.settings());
+    let view = Arc::new(if config.guard { view.guarded() } else { view });
     let certificate = Arc::new(Certificate::default());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
@@ -42,23 +47,36 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
 
     let health = Health::new(certificate, Arc::clone(&view));
-    let lookup = ApiLookup::new(client, Arc::clone(&view), Arc::clone(&metrics));
-    let admission = Arc::new(Admission::new(view, lookup, Arc::clone(&metrics), PATIENCE));
-    let reviews = routes::service(routes::admission(admission, health.clone(), BodyLimits::default()));
+    let lookup = ApiLookup::new(client.clone(), Arc::clone(&view), Arc::clone(&metrics));
+    let admission = Arc::new(Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE));
+    let shutdown = Shutdown::default();
+    let mut limits = Limits::default();
+    let mut reviews = routes::admission(admission, health.clone(), BodyLimits::default());
+    if config.guard {
+        let most = usize::try_from(config.guard_max_held)?;
+        let time = Duration::from_secs(config.guard_hold_seconds);
+        let holds = Holds::new(time, most, shutdown.drain.clone(), metrics.guard.clone());
+        let (notices, queue) = notice::queue();
+        tokio::spawn(notice::write(client.clone(), queue));
+        let ledger = ApiLedger::new(client);
+        let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
+        reviews = reviews.or(routes::guard(guard, BodyLimits::default())).unify().boxed();
+        // A held refusal occupies a connection.
+        limits.connections += most;
+    }
+    let reviews = routes::service(reviews);
     let plain = routes::service(routes::metrics(Arc::clone(&metrics), health));
 
     let listener = listen(config.address).await?;
     let metrics_listener = listen(config.metrics_address).await?;
     tracing::info!(address = %config.address, metrics = %config.metrics_address, "listening");
 
-    let shutdown = Shutdown::default();
     tokio::spawn(on_signals(shutdown.clone())?);
     let metrics_shutdown = Shutdown::default();
-    let limits = Limits::default();
     // The metrics of the metrics server itself are of no interest.
     let uncounted = Arc::new(Metrics::default());
     let plain_server =
-        tokio::spawn(serve(metrics_listener, None, plain, limits.clone(), metrics_shutdown.clone(), uncounted));
+        tokio::spawn(serve(metrics_listener, None, plain, Limits::default(), metrics_shutdown.clone(), uncounted));
     serve(listener, Some(acceptor), reviews, limits, shutdown, metrics).await;
     metrics_shutdown.drain.cancel();
     metrics_shutdown.abort.cancel();

@@ -1,5 +1,6 @@
 //! Prometheus metrics. Every label has a fixed, small set of values, whatever a client sends.
 
+use crate::guard::claim::Claim;
 use crate::judge::{Endpoint, Kind};
 use crate::review::Request;
 use crate::verdict::{Outcome, Verdict};
@@ -31,6 +32,62 @@ struct ResultLabels {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerdictLabels {
+    verdict: &'static str,
+}
+
+/// What the guard counts; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct GuardMetrics {
+    decisions: Family<VerdictLabels, Counter>,
+    claims: Family<ResultLabels, Counter>,
+    /// Refusals that are held now.
+    pub held: Gauge,
+    /// Refusals that were held.
+    pub holds: Counter,
+    /// Refusals that were answered at once, because too many were held.
+    pub unheld: Counter,
+}
+
+impl GuardMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "guard_decisions",
+            "Preemptions of schedulers that the guard was asked about, by verdict",
+            self.decisions.clone(),
+        );
+        registry.register("guard_held_refusals", "Refusals that are held now", self.held.clone());
+        registry.register("guard_holds", "Refusals that were held", self.holds.clone());
+        registry.register(
+            "guard_unheld_refusals",
+            "Refusals that were answered at once, because too many were held",
+            self.unheld.clone(),
+        );
+        registry.register(
+            "guard_claims",
+            "Permitted victims that were written into the status of a budget, by what came of it",
+            self.claims.clone(),
+        );
+    }
+
+    /// Counts a decision.
+    pub fn decided(&self, verdict: &'static str) {
+        self.decisions.get_or_create(&VerdictLabels { verdict }).inc();
+    }
+
+    /// Counts a claim.
+    pub fn claimed(&self, claim: &Claim) {
+        let result = match claim {
+            Claim::Made => "made",
+            Claim::NotNeeded => "not_needed",
+            Claim::Spent(_) => "spent",
+            Claim::Failed(_) => "failed",
+        };
+        self.claims.get_or_create(&ResultLabels { result }).inc();
+    }
+}
+
 /// Everything that is counted.
 #[derive(Debug)]
 pub struct Metrics {
@@ -39,6 +96,8 @@ pub struct Metrics {
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
     connections: Gauge,
+    /// The guard's.
+    pub guard: GuardMetrics,
     /// TLS handshakes that failed or timed out.
     pub handshake_failures: Counter,
     /// Requests that are no admission reviews.
@@ -57,6 +116,7 @@ impl Default for Metrics {
             durations: Family::new_with_constructor(buckets),
             certificate_reloads: Family::default(),
             connections: Gauge::default(),
+            guard: GuardMetrics::default(),
             handshake_failures: Counter::default(),
             undecodable: Counter::default(),
             panics: Counter::default(),
@@ -87,6 +147,7 @@ impl Default for Metrics {
             "Objects asked for because watches did not know them yet",
             metrics.lookups.clone(),
         );
+        metrics.guard.register(registry);
         metrics
     }
 }

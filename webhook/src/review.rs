@@ -78,6 +78,9 @@ pub struct Request {
     /// Who asks.
     #[serde(default)]
     pub user_info: UserInfo,
+    /// Whether nothing is to be stored, and nothing else may change either.
+    #[serde(default)]
+    pub dry_run: bool,
     /// The object as it is to be stored; null on deletion.
     #[serde(default)]
     pub object: Value,
@@ -162,6 +165,11 @@ pub fn encode(request: &Request, verdict: &Verdict) -> Value {
         response["warnings"] = json!(verdict.notes.warnings);
     }
     wrap(response)
+}
+
+/// An AdmissionReview that allows the object as it is.
+pub fn encode_allowed(uid: &str) -> Value {
+    wrap(json!({"uid": uid, "allowed": true}))
 }
 
 /// An AdmissionReview that refuses.

@@ -1,6 +1,8 @@
 //! HTTP: which path does what, and the limits of a body.
 
-use crate::admission::Admission;
+use crate::admission::{Admission, NotReady};
+use crate::guard::Guard;
+use crate::guard::claim::Ledger;
 use crate::judge::Endpoint;
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
@@ -8,6 +10,7 @@ use crate::tls::Certificate;
 use crate::watch::SharedView;
 use futures::{Stream, StreamExt, pin_mut};
 use http::StatusCode;
+use serde_json::Value;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,12 +63,27 @@ pub fn admission<L: Lookup>(
     health: Health,
     limits: BodyLimits,
 ) -> BoxedFilter<(Response,)> {
-    review("mutate", Endpoint::Mutate, Arc::clone(&admission), limits)
-        .or(review("validate", Endpoint::Validate, admission, limits))
+    let answer = |endpoint| {
+        let admission = Arc::clone(&admission);
+        move |body: Vec<u8>| {
+            let admission = Arc::clone(&admission);
+            async move { admission.answer(endpoint, &body).await }
+        }
+    };
+    review("mutate", limits, answer(Endpoint::Mutate))
+        .or(review("validate", limits, answer(Endpoint::Validate)))
         .unify()
         .or(probes(health))
         .unify()
         .boxed()
+}
+
+/// The HTTPS side of the guard: `/guard`.
+pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, limits: BodyLimits) -> BoxedFilter<(Response,)> {
+    review("guard", limits, move |body| {
+        let guard = Arc::clone(&guard);
+        async move { guard.answer(body).await }
+    })
 }
 
 /// The plain-text side: `/metrics`, `/healthz`, `/readyz`.
@@ -83,25 +101,27 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
     live.or(ready).unify().boxed()
 }
 
-fn review<L: Lookup>(
+fn review<A>(
     path: &'static str,
-    endpoint: Endpoint,
-    admission: Arc<Admission<L>>,
     limits: BodyLimits,
-) -> BoxedFilter<(Response,)> {
+    answer: impl Fn(Vec<u8>) -> A + Clone + Send + Sync + 'static,
+) -> BoxedFilter<(Response,)>
+where
+    A: Future<Output = Result<Value, NotReady>> + Send,
+{
     warp::path(path)
         .and(warp::path::end())
         .and(warp::post())
         .and(warp::header::optional::<u64>("content-length"))
         .and(warp::body::stream())
         .then(move |length: Option<u64>, body| {
-            let admission = Arc::clone(&admission);
+            let answer = answer.clone();
             async move {
                 let body = match read_body(length, body, limits).await {
                     Ok(body) => body,
                     Err(error) => return error.answer(limits),
                 };
-                match admission.answer(endpoint, &body).await {
+                match answer(body).await {
                     Ok(review) => json(&review).into_response(),
                     Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
                 }

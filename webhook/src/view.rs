@@ -3,7 +3,8 @@
 //! The view keeps only what the rules read. It is filled by [`crate::watch`] and [`crate::lookup`]; rules see it
 //! read-only.
 
-use giveway_crds::policy::SchedulingPolicy;
+use crate::guard::facts::Facts;
+use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::Classes;
 use giveway_crds::{PodGroup, Workload};
 use std::collections::BTreeMap;
@@ -29,12 +30,17 @@ pub struct Group {
     pub gang: bool,
     /// The priority class of the group, when it has one.
     pub class_name: Option<String>,
+    /// Its priority, where admission has filled it in.
+    pub priority: Option<i32>,
+    /// Whether it gives way whole or not at all.
+    pub whole: bool,
 }
 
 impl Group {
     /// A group of this policy and class.
     pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
-        Self { gang: policy.gang.is_some(), class_name: class_name.filter(|name| !name.is_empty()).cloned() }
+        let class_name = class_name.filter(|name| !name.is_empty()).cloned();
+        Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
     }
 }
 
@@ -42,7 +48,7 @@ impl Group {
 pub type Namespaced<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// The cluster as the rules see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// Settings of the webhook.
     pub settings: Settings,
@@ -52,12 +58,15 @@ pub struct View {
     pub groups: Namespaced<Group>,
     /// The templates of every Workload, by name.
     pub workloads: Namespaced<BTreeMap<String, Group>>,
+    /// What the guard knows besides; empty where it is turned off.
+    pub facts: Facts,
 }
 
 impl View {
     /// A view of an empty cluster.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, classes: Classes::default(), groups: BTreeMap::new(), workloads: BTreeMap::new() }
+        let (classes, facts) = (Classes::default(), Facts::default());
+        Self { settings, classes, groups: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
     /// Whether Giveway keeps its hands off this namespace.
@@ -77,7 +86,11 @@ impl View {
 
     /// Adds or replaces a PodGroup.
     pub fn put_group(&mut self, group: &PodGroup) {
-        let facts = Group::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref());
+        let facts = Group {
+            priority: group.spec.priority,
+            whole: group.spec.disruption_mode == DisruptionMode::PodGroup,
+            ..Group::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
+        };
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 

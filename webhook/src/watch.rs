@@ -1,12 +1,14 @@
-//! Feeds the view from watches of classes, groups and workloads.
+//! Feeds the view from watches of classes, groups and workloads, and of what the guard reads besides.
 //!
 //! An object that cannot be read is skipped and logged: it counts as absent and never stalls the watch. The view is
 //! replaced kind by kind when a watch starts over, never emptied in between.
 
+use crate::guard::facts::PodObject;
 use crate::view::{Settings, View, take};
 use futures::{StreamExt, pin_mut};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::{DeserializeGuard, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
@@ -20,6 +22,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 pub trait Viewed: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     /// The bit of [`SharedView`]'s synced set that stands for this kind.
     const BIT: u8;
+
+    /// Which objects of the kind are watched.
+    fn config() -> watcher::Config {
+        watcher::Config::default()
+    }
 
     /// Adds or replaces the object.
     fn store(&self, view: &mut View);
@@ -84,19 +91,32 @@ impl Viewed for Workload {
 pub struct SharedView {
     view: RwLock<View>,
     synced: tokio::sync::watch::Sender<u8>,
+    guarded: bool,
 }
 
-const ALL: u8 = PriorityClass::BIT | PodGroup::BIT | Workload::BIT;
+/// What admission reads.
+const ADMISSION: u8 = PriorityClass::BIT | PodGroup::BIT | Workload::BIT;
+/// What the guard reads.
+const GUARD: u8 = PriorityClass::BIT
+    | PodGroup::BIT
+    | PodDisruptionBudget::BIT
+    | <PodObject<false> as Viewed>::BIT
+    | <PodObject<true> as Viewed>::BIT;
 
 impl SharedView {
     /// A view that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
-        Self { view: RwLock::new(View::new(settings)), synced: tokio::sync::watch::Sender::new(0) }
+        Self { view: RwLock::new(View::new(settings)), synced: tokio::sync::watch::Sender::new(0), guarded: false }
+    }
+
+    /// Adds what the guard reads.
+    pub fn guarded(self) -> Self {
+        Self { guarded: true, ..self }
     }
 
     /// A view that is complete, for tests.
     pub fn complete(view: View) -> Self {
-        Self { view: RwLock::new(view), synced: tokio::sync::watch::Sender::new(ALL) }
+        Self { view: RwLock::new(view), synced: tokio::sync::watch::Sender::new(ADMISSION | GUARD), guarded: true }
     }
 
     /// The view at this moment. Not to be held across an await.
@@ -106,14 +126,24 @@ impl SharedView {
 
     /// Whether every watch has listed its kind once.
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow() == ALL
+        let wanted = if self.guarded { ADMISSION | GUARD } else { ADMISSION };
+        *self.synced.borrow() & wanted == wanted
     }
 
-    /// Waits until every watch has listed its kind once.
+    /// Waits until every watch that admission needs has listed its kind once.
     pub async fn synced(&self) {
+        self.wait_for(ADMISSION).await;
+    }
+
+    /// Waits until every watch that the guard needs has listed its kind once.
+    pub async fn guard_synced(&self) {
+        self.wait_for(GUARD).await;
+    }
+
+    async fn wait_for(&self, wanted: u8) {
         let mut changes = self.synced.subscribe();
         // The sender lives as long as `self`, so that this cannot fail.
-        let _ = changes.wait_for(|bits| *bits == ALL).await;
+        let _ = changes.wait_for(|bits| bits & wanted == wanted).await;
     }
 
     /// Changes the view.
@@ -131,13 +161,22 @@ pub async fn follow_all(client: Client, view: Arc<SharedView>) {
     tokio::join!(
         follow::<PriorityClass>(client.clone(), Arc::clone(&view)),
         follow::<PodGroup>(client.clone(), Arc::clone(&view)),
-        follow::<Workload>(client, view),
+        follow::<Workload>(client.clone(), Arc::clone(&view)),
+        async {
+            if view.guarded {
+                tokio::join!(
+                    follow::<PodObject<false>>(client.clone(), Arc::clone(&view)),
+                    follow::<PodObject<true>>(client.clone(), Arc::clone(&view)),
+                    follow::<PodDisruptionBudget>(client.clone(), Arc::clone(&view)),
+                );
+            }
+        },
     );
 }
 
 async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    let events = watch(api, watcher::Config::default()).default_backoff();
+    let events = watch(api, K::config()).default_backoff();
     pin_mut!(events);
     let mut listed: Vec<K> = Vec::new();
     while let Some(event) = events.next().await {
@@ -151,7 +190,11 @@ async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
 fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view: &SharedView) {
     match event {
         Event::Init => listed.clear(),
-        Event::InitApply(object) => listed.extend(readable(object).ok()),
+        Event::InitApply(object) => {
+            let mut object = readable(object).ok();
+            object.iter_mut().for_each(|object| object.meta_mut().managed_fields = None);
+            listed.extend(object);
+        }
         Event::InitDone => {
             view.write(|view| {
                 K::clear(view);
@@ -242,6 +285,17 @@ mod tests {
             assert!(!view.is_synced());
         }
         view.mark_synced(Workload::BIT);
+        assert!(view.is_synced());
+    }
+
+    #[test]
+    fn with_a_guard_the_view_is_synced_when_its_kinds_are_too() {
+        let view = shared().guarded();
+        for bit in [ADMISSION, <PodObject<false> as Viewed>::BIT, <PodObject<true> as Viewed>::BIT] {
+            view.mark_synced(bit);
+            assert!(!view.is_synced());
+        }
+        view.mark_synced(PodDisruptionBudget::BIT);
         assert!(view.is_synced());
     }
 }

@@ -15,6 +15,13 @@ use serde_json::json;
 /// Evicts a pod. An `Err` that is not [`CallError::Gone`] may be tried again.
 pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutcome, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
+    if call.rehearsal {
+        return match request(&pods, call).await {
+            Ok(()) => Ok(EvictOutcome::Allowed),
+            Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
+            Err(error) => Err(error.into()),
+        };
+    }
     if call.again {
         // The answer of an earlier call may have been lost: what is terminating must not be evicted twice.
         let pod = pods.get(&call.pod.name).await?;
@@ -35,7 +42,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutc
             if call.may_force {
                 delete(&pods, call).await
             } else {
-                Ok(EvictOutcome::Refused(status.message.clone()))
+                Ok(EvictOutcome::Refused(reason(&status)))
             }
         }
         Err(error) => Err(error.into()),
@@ -53,6 +60,13 @@ fn is_for_budget(status: &kube::core::Status) -> bool {
         500 => status.message.contains("more than one PodDisruptionBudget"),
         _ => false,
     }
+}
+
+/// What the API server says of the budget: the detail names it and counts its pods.
+fn reason(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    let detail = causes.map(|c| c.message.as_str()).find(|message| !message.is_empty());
+    detail.unwrap_or(&status.message).to_owned()
 }
 
 /// Adds the condition that tells the pod's owner who took its place.
@@ -85,9 +99,8 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
             ..DeleteOptions::default()
         }),
     };
-    pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &PostParams::default(), &eviction)
-        .await
-        .map(|_| ())
+    let params = PostParams { dry_run: call.rehearsal, ..PostParams::default() };
+    pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
 }
 
 async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallError> {

@@ -9,7 +9,8 @@ mod limiter;
 mod object;
 mod pod;
 
-use crate::command::{Command, EvictOutcome};
+use crate::backfill::Missing;
+use crate::command::{Cause, Command, EvictOutcome};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
@@ -78,10 +79,8 @@ pub enum Report {
     },
     /// Of [`Command::Evict`].
     Evicted {
-        /// For whom.
-        preemptor: Preemptor,
-        /// Identity of the plan.
-        plan: String,
+        /// Why.
+        cause: Cause,
         /// The victim.
         pod: ObjectKey,
         /// UID of the victim.
@@ -106,6 +105,15 @@ pub enum Report {
         plan: Option<(String, PlanState)>,
         /// Whether it worked.
         result: Result<(), CallError>,
+    },
+    /// Of [`Command::BackFill`].
+    BackFilled {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: String,
+        /// What was added.
+        result: Result<Missing, CallError>,
     },
     /// Of [`Command::WriteWorkloadStatus`], [`Command::CreateGroup`] and [`Command::Protect`]: what was to be written.
     Object {
@@ -157,7 +165,7 @@ impl Actuator {
     pub fn dispatch(&self, command: Command) {
         let this = self.clone();
         tokio::spawn(async move {
-            if matches!(command, Command::Evict(_)) {
+            if matches!(&command, Command::Evict(call) if !call.rehearsal) {
                 this.limiter.acquire().await;
             }
             let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
@@ -202,18 +210,23 @@ impl Actuator {
                 let result = self.write("release", pod::release(client, &pod, &uid)).await;
                 Report::Member { preemptor, plan, uid, release: true, result }
             }
-            Command::Evict(call) if call.permission.is_cancelled() => {
-                let outcome = EvictOutcome::Withdrawn;
-                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
-            }
             Command::Evict(call) => {
-                let outcome = match self.write("evict", evict::evict(client, &call)).await {
-                    Ok(outcome) => outcome,
-                    Err(CallError::Gone) => EvictOutcome::Gone,
-                    Err(error) => EvictOutcome::Error(error.to_string()),
+                let outcome = if call.permission.is_cancelled() {
+                    EvictOutcome::Withdrawn
+                } else {
+                    let what = if call.rehearsal { "rehearse-eviction" } else { "evict" };
+                    match self.write(what, evict::evict(client, &call)).await {
+                        Ok(outcome) => outcome,
+                        Err(CallError::Gone) => EvictOutcome::Gone,
+                        Err(error) => EvictOutcome::Error(error.to_string()),
+                    }
                 };
-                tracing::info!(pod = %call.pod, plan = %call.plan, ?outcome, "eviction");
-                Report::Evicted { preemptor: call.preemptor, plan: call.plan, pod: call.pod, uid: call.uid, outcome }
+                tracing::info!(pod = %call.pod, cause = %call.cause, ?outcome, "eviction");
+                Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
+            }
+            Command::BackFill { pod, uid, missing } => {
+                let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
+                Report::BackFilled { pod, uid, result }
             }
             Command::WriteGroupStatus { group, uid, from, to } => {
                 let result =

@@ -91,6 +91,7 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice) -> Result<(), 
     };
     let api_version = match notice.kind {
         "Pod" => "v1".to_owned(),
+        "PodDisruptionBudget" => "policy/v1".to_owned(),
         _ => format!("{}/v1alpha1", keys::GROUP),
     };
     let reference = ObjectReference {

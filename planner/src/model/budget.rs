@@ -1,6 +1,7 @@
 //! A PodDisruptionBudget: how many of its pods may go.
 
 use super::key::ObjectKey;
+use super::pod::{Phase, Pod};
 use super::selector::Selector;
 use crate::error::ModelError;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -14,8 +15,13 @@ pub struct Budget {
     pub key: ObjectKey,
     /// Its UID.
     pub uid: String,
-    /// How many more pods may go now.
+    /// How many more pods may go now; 0 while its status is older than its spec, as the eviction API has it.
     pub disruptions_allowed: i32,
+    /// How many healthy pods it wants.
+    pub desired_healthy: i32,
+    /// Whether pods that are not ready may go although none may (`unhealthyPodEvictionPolicy`): always, or because as
+    /// many as desired are healthy.
+    pub unready_may_go: bool,
     /// Names of pods whose eviction was granted and is not observed yet; they are counted already.
     pub disrupted_pods: BTreeSet<String>,
     /// `None` matches nothing, the empty selector everything in the namespace.
@@ -24,24 +30,39 @@ pub struct Budget {
 
 impl Budget {
     /// Reads a budget.
-    pub(super) fn from_object(budget: &PodDisruptionBudget) -> Result<Self, ModelError> {
+    ///
+    /// # Errors
+    /// It has no name.
+    pub fn from_object(budget: &PodDisruptionBudget) -> Result<Self, ModelError> {
         let metadata = &budget.metadata;
         let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone());
         let Some(name) = name else {
             return Err(ModelError::nameless("PodDisruptionBudget", namespace, "metadata.name"));
         };
-        let status = budget.status.as_ref();
+        let (spec, status) = (budget.spec.as_ref(), budget.status.as_ref());
+        let always = spec.and_then(|s| s.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow");
+        let healthy = status.is_some_and(|s| s.current_healthy >= s.desired_healthy && s.desired_healthy > 0);
+        let current = status.filter(|s| s.observed_generation >= metadata.generation);
         Ok(Self {
             key: ObjectKey::new(namespace, name),
             uid: metadata.uid.clone().unwrap_or_default(),
-            disruptions_allowed: status.map_or(0, |s| s.disruptions_allowed),
+            disruptions_allowed: current.map_or(0, |s| s.disruptions_allowed),
+            desired_healthy: status.map_or(0, |s| s.desired_healthy),
+            unready_may_go: always || healthy,
             disrupted_pods: status
                 .iter()
                 .flat_map(|s| s.disrupted_pods.iter().flatten())
                 .map(|(p, _)| p.clone())
                 .collect(),
-            selector: budget.spec.as_ref().and_then(|s| s.selector.as_ref()).map(Selector::from_object),
+            selector: spec.and_then(|s| s.selector.as_ref()).map(Selector::from_object),
         })
+    }
+
+    /// Whether the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
+    /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
+    pub fn counts(&self, pod: &Pod) -> bool {
+        let exempt = (pod.bound() && pod.phase == Phase::Pending) || (!pod.ready && self.unready_may_go);
+        !exempt && !self.disrupted_pods.contains(&pod.key.name)
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.

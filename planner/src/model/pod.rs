@@ -45,6 +45,8 @@ pub struct Pod {
     pub phase: Phase,
     /// Whether its deletion has begun.
     pub terminating: bool,
+    /// Whether it is ready, which is what budgets call healthy.
+    pub ready: bool,
     /// Whether it has Giveway's scheduling gate.
     pub held: bool,
     /// Whether it has a scheduling gate of somebody else.
@@ -145,6 +147,7 @@ impl Pod {
                 _ => Phase::Pending,
             },
             terminating: metadata.deletion_timestamp.is_some(),
+            ready: conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
             held: gates.iter().any(|gate| gate.name == keys::GATE),
             gated_by_others: gates.iter().any(|gate| gate.name != keys::GATE),
             unschedulable: conditions.iter().any(|c| {

@@ -20,7 +20,7 @@ pub fn key(name: &str) -> ObjectKey {
 }
 
 /// An object under construction.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Built(pub Value);
 
 impl Built {

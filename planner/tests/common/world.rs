@@ -2,32 +2,12 @@
 //! placement, tried one by one, with arithmetic of its own.
 
 use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::{bool, option};
+use std::cell::Cell;
 use std::cmp::Reverse;
-
-/// A small generator of our own: the same numbers on every machine.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn priority(&mut self) -> i32 {
-        i32::try_from(self.below(7) * 10).unwrap()
-    }
-
-    pub fn shuffle<T>(&mut self, list: &mut [T]) {
-        for last in (1..list.len()).rev() {
-            let other = self.below(last + 1);
-            list.swap(last, other);
-        }
-    }
-}
 
 /// A pod that runs.
 #[derive(Clone, Debug)]
@@ -73,47 +53,84 @@ pub struct Size {
 pub const TINY: Size = Size { nodes: 4, cpus: 4, pods: 8, groups: 3, members: 4 };
 pub const LARGER: Size = Size { nodes: 14, cpus: 8, pods: 60, groups: 12, members: 9 };
 
-impl World {
-    pub fn random(numbers: &mut Numbers, size: Size) -> Self {
-        let nodes: Vec<usize> = (0..1 + numbers.below(size.nodes)).map(|_| 1 + numbers.below(size.cpus)).collect();
-        let groups: Vec<(i32, bool)> = (0..size.groups).map(|_| (numbers.priority(), !numbers.one_in(3))).collect();
-        let budgets = if numbers.one_in(3) { vec![] } else { (0..3).map(|_| numbers.below(3)).collect() };
-        let mut free = nodes.clone();
-        let mut pods = Vec::new();
-        for p in 0..size.pods / 4 + numbers.below(size.pods - size.pods / 4 + 1) {
-            let (node, cpus) = (numbers.below(nodes.len()), 1 + numbers.below(2));
-            if free[node] < cpus {
-                continue;
-            }
-            free[node] -= cpus;
-            pods.push(Low {
-                name: format!("p-{p:02}"),
-                node,
-                cpus,
-                priority: numbers.priority(),
-                group: if numbers.one_in(2) { Some(numbers.below(groups.len())) } else { None },
-                app: numbers.below(4),
-                guarded: numbers.one_in(6),
-                leaving: numbers.one_in(12),
-                start: i64::try_from(numbers.below(3)).unwrap(),
-            });
-        }
-        let single = numbers.one_in(4);
-        let count = if single { 1 } else { 1 + numbers.below(size.members) };
-        let (alike, cpus) = (numbers.one_in(2), 1 + numbers.below(2));
-        let members: Vec<usize> = (0..count).map(|_| if alike { cpus } else { 1 + numbers.below(3) }).collect();
-        Self {
-            nodes,
-            pods,
-            groups,
-            budgets,
-            need: 1 + numbers.below(members.len()),
-            members,
-            apart: numbers.one_in(5),
-            single,
+fn priorities() -> impl Strategy<Value = i32> {
+    (0..7).prop_map(|tens| tens * 10)
+}
+
+fn lows(size: Size) -> impl Strategy<Value = Vec<Low>> {
+    let one = (
+        (0..size.nodes, 1..=2usize, priorities(), option::of(0..size.groups)),
+        (0..4usize, bool::weighted(1.0 / 6.0), bool::weighted(1.0 / 12.0), 0..3i64),
+    );
+    let low = |((node, cpus, priority, group), (app, guarded, leaving, start))| Low {
+        name: String::new(),
+        node,
+        cpus,
+        priority,
+        group,
+        app,
+        guarded,
+        leaving,
+        start,
+    };
+    vec(one.prop_map(low), size.pods / 4..=size.pods)
+}
+
+/// Random worlds up to this size.
+pub fn worlds(size: Size) -> impl Strategy<Value = World> {
+    let nodes = vec(1..=size.cpus, 1..=size.nodes);
+    let groups = vec((priorities(), bool::weighted(2.0 / 3.0)), size.groups);
+    let budgets = option::weighted(2.0 / 3.0, vec(0..3usize, 3)).prop_map(Option::unwrap_or_default);
+    let alike = (1..=2usize, 1..=size.members).prop_map(|(cpus, count)| vec![cpus; count]);
+    let members = prop_oneof![alike, vec(1..=3usize, 1..=size.members)];
+    let preemptor = (members, 0..size.members, bool::weighted(0.2), bool::weighted(0.25));
+    (nodes, groups, budgets, lows(size), preemptor).prop_map(
+        |(nodes, groups, budgets, lows, (mut members, need, apart, single))| {
+            members.truncate(if single { 1 } else { members.len() });
+            let need = 1 + need % members.len();
+            World { pods: running(&nodes, lows), nodes, groups, budgets, members, need, apart, single }
+        },
+    )
+}
+
+/// Those of the pods that find room, each on its node.
+fn running(nodes: &[usize], lows: Vec<Low>) -> Vec<Low> {
+    let mut free = nodes.to_vec();
+    let mut pods = Vec::new();
+    for (p, low) in lows.into_iter().enumerate() {
+        let node = low.node % nodes.len();
+        if free[node] >= low.cpus {
+            free[node] -= low.cpus;
+            pods.push(Low { name: format!("p-{p:02}"), node, ..low });
         }
     }
+    pods
+}
 
+/// The same cases on every machine, and nothing written beside the tests.
+pub fn runner(cases: u32, seed: u64) -> TestRunner {
+    let rng_seed = RngSeed::Fixed(seed);
+    TestRunner::new(ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() })
+}
+
+/// Checks a property of random values; what fails is shrunk. The property says whether the case was one that it is
+/// about; returns how many were.
+pub fn for_all<S: Strategy>(
+    cases: u32,
+    seed: u64,
+    values: S,
+    property: impl Fn(S::Value) -> Result<bool, TestCaseError>,
+) -> usize {
+    let meant = Cell::new(0);
+    let outcome = runner(cases, seed).run(&values, |value| {
+        meant.set(meant.get() + usize::from(property(value)?));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    meant.get()
+}
+
+impl World {
     pub fn preemptor(&self) -> Preemptor {
         if self.single { for_pod("g-0") } else { for_group("g") }
     }
@@ -168,6 +185,12 @@ impl World {
         }
         units.retain(|unit| !unit.is_empty());
         units
+    }
+
+    /// The units that these victims are.
+    pub fn chosen(&self, uids: &BTreeSet<String>) -> Vec<Vec<usize>> {
+        let goes = |unit: &Vec<usize>| uids.contains(&format!("uid-{}", self.pods[unit[0]].name));
+        self.units().into_iter().filter(goes).collect()
     }
 
     fn under(&self, budget: usize, pod: usize) -> bool {

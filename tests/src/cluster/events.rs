@@ -35,8 +35,11 @@ fn happened(event: Event) -> Happened {
     }
 }
 
-/// Waits for an event with this reason, and returns its message.
-pub(super) async fn wait_for_event(kit: &Kit, kind: &str, name: &str, reason: &str, limit: Duration) -> String {
+/// Waits for an event with this reason about an object of the kit's namespace, and returns its message.
+///
+/// # Panics
+/// The time is up.
+pub async fn wait_for_event(kit: &Kit, kind: &str, name: &str, reason: &str, limit: Duration) -> String {
     wait_for(&format!("there is an event {reason} about {kind} {name}"), limit, async || {
         let events = about(kit, kind, name).await.map_err(|error| error.to_string())?;
         let found = events.iter().find(|event| event.reason == reason);

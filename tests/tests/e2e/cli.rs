@@ -56,25 +56,25 @@ spec:
 ";
 
 /// What a program printed, and its exit status.
-struct Printed {
-    out: String,
-    err: String,
-    status: Option<i32>,
+pub(crate) struct Printed {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) status: Option<i32>,
 }
 
 impl Printed {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
     }
 
-    fn ok(&self) -> &str {
+    pub(crate) fn ok(&self) -> &str {
         assert_eq!(self.status, Some(0), "{}\n{}", self.out, self.err);
         &self.out
     }
 }
 
 /// Runs a program of this user with this PATH.
-async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: Option<OsString>) -> Printed {
+pub(crate) async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: Option<OsString>) -> Printed {
     let mut command = Command::new(program);
     command.args(args).env("KUBECONFIG", kubeconfig).env_remove("COLUMNS").env("HOME", "/nonexistent");
     if let Some(path) = path {
@@ -86,13 +86,13 @@ async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: Option<OsSt
 }
 
 /// A user who may only read, and how to run the command line as that user.
-struct Reader {
+pub(crate) struct Reader {
     kubeconfig: PathBuf,
     program: PathBuf,
 }
 
 impl Reader {
-    async fn new(world: &mut World) -> Self {
+    pub(crate) async fn new(world: &mut World) -> Self {
         world.apply(READER).await.unwrap();
         let token = world.kubectl(&["create", "token", "reader"]).await.unwrap();
         let plane = world.plane();
@@ -101,9 +101,15 @@ impl Reader {
         Self { kubeconfig: file, program: paths::giveway_program("kubectl-giveway").unwrap() }
     }
 
-    async fn giveway(&self, args: &[&str]) -> Printed {
+    pub(crate) async fn giveway(&self, args: &[&str]) -> Printed {
         run(&self.program, args, &self.kubeconfig, None).await
     }
+}
+
+/// Runs the command line as the administrator.
+pub(crate) async fn giveway(world: &mut World, args: &[&str]) -> Printed {
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    run(&program, args, &world.plane().kubeconfig(), None).await
 }
 
 /// Writes of the reader, tried or done, by the audit log.

@@ -3,13 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admission;
+mod adopt;
+mod backfill;
 mod barrier;
 mod budgets;
+mod cascade;
+mod check;
 mod cli;
 mod competition;
 mod crash;
 mod crds;
 mod feasibility;
+mod guaranteed;
+mod guard;
+mod guard_cost;
 mod malformed;
 mod preemption;
 mod restraint;

@@ -7,7 +7,7 @@ use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::{Group, View};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::priority::{Class, MAX_THRESHOLD};
+use giveway_crds::priority::Class;
 use serde_json::Value;
 
 /// Gives a pod the class of its group when it named none itself, and the annotations of the class that it then has.
@@ -38,7 +38,7 @@ pub fn apply(
         ));
     }
     copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), object)?;
-    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(threshold_of), object)
+    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), object)
 }
 
 fn find_class<'a>(name: &str, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {
@@ -71,11 +71,6 @@ fn take_class(pod: &Facts, class: &Class, object: &mut Value) {
 
 fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
-}
-
-/// The threshold of a class. One that cannot be read counts as absent: it was stored while the webhook was away.
-fn threshold_of(class: &Class) -> Option<&str> {
-    class.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
 }
 
 fn copy(pod: &Facts, key: &str, type_: &str, computed: Option<&str>, object: &mut Value) -> Result<(), Refusal> {

@@ -9,11 +9,9 @@ use crate::verdict::Refusal;
 use crate::view::View;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::SYSTEM_PREFIX;
 use serde::Deserialize;
 use serde_json::Value;
-
-/// Prefix of the names of classes that belong to the cluster itself.
-pub const SYSTEM_PREFIX: &str = "system-";
 
 /// The part of a PriorityClass that rules read.
 #[derive(Debug, Deserialize)]

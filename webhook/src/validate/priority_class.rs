@@ -1,13 +1,13 @@
 //! PriorityClass: the values of Giveway's annotations, and that those of a managed class never change (design,
 //! section 2, "Managed priority classes", and section 3, rule 2).
 
-use crate::mutate::priority_class::{Facts, SYSTEM_PREFIX};
+use crate::mutate::priority_class::Facts;
 use crate::object::{self, annotation_path};
 use crate::review::Request;
 use crate::verdict::Refusal;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::priority::MAX_THRESHOLD;
+use giveway_crds::priority::{MAX_THRESHOLD, SYSTEM_PREFIX};
 
 /// Checks a class that is created.
 ///

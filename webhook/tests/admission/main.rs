@@ -7,5 +7,6 @@ mod pod_groups;
 mod pod_updates;
 mod pods;
 mod priority_classes;
+mod priority_plugin;
 mod reviews;
 mod workloads;

@@ -37,6 +37,14 @@ impl Cluster {
         self.budgets.range(first..).take_while(move |(key, _)| key.namespace == namespace).map(|(_, budget)| budget)
     }
 
+    /// How many pods under a budget are healthy: ready, and not on their way out.
+    pub fn healthy_under(&self, budget: &Budget) -> usize {
+        let first = ObjectKey::new(budget.key.namespace.as_str(), "");
+        let here = self.pod_index.range(first..).take_while(|(key, _)| key.namespace == budget.key.namespace);
+        let pods = here.filter_map(|(_, index)| self.pod_at(*index));
+        pods.filter(|pod| pod.ready && pod.live() && budget.counts(pod) && budget.matches(&pod.labels)).count()
+    }
+
     /// Adds or replaces a priority class. Returns whether anything changed.
     pub fn upsert_class(&mut self, object: &PriorityClass) -> bool {
         let changed = self.classes.upsert(Class::from_object(object));

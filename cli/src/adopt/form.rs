@@ -1,0 +1,211 @@
+//! The two forms of a PriorityClass: managed, as admission stores it, and as its owner wrote it.
+//!
+//! Both are derived from any class in either form, so a class that was kept by an interrupted run can be created anew
+//! in the form that is wanted now. Value, description, global default, labels, owners and other annotations stay.
+
+use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::Class;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::fmt;
+
+/// What is done to a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Giveway preempts for it.
+    Adopt,
+    /// kube-scheduler preempts for it.
+    Release,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Change {
+    /// The command of this name.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Adopt => "adopt",
+            Self::Release => "release",
+        }
+    }
+
+    /// Reads the name of a command.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Adopt, Self::Release].into_iter().find(|change| change.as_str() == text)
+    }
+
+    /// What a class is after it.
+    pub(crate) fn done(self) -> &'static str {
+        match self {
+            Self::Adopt => "adopted",
+            Self::Release => "released",
+        }
+    }
+}
+
+/// Whether Giveway preempts for the class: it is annotated, and kube-scheduler never does.
+pub(crate) fn is_managed(class: &PriorityClass) -> bool {
+    let class = Class::from_object(class);
+    class.managed && class.scheduler_policy == PreemptionPolicy::Never
+}
+
+/// Whether nothing is left to do. A class that is annotated and yet preempts by the scheduler, because no webhook ran
+/// when it was created, is in neither form.
+pub(crate) fn is_done(change: Change, class: &PriorityClass) -> bool {
+    match change {
+        Change::Adopt => is_managed(class),
+        Change::Release => annotation(class, ANNOTATION_MANAGED) != Some("true"),
+    }
+}
+
+/// The class to create. `exempt` marks a released class `managed: "false"`: where every new class is managed, it would
+/// be managed again without that.
+pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> PriorityClass {
+    let facts = Class::from_object(class);
+    // Of a class that is managed already, the annotation says what it asked for; of others, their own field does.
+    let asked = match is_managed(class) {
+        true => facts.group_policy(),
+        false => facts.scheduler_policy,
+    };
+    let mut new = bare(class);
+    let mut annotations = new.metadata.annotations.take().unwrap_or_default();
+    annotations.remove(ANNOTATION_MANAGED);
+    annotations.remove(ANNOTATION_PREEMPTION_POLICY);
+    match change {
+        Change::Adopt => {
+            annotations.insert(ANNOTATION_MANAGED.to_owned(), "true".to_owned());
+            annotations.insert(ANNOTATION_PREEMPTION_POLICY.to_owned(), asked.as_str().to_owned());
+            new.preemption_policy = Some(PreemptionPolicy::Never.as_str().to_owned());
+        }
+        Change::Release => {
+            if exempt {
+                annotations.insert(ANNOTATION_MANAGED.to_owned(), "false".to_owned());
+            }
+            new.preemption_policy = Some(asked.as_str().to_owned());
+        }
+    }
+    new.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
+    new
+}
+
+/// The class without what the API server writes.
+pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
+    PriorityClass {
+        metadata: ObjectMeta {
+            name: class.metadata.name.clone(),
+            labels: class.metadata.labels.clone(),
+            annotations: class.metadata.annotations.clone(),
+            owner_references: class.metadata.owner_references.clone(),
+            ..ObjectMeta::default()
+        },
+        ..class.clone()
+    }
+}
+
+/// What differs, as clauses: `value 5 instead of 10`.
+pub(crate) fn differences(expected: &PriorityClass, found: &PriorityClass) -> Vec<String> {
+    let mut clauses = Vec::new();
+    let mut compare = |field: &str, wanted: String, is: String| {
+        if wanted != is {
+            clauses.push(format!("{field} {is} instead of {wanted}"));
+        }
+    };
+    let policy = |class: &PriorityClass| Class::from_object(class).scheduler_policy.as_str().to_owned();
+    let text = |value: Option<&str>| value.map_or_else(|| "unset".to_owned(), |text| format!("{text:?}"));
+    compare("value", expected.value.to_string(), found.value.to_string());
+    compare("preemptionPolicy", policy(expected), policy(found));
+    for key in [ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY] {
+        compare(key, text(annotation(expected, key)), text(annotation(found, key)));
+    }
+    clauses
+}
+
+fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
+    class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_crds::keys::ANNOTATION_THRESHOLD;
+    use serde_json::{Value, json};
+
+    fn class(value: Value) -> PriorityClass {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn ordinary() -> PriorityClass {
+        class(json!({
+            "metadata": {"name": "web", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"team": "a"}, "annotations": {ANNOTATION_THRESHOLD: "5000", "note": "n"}},
+            "value": 10, "globalDefault": true, "description": "For the web.", "preemptionPolicy": "PreemptLowerPriority"
+        }))
+    }
+
+    #[test]
+    fn an_adopted_class_is_what_admission_would_store_and_keeps_all_the_rest() {
+        let adopted = of(Change::Adopt, &ordinary(), false);
+        assert_eq!(
+            serde_json::to_value(&adopted).unwrap(),
+            json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": "web", "labels": {"team": "a"}, "annotations": {
+                    ANNOTATION_THRESHOLD: "5000", "note": "n",
+                    ANNOTATION_MANAGED: "true", ANNOTATION_PREEMPTION_POLICY: "PreemptLowerPriority"}},
+                "value": 10, "globalDefault": true, "description": "For the web.", "preemptionPolicy": "Never"
+            })
+        );
+        assert!(is_done(Change::Adopt, &adopted) && !is_done(Change::Release, &adopted));
+        assert_eq!(of(Change::Adopt, &adopted, false), adopted, "adopting twice changes nothing");
+    }
+
+    #[test]
+    fn a_class_that_was_adopted_and_released_is_what_it_was() {
+        for policy in ["PreemptLowerPriority", "Never"] {
+            let before = PriorityClass { preemption_policy: Some(policy.to_owned()), ..bare(&ordinary()) };
+            let adopted = of(Change::Adopt, &before, false);
+            assert_eq!(of(Change::Release, &adopted, false), before, "{policy}");
+            assert!(is_done(Change::Release, &before) && !is_done(Change::Adopt, &before), "{policy}");
+        }
+        let bare = class(json!({"metadata": {"name": "b"}, "value": 1}));
+        let released = of(Change::Release, &of(Change::Adopt, &bare, false), false);
+        assert_eq!(released.metadata.annotations, None, "no empty annotations are left behind");
+    }
+
+    #[test]
+    fn where_every_new_class_is_managed_a_released_one_is_exempt() {
+        let released = of(Change::Release, &of(Change::Adopt, &ordinary(), false), true);
+        assert_eq!(released.metadata.annotations.as_ref().unwrap()[ANNOTATION_MANAGED], "false");
+        assert_eq!(released.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
+        assert!(is_done(Change::Release, &released));
+    }
+
+    #[test]
+    fn a_class_that_was_annotated_while_no_webhook_ran_is_in_neither_form() {
+        let half = class(json!({"metadata": {"name": "h", "annotations": {ANNOTATION_MANAGED: "true"}}, "value": 1}));
+        assert!(!is_done(Change::Adopt, &half) && !is_done(Change::Release, &half));
+        let adopted = of(Change::Adopt, &half, false);
+        assert!(is_managed(&adopted));
+        assert_eq!(adopted.metadata.annotations.unwrap()[ANNOTATION_PREEMPTION_POLICY], "PreemptLowerPriority");
+    }
+
+    #[test]
+    fn differences_name_field_and_both_values() {
+        let other = PriorityClass { value: 5, ..of(Change::Adopt, &ordinary(), false) };
+        assert_eq!(
+            differences(&bare(&ordinary()), &other),
+            [
+                "value 5 instead of 10",
+                "preemptionPolicy Never instead of PreemptLowerPriority",
+                "scheduling.giveway.dev/managed \"true\" instead of unset",
+                "scheduling.giveway.dev/preemption-policy \"PreemptLowerPriority\" instead of unset",
+            ]
+        );
+        assert_eq!(differences(&other, &other), Vec::<String>::new());
+    }
+}

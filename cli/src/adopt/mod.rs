@@ -1,0 +1,110 @@
+//! `kubectl giveway adopt` and `release`: give preemption for a PriorityClass into Giveway's hands, and back.
+//!
+//! `preemptionPolicy` is immutable, so a class is deleted and created anew. It is written to a ConfigMap first: a run
+//! that is interrupted is finished by the next one, whichever command that is.
+
+pub(crate) mod form;
+pub(crate) mod record;
+mod run;
+mod step;
+pub(crate) mod store;
+
+use crate::args::{AdoptArgs, ChangeFlags, ClassKind, ReleaseArgs};
+use crate::connect::{Connection, block_on};
+use crate::error::CliError;
+use crate::output;
+use form::Change;
+use giveway_crds::priority::SYSTEM_PREFIX;
+use run::Run;
+use std::collections::BTreeSet;
+use store::Store;
+
+/// `adopt`. Returns the exit status.
+pub(crate) fn adopt(args: &AdoptArgs, connection: &Connection) -> Result<u8, CliError> {
+    let ClassKind::PriorityClass = args.kind;
+    run_all(Change::Adopt, Some(&args.names), &args.flags, connection)
+}
+
+/// `release`. Returns the exit status.
+pub(crate) fn release(args: &ReleaseArgs, connection: &Connection) -> Result<u8, CliError> {
+    let (Some(ClassKind::PriorityClass) | None) = args.kind;
+    run_all(Change::Release, (!args.all).then_some(&args.names), &args.flags, connection)
+}
+
+/// One class after the other; one that fails does not keep the others from it. Without names: all managed classes.
+fn run_all(
+    change: Change,
+    names: Option<&Vec<String>>,
+    flags: &ChangeFlags,
+    connection: &Connection,
+) -> Result<u8, CliError> {
+    block_on(async {
+        let api = connection.api().await?;
+        let store = Store { api: &api, namespace: &flags.giveway_namespace };
+        let names = match names {
+            Some(names) => names.clone(),
+            None => managed(&store).await?,
+        };
+        if names.is_empty() {
+            output::show("No PriorityClass is managed.\n")?;
+        }
+        let mut status = 0;
+        for name in &names {
+            match one(&store, change, name, flags.dry_run).await {
+                Ok(text) => output::show(&text)?,
+                Err(error) => status = status.max(crate::complain(&error)),
+            }
+        }
+        Ok(status)
+    })
+}
+
+/// Every managed class, and every class that an interrupted run has left without an end.
+async fn managed(store: &Store<'_>) -> Result<Vec<String>, CliError> {
+    let failed =
+        |what: String| move |error: crate::connect::CallError| CliError::Cluster { what, problem: error.to_string() };
+    let mut names: BTreeSet<String> =
+        store.annotated().await.map_err(failed("listing priority classes".to_owned()))?.into_iter().collect();
+    let what = format!("listing configmaps in namespace {}", store.namespace);
+    let records = store.all_records().await.map_err(failed(what))?;
+    names.extend(records.into_iter().filter_map(|record| record.class.metadata.name));
+    names.retain(|name| !name.starts_with(SYSTEM_PREFIX));
+    Ok(names.into_iter().collect())
+}
+
+async fn one(store: &Store<'_>, change: Change, name: &str, dry_run: bool) -> Result<String, CliError> {
+    if name.starts_with(SYSTEM_PREFIX) {
+        return Err(CliError::SystemClass(name.to_owned()));
+    }
+    // What cannot be a name would change the path of the request.
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) {
+        return Err(CliError::UnknownClass(not_found(name)));
+    }
+    let run = Run::new(store, change, name);
+    if dry_run {
+        return Ok(match run.preview().await? {
+            Some(class) => format!(
+                "---\n{}",
+                serde_yaml_ng::to_string(&class)
+                    .map_err(|error| CliError::Class { class: name.to_owned(), problem: error.to_string() })?
+            ),
+            None => already(change, name),
+        });
+    }
+    Ok(match run.finish().await? {
+        true => format!("priorityclass.scheduling.k8s.io/{name} {}\n", change.done()),
+        false => already(change, name),
+    })
+}
+
+fn already(change: Change, name: &str) -> String {
+    match change {
+        Change::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),
+        Change::Release => format!("priorityclass.scheduling.k8s.io/{name} is not managed\n"),
+    }
+}
+
+/// What the API server says of a class that does not exist.
+fn not_found(name: &str) -> String {
+    format!("priorityclasses.scheduling.k8s.io {name:?} not found")
+}

@@ -1,0 +1,307 @@
+//! One class, step by step, until it is as wanted.
+//!
+//! Promises: nothing is deleted before admission has agreed to what will be created and the class is recorded; a class
+//! that is gone is tried to be created anew for [`LIMIT`], in its old form when the new one is refused after all; and
+//! whatever happens, the class exists or its record does.
+
+use super::form::{self, Change};
+use super::record::{Record, name_for};
+use super::step::{Step, Why, next};
+use super::store::Store;
+use crate::connect::CallError;
+use crate::error::CliError;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::time::{Duration, Instant};
+
+/// How long one class may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long to wait before a step is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Name of the class by which it is found out whether every new class is managed. It is never stored.
+const PROBE: &str = "giveway-release-probe";
+
+/// A change of one class, on its way.
+pub(super) struct Run<'a> {
+    store: &'a Store<'a>,
+    change: Change,
+    name: &'a str,
+    /// Whether a released class has to be marked, once that is known.
+    exempt: Option<bool>,
+    /// Whether anything was done, by this run or by the one that it goes on from.
+    acted: bool,
+    /// Since when the class does not exist, where that is so.
+    gone: Option<Instant>,
+    /// Why the new form was refused although admission had agreed to it.
+    refused: Option<String>,
+    /// The class that became the global default in the meantime.
+    other_default: Option<String>,
+}
+
+enum Progress {
+    More,
+    /// The same again after a moment.
+    Pause,
+    Done,
+    Failed(CliError),
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(store: &'a Store<'a>, change: Change, name: &'a str) -> Self {
+        Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
+    }
+
+    /// Goes on until the class is as wanted. Returns whether anything had to be done.
+    ///
+    /// # Errors
+    /// There is no such class, or the API server does not let it be changed in time; the text says what there is now.
+    pub(super) async fn finish(mut self) -> Result<bool, CliError> {
+        let start = Instant::now();
+        loop {
+            let left = LIMIT.saturating_sub(start.elapsed());
+            let step = tokio::time::timeout(left.max(Duration::from_secs(1)), self.step()).await;
+            let late = start.elapsed() >= LIMIT;
+            match step {
+                Ok(Ok(Progress::Done)) => return Ok(self.acted),
+                Ok(Ok(Progress::Failed(error))) => return Err(error),
+                Ok(Ok(Progress::More)) if !late => {}
+                Ok(Ok(Progress::Pause)) if !late => tokio::time::sleep(PAUSE).await,
+                Ok(Err(error)) if !late && self.gone.is_some() && error.may_pass() => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(Err(error)) => return Err(self.problem(&error.to_string())),
+                Ok(Ok(_)) | Err(_) => {
+                    return Err(self.problem(&format!("it was not done within {} s", LIMIT.as_secs())));
+                }
+            }
+        }
+    }
+
+    /// What would be created; nothing is written, and admission is asked. `None` when nothing would be.
+    pub(super) async fn preview(mut self) -> Result<Option<PriorityClass>, CliError> {
+        let (record, live) = match self.look().await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(error),
+            Err(error) => return Err(self.problem(&error.to_string())),
+        };
+        let class = match next(self.change, record.clone(), live.as_ref().ok()) {
+            Step::Unknown => return Err(self.unknown(live.err())),
+            Step::Done => return Ok(None),
+            Step::Wait { finalizers } => return Err(self.terminating(&finalizers)),
+            Step::Begin(record) | Step::Delete(record) | Step::Create(record) => record.class,
+            Step::Forget(record, _) => live.unwrap_or(record.class),
+        };
+        let planned = self.planned(&class).await.map_err(|error| self.problem(&error.to_string()))?;
+        Ok(Some(planned))
+    }
+
+    /// The record and the class; the inner error of the class is that it does not exist.
+    async fn look(&self) -> Result<Result<(Option<Record>, Result<PriorityClass, CallError>), CliError>, CallError> {
+        let record = match self.store.record(self.name).await? {
+            Ok(record) => record,
+            Err(problem) => {
+                let problem = format!("its record in {}: {problem}: repair it or delete it", self.record_name());
+                return Ok(Err(self.problem(&problem)));
+            }
+        };
+        match self.store.class(self.name).await {
+            Err(error) if error.code() != Some(404) => Err(error),
+            live => Ok(Ok((record, live))),
+        }
+    }
+
+    async fn step(&mut self) -> Result<Progress, CallError> {
+        let (record, live) = match self.look().await? {
+            Ok(found) => found,
+            Err(error) => return Ok(Progress::Failed(error)),
+        };
+        if let (Some(record), false) = (&record, self.acted) {
+            self.acted = true;
+            note(&format!(
+                "an earlier `{}` of PriorityClass {} was interrupted, or another one is at work; finishing it",
+                record.change, self.name
+            ));
+        }
+        match next(self.change, record, live.as_ref().ok()) {
+            Step::Unknown => Ok(Progress::Failed(self.unknown(live.err()))),
+            Step::Done => Ok(self.done()),
+            Step::Wait { finalizers } if finalizers.is_empty() || self.acted => Ok(Progress::Pause),
+            Step::Wait { finalizers } => Ok(Progress::Failed(self.terminating(&finalizers))),
+            Step::Begin(record) => self.begin(&record).await,
+            Step::Delete(record) => self.delete(&record).await,
+            Step::Create(record) => self.create(&record).await,
+            Step::Forget(record, why) => self.forget(&record, why).await,
+        }
+    }
+
+    async fn begin(&mut self, record: &Record) -> Result<Progress, CallError> {
+        let class = &record.class;
+        let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
+        if !finalizers.is_empty() {
+            let list = finalizers.join(", ");
+            let problem = format!("its finalizers would hold its deletion up for an unknown time: remove {list} first");
+            return Ok(Progress::Failed(self.problem(&problem)));
+        }
+        self.planned(class).await?;
+        if !self.store.write(record).await? {
+            return Ok(Progress::Pause);
+        }
+        self.acted = true;
+        note(&format!(
+            "PriorityClass {} is deleted and created anew: until it is back, new pods that name it are refused{}",
+            self.name,
+            match class.global_default {
+                Some(true) => ", and new pods that name no class get priority 0",
+                _ => "",
+            }
+        ));
+        Ok(Progress::More)
+    }
+
+    /// The class in its new form, to which admission has agreed.
+    async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
+        let exempt = self.exempt().await?;
+        let planned = form::of(self.change, class, exempt);
+        // As long as it is the default itself, a second one of its name is refused.
+        self.store.try_create(&PriorityClass { global_default: None, ..planned.clone() }).await?;
+        Ok(planned)
+    }
+
+    async fn exempt(&mut self) -> Result<bool, CallError> {
+        if let Some(known) = self.exempt {
+            return Ok(known);
+        }
+        let metadata = ObjectMeta { name: Some(PROBE.to_owned()), ..ObjectMeta::default() };
+        let probe = PriorityClass { metadata, ..PriorityClass::default() };
+        let exempt = self.change == Change::Release
+            && self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored));
+        self.exempt = Some(exempt);
+        Ok(exempt)
+    }
+
+    async fn delete(&mut self, record: &Record) -> Result<Progress, CallError> {
+        match self.store.delete(record).await {
+            Ok(true) => {
+                self.gone = Some(Instant::now());
+                Ok(Progress::More)
+            }
+            Ok(false) => Ok(Progress::Pause),
+            Err(error) => {
+                // Nothing was deleted, so far as is known: a record that stays behind does no harm.
+                let _ = self.store.forget(record).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn create(&mut self, record: &Record) -> Result<Progress, CallError> {
+        let gone = *self.gone.get_or_insert_with(Instant::now);
+        let mut class = match self.refused {
+            None => form::of(self.change, &record.class, self.exempt().await?),
+            Some(_) => form::bare(&record.class),
+        };
+        if self.other_default.is_some() {
+            class.global_default = None;
+        }
+        let Err(error) = self.store.create(&class).await else {
+            note(&format!("PriorityClass {} is back; it was away for {:.1?}", self.name, gone.elapsed()));
+            return Ok(Progress::More);
+        };
+        let default = error.code().filter(|code| *code == 403).and_then(|_| default_in(&error.to_string()));
+        match default {
+            // The API server still remembers the class that was deleted.
+            Some(other) if other == self.name => Ok(Progress::Pause),
+            Some(other) => {
+                self.other_default = Some(other);
+                Ok(Progress::More)
+            }
+            None if error.code() == Some(409) => Ok(Progress::Pause),
+            None if error.may_pass() || self.refused.is_some() => Err(error),
+            None => {
+                self.refused = Some(error.to_string());
+                Ok(Progress::More)
+            }
+        }
+    }
+
+    async fn forget(&mut self, record: &Record, why: Why) -> Result<Progress, CallError> {
+        match why {
+            Why::Finished => {}
+            Why::Changed => note(&format!("PriorityClass {} was not deleted yet; looking at it again", self.name)),
+            Why::Replaced(differences) => note(&format!(
+                "somebody else created PriorityClass {} in the meantime ({}); it is taken as it is now",
+                self.name,
+                differences.join(", ")
+            )),
+        }
+        self.gone = None;
+        self.store.forget(record).await?;
+        Ok(match &self.refused {
+            None => Progress::More,
+            Some(refusal) => {
+                let problem = format!("it is as it was, because its new form was refused: {refusal}");
+                Progress::Failed(self.problem(&problem))
+            }
+        })
+    }
+
+    fn done(&self) -> Progress {
+        match &self.other_default {
+            None => Progress::Done,
+            Some(other) => Progress::Failed(self.problem(&format!(
+                "it was {}, but it is not the global default any more: PriorityClass {other} became that in the meantime",
+                self.change.done()
+            ))),
+        }
+    }
+
+    fn unknown(&self, error: Option<CallError>) -> CliError {
+        let words = error.map_or_else(|| super::not_found(self.name), |error| error.to_string());
+        CliError::UnknownClass(words)
+    }
+
+    fn terminating(&self, finalizers: &[String]) -> CliError {
+        self.problem(&format!("it is being deleted, and {} hold it", finalizers.join(", ")))
+    }
+
+    fn record_name(&self) -> String {
+        format!("configmap {}/{}", self.store.namespace, name_for(self.name))
+    }
+
+    /// An error, with what has to be known now.
+    fn problem(&self, problem: &str) -> CliError {
+        let problem = match self.gone {
+            None => problem.to_owned(),
+            Some(_) => format!(
+                "it does NOT exist now, and pods that name it are refused; it is kept in {}: run `kubectl giveway {} \
+                 priorityclass {}` again. The reason: {problem}",
+                self.record_name(),
+                self.change,
+                self.name
+            ),
+        };
+        CliError::Class { class: self.name.to_owned(), problem }
+    }
+}
+
+/// The class that a refusal of a second global default names.
+fn default_in(message: &str) -> Option<String> {
+    let (before, _) = message.split_once(" is already marked as default")?;
+    before.rsplit(' ').next().map(str::to_owned)
+}
+
+fn note(text: &str) {
+    anstream::eprintln!("note: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_in;
+
+    #[test]
+    fn the_class_that_is_the_default_is_read_from_the_refusal() {
+        let said = "priorityclasses.scheduling.k8s.io \"a\" is forbidden: PriorityClass b.c is already marked as default. Only one default can exist";
+        assert_eq!(default_in(said).as_deref(), Some("b.c"));
+        assert_eq!(default_in("priorityclasses.scheduling.k8s.io \"a\" is forbidden: no"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! What to do next, from what is there: the record and the class. No state is kept between two steps, so a run that
+//! was interrupted anywhere is finished by the next one, and two runs at once do no harm.
+//!
+//! ```text
+//! class, no record         record it (or nothing is left to do)
+//! class as recorded        delete it
+//! no class, record         create it
+//! class of another birth   forget the record
+//! ```
+
+use super::form::{self, Change};
+use super::record::Record;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+
+/// One step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// There is no such class.
+    Unknown,
+    /// The class is as it is wanted.
+    Done,
+    /// The class is being deleted: wait until it is gone, or say what holds it.
+    Wait {
+        /// What keeps it.
+        finalizers: Vec<String>,
+    },
+    /// Write the record.
+    Begin(Record),
+    /// Delete the class, if it is still this very one.
+    Delete(Record),
+    /// Create the class from its record.
+    Create(Record),
+    /// Remove the record.
+    Forget(Record, Why),
+}
+
+/// Why a record is not needed any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The class is back.
+    Finished,
+    /// The class was changed before it was deleted: begin anew with what it is now.
+    Changed,
+    /// Somebody else created the class; how it differs.
+    Replaced(Vec<String>),
+}
+
+/// The next step of `change`.
+pub(crate) fn next(change: Change, record: Option<Record>, live: Option<&PriorityClass>) -> Step {
+    if let Some(class) = live.filter(|class| class.metadata.deletion_timestamp.is_some()) {
+        return Step::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };
+    }
+    match (record, live) {
+        (None, None) => Step::Unknown,
+        (None, Some(class)) if form::is_done(change, class) => Step::Done,
+        (None, Some(class)) => Step::Begin(Record { change, class: class.clone(), uid: String::new() }),
+        (Some(record), None) => Step::Create(record),
+        (Some(record), Some(class)) if record.class.metadata.uid == class.metadata.uid => {
+            let same = record.class.metadata.resource_version == class.metadata.resource_version;
+            if same && !form::is_done(change, class) {
+                Step::Delete(record)
+            } else {
+                // Changed by somebody, or what was begun is not wanted any more: nothing was deleted yet.
+                Step::Forget(record, Why::Changed)
+            }
+        }
+        (Some(record), Some(class)) => {
+            // The run that was interrupted may have been the other command.
+            let differs = |change| form::differences(&form::of(change, &record.class, false), class);
+            let expected = [differs(change), differs(record.change), form::differences(&record.class, class)];
+            // A released class may be marked `managed: "false"`.
+            let exempt = form::differences(&form::of(Change::Release, &record.class, true), class);
+            let why = match expected.iter().any(Vec::is_empty) || exempt.is_empty() {
+                true => Why::Finished,
+                false => Why::Replaced(differs(record.change)),
+            };
+            Step::Forget(record, why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn class(uid: &str, version: &str, value: i32, rest: Value) -> PriorityClass {
+        let mut object = json!({"metadata": {"name": "web", "uid": uid, "resourceVersion": version}, "value": value});
+        for (key, part) in rest.as_object().unwrap() {
+            match key.as_str() {
+                "preemptionPolicy" => object[key] = part.clone(),
+                _ => object["metadata"][key] = part.clone(),
+            }
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn plain(uid: &str, version: &str, value: i32) -> PriorityClass {
+        class(uid, version, value, json!({}))
+    }
+
+    fn managed(uid: &str) -> PriorityClass {
+        let annotations = json!({"scheduling.giveway.dev/managed": "true",
+            "scheduling.giveway.dev/preemption-policy": "PreemptLowerPriority"});
+        class(uid, "9", 10, json!({"preemptionPolicy": "Never", "annotations": annotations}))
+    }
+
+    fn kept(change: Change, class: PriorityClass) -> Record {
+        Record { change, class, uid: "map".into() }
+    }
+
+    #[test]
+    fn an_adoption_is_record_delete_create_forget() {
+        let before = plain("a", "1", 10);
+        let begun = Record { uid: String::new(), ..kept(Change::Adopt, before.clone()) };
+        let record = kept(Change::Adopt, before.clone());
+        assert_eq!(next(Change::Adopt, None, Some(&before)), Step::Begin(begun));
+        assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&before)), Step::Delete(record.clone()));
+        assert_eq!(next(Change::Adopt, Some(record.clone()), None), Step::Create(record.clone()));
+        assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&managed("b"))), Step::Forget(record, Why::Finished));
+        assert_eq!(next(Change::Adopt, None, Some(&managed("b"))), Step::Done);
+        assert_eq!(next(Change::Adopt, None, None), Step::Unknown);
+    }
+
+    #[test]
+    fn either_command_finishes_what_the_other_one_left() {
+        let record = kept(Change::Adopt, plain("a", "1", 10));
+        assert_eq!(next(Change::Release, Some(record.clone()), None), Step::Create(record.clone()));
+        // Nothing was deleted yet, and nothing has to be.
+        let undone = next(Change::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
+        assert_eq!(undone, Step::Forget(record.clone(), Why::Changed));
+        // It was created already: the record goes, and the release begins anew.
+        let back = next(Change::Release, Some(record.clone()), Some(&managed("b")));
+        assert_eq!(back, Step::Forget(record, Why::Finished));
+        assert!(matches!(next(Change::Release, None, Some(&managed("b"))), Step::Begin(_)));
+    }
+
+    #[test]
+    fn a_class_that_was_changed_before_it_was_deleted_is_recorded_anew() {
+        let record = kept(Change::Adopt, plain("a", "1", 10));
+        let step = next(Change::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
+        assert_eq!(step, Step::Forget(record, Why::Changed));
+    }
+
+    #[test]
+    fn a_class_that_somebody_else_created_counts_and_the_difference_is_told() {
+        let record = kept(Change::Adopt, plain("a", "1", 10));
+        let Step::Forget(_, Why::Replaced(differences)) = next(Change::Adopt, Some(record), Some(&plain("b", "2", 5)))
+        else {
+            panic!("the record is not needed")
+        };
+        assert_eq!(differences[0], "value 5 instead of 10");
+        // As it was before: somebody put it back.
+        let record = kept(Change::Adopt, plain("a", "1", 10));
+        let step = next(Change::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
+        assert_eq!(step, Step::Forget(record, Why::Finished));
+    }
+
+    #[test]
+    fn a_released_class_may_be_exempt_from_management() {
+        let record = kept(Change::Release, managed("a"));
+        let exempt = class("b", "2", 10, json!({"annotations": {"scheduling.giveway.dev/managed": "false"}}));
+        let step = next(Change::Release, Some(record.clone()), Some(&exempt));
+        assert_eq!(step, Step::Forget(record, Why::Finished));
+    }
+
+    #[test]
+    fn a_class_that_is_being_deleted_is_waited_for() {
+        let rest = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]});
+        let going = class("a", "3", 10, rest);
+        let wait = Step::Wait { finalizers: vec!["example.com/keep".into()] };
+        assert_eq!(next(Change::Adopt, None, Some(&going)), wait);
+        assert_eq!(next(Change::Adopt, Some(kept(Change::Adopt, plain("a", "1", 10))), Some(&going)), wait);
+    }
+}

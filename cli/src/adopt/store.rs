@@ -1,0 +1,112 @@
+//! The calls that adopting and releasing make: classes, and the records of changes in progress.
+
+use super::form;
+use super::record::{Record, name_for};
+use crate::connect::{Api, CallError};
+use giveway_crds::keys::LABEL_CLASS_CHANGE;
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::core::ObjectList;
+use serde_json::{Value, json};
+
+/// Path of all priority classes.
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+/// Who is named as the manager of fields that are written.
+const MANAGER: &str = "fieldManager=kubectl-giveway";
+
+/// Classes, and the records in one namespace.
+pub(crate) struct Store<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) namespace: &'a str,
+}
+
+impl Store<'_> {
+    /// The class; a missing one is a 404 in the API server's words.
+    pub(super) async fn class(&self, name: &str) -> Result<PriorityClass, CallError> {
+        self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
+    }
+
+    /// Every class that is annotated as a managed one.
+    pub(super) async fn annotated(&self) -> Result<Vec<String>, CallError> {
+        let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
+        let mine = all.items.into_iter().filter(|class| !form::is_done(form::Change::Release, class));
+        Ok(mine.filter_map(|class| class.metadata.name).collect())
+    }
+
+    /// Creates the class.
+    pub(super) async fn create(&self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
+        self.api.send(Method::POST, &format!("{CLASSES}?{MANAGER}"), class).await
+    }
+
+    /// What creating the class would give: all of admission is asked, and nothing is stored. A class of this name is
+    /// refused as existing only after that, so a 409 means that admission agrees.
+    pub(crate) async fn try_create(&self, class: &PriorityClass) -> Result<Option<PriorityClass>, CallError> {
+        match self.api.send(Method::POST, &format!("{CLASSES}?dryRun=All&{MANAGER}"), class).await {
+            Ok(class) => Ok(Some(class)),
+            Err(error) if error.code() == Some(409) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the class if it is still the recorded one. Returns whether it was.
+    pub(super) async fn delete(&self, record: &Record) -> Result<bool, CallError> {
+        let metadata = &record.class.metadata;
+        let path = format!("{CLASSES}/{}", metadata.name.as_deref().unwrap_or_default());
+        let conditions = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
+        self.remove(&path, &conditions).await
+    }
+
+    /// The record of a change of this class.
+    ///
+    /// # Errors
+    /// It cannot be asked for, or (inner) it cannot be read as a record.
+    pub(super) async fn record(&self, class: &str) -> Result<Result<Option<Record>, String>, CallError> {
+        let path = format!("{}/{}", self.records(), name_for(class));
+        match self.api.call::<ConfigMap>(Method::GET, &path, Vec::new()).await {
+            Ok(map) => Ok(Record::from_config_map(&map).map(Some)),
+            Err(error) if error.code() == Some(404) => Ok(Ok(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every record that can be read.
+    pub(crate) async fn all_records(&self) -> Result<Vec<Record>, CallError> {
+        let selector = LABEL_CLASS_CHANGE.replace('/', "%2F");
+        let path = format!("{}?labelSelector={selector}", self.records());
+        let all: ObjectList<ConfigMap> = self.api.call(Method::GET, &path, Vec::new()).await?;
+        Ok(all.items.iter().filter_map(|map| Record::from_config_map(map).ok()).collect())
+    }
+
+    /// Writes a record. Returns false when another run has written one.
+    pub(super) async fn write(&self, record: &Record) -> Result<bool, CallError> {
+        let map = record.to_config_map(self.namespace).map_err(|error| CallError::Failed(error.to_string()))?;
+        match self.api.send::<ConfigMap>(Method::POST, &format!("{}?{MANAGER}", self.records()), &map).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(409) => Ok(false),
+            Err(error) if error.code() == Some(404) => Err(CallError::Failed(format!(
+                "{error}: --giveway-namespace names the namespace in which Giveway is installed"
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a record, if it is still the one that was read.
+    pub(super) async fn forget(&self, record: &Record) -> Result<bool, CallError> {
+        let class = record.class.metadata.name.as_deref().unwrap_or_default();
+        self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await
+    }
+
+    fn records(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, CallError> {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        match self.api.send::<Value>(Method::DELETE, path, &options).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Asks the API server for what [`super::facts`] holds. What this user may not read is not known, and no error.
+
+use super::facts::{
+    Admission, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
+};
+use crate::adopt::form;
+use crate::adopt::store::Store;
+use crate::connect::{Api, Got};
+use crate::error::CliError;
+use crate::live;
+use crate::world::World;
+use giveway_crds::keys::{ANNOTATION_MANAGED, GROUP};
+use giveway_crds::policy::PreemptionPolicy;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::apps::v1::Deployment as DeploymentObject;
+use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::core::ObjectList;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Name of the managed class that is tried out. It is never stored.
+const PROBE: &str = "giveway-check-probe";
+/// Name of the Lease, unless the operator's Deployment says another.
+const LEASE: &str = "giveway-operator";
+
+/// Gathers everything.
+///
+/// # Errors
+/// The API server cannot be reached.
+pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError> {
+    let deployments = deployments(api, namespace).await?;
+    let lease = deployments.as_deref().ok().and_then(lease_name).unwrap_or_else(|| LEASE.to_owned());
+    let configurations = "/apis/admissionregistration.k8s.io/v1";
+    let mutating: Known<Option<MutatingWebhookConfiguration>> =
+        get(api, &format!("{configurations}/mutatingwebhookconfigurations/giveway")).await?;
+    let validating: Known<Option<ValidatingWebhookConfiguration>> =
+        get(api, &format!("{configurations}/validatingwebhookconfigurations/giveway")).await?;
+    let secret: Known<Option<Secret>> =
+        get(api, &format!("/api/v1/namespaces/{namespace}/secrets/giveway-webhook-tls")).await?;
+    let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
+    Ok(Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        namespace: namespace.to_owned(),
+        now: Timestamp::now(),
+        resources: resources.map(|list| list.map(names).unwrap_or_default()),
+        admission: admission(&Store { api, namespace }).await?,
+        mutating: mutating.map(|found| found.map(|object| self::mutating(&object))),
+        validating: validating.map(|found| found.map(|object| self::validating(&object))),
+        serving: secret.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
+        deployments: deployments.map(|all| all.iter().map(deployment).collect()),
+        lease: self::lease(api, namespace, lease).await?,
+        in_tree: in_tree(api).await?,
+        interrupted: interrupted(&Store { api, namespace }).await?,
+        exposure: exposure(api).await?,
+    })
+}
+
+/// One GET.
+async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
+    Ok(match api.get(path).await? {
+        Got::Found(object) => Ok(Some(object)),
+        Got::Missing => Ok(None),
+        Got::Forbidden(problem) => Err(problem),
+    })
+}
+
+fn names(list: APIResourceList) -> BTreeSet<String> {
+    list.resources.into_iter().map(|resource| resource.name).collect()
+}
+
+/// Tries a managed class out. A probe that some other rule refuses tells nothing about ours.
+async fn admission(store: &Store<'_>) -> Result<Admission, CliError> {
+    let metadata = ObjectMeta {
+        name: Some(PROBE.to_owned()),
+        annotations: Some(BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), "true".to_owned())])),
+        ..ObjectMeta::default()
+    };
+    let probe = PriorityClass { metadata, ..PriorityClass::default() };
+    match store.try_create(&probe).await {
+        Ok(Some(stored)) if form::is_managed(&stored) => Ok(Admission::Answers),
+        Ok(Some(_)) => Ok(Admission::Silent),
+        Ok(None) => Ok(Admission::Unknown(format!("a PriorityClass {PROBE} exists"))),
+        Err(error) => match error.code() {
+            None => Err(CliError::Cluster { what: "a dry run".to_owned(), problem: error.to_string() }),
+            Some(403) if !error.to_string().contains("admission webhook") => Ok(Admission::Unknown(error.to_string())),
+            Some(_) => Ok(Admission::Fails(error.to_string())),
+        },
+    }
+}
+
+fn mutating(object: &MutatingWebhookConfiguration) -> Configuration {
+    let webhooks = object.webhooks.iter().flatten();
+    configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
+}
+
+fn validating(object: &ValidatingWebhookConfiguration) -> Configuration {
+    let webhooks = object.webhooks.iter().flatten();
+    configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
+}
+
+fn configuration<'a>(
+    metadata: &ObjectMeta,
+    webhooks: impl Iterator<Item = (&'a WebhookClientConfig, Option<&'a [RuleWithOperations]>)>,
+) -> Configuration {
+    let mut found = Configuration { version: version_label(metadata), ..Configuration::default() };
+    for (client, rules) in webhooks {
+        found.bundles.extend(client.ca_bundle.iter().map(|bundle| bundle.0.clone()));
+        found.guard |= rules.unwrap_or_default().iter().any(|rule| {
+            let has = |list: &Option<Vec<String>>, word: &str| list.iter().flatten().any(|item| item == word);
+            has(&rule.resources, "pods") && has(&rule.operations, "DELETE")
+        });
+    }
+    found
+}
+
+fn version_label(metadata: &ObjectMeta) -> Option<String> {
+    metadata.labels.as_ref()?.get("app.kubernetes.io/version").cloned()
+}
+
+async fn deployments(api: &Api, namespace: &str) -> Result<Known<Vec<DeploymentObject>>, CliError> {
+    let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?{selector}");
+    let list: Known<Option<ObjectList<DeploymentObject>>> = get(api, &path).await?;
+    Ok(list.map(|list| list.map(|list| list.items).unwrap_or_default()))
+}
+
+/// What runs is the image; the label is the chart's. A digest says nothing about a version.
+fn deployment(object: &DeploymentObject) -> Deployment {
+    let containers = object.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|pod| &pod.containers);
+    let image = containers.and_then(|containers| containers.first()?.image.as_deref()).unwrap_or_default();
+    let tag = image.split('@').next().and_then(|image| image.rsplit('/').next()?.split_once(':'));
+    Deployment {
+        name: object.metadata.name.clone().unwrap_or_default(),
+        version: tag.map(|(_, tag)| tag.to_owned()).or_else(|| version_label(&object.metadata)),
+    }
+}
+
+fn lease_name(deployments: &[DeploymentObject]) -> Option<String> {
+    deployments.iter().find_map(|deployment| {
+        let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
+        let mut args = containers.iter().flat_map(|container| container.args.iter().flatten());
+        args.find_map(|arg| arg.strip_prefix("--lease-name=")).map(str::to_owned)
+    })
+}
+
+async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+    let found: Known<Option<LeaseObject>> = get(api, &path).await?;
+    Ok(found.map(|lease| {
+        let spec = lease?.spec.unwrap_or_default();
+        Some(Lease {
+            name,
+            holder: spec.holder_identity.unwrap_or_default(),
+            renewed: spec.renew_time.map(|time| time.0),
+            seconds: spec.lease_duration_seconds.unwrap_or_default(),
+        })
+    }))
+}
+
+async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
+    let group: Option<APIGroup> = match get(api, "/apis/scheduling.k8s.io").await? {
+        Ok(group) => group,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let mut served = Vec::new();
+    for version in group.into_iter().flat_map(|group| group.versions) {
+        let list: Known<Option<APIResourceList>> = get(api, &format!("/apis/{}", version.group_version)).await?;
+        if list.ok().flatten().is_some_and(|list| names(list).contains("podgroups")) {
+            served.push(version.group_version);
+        }
+    }
+    Ok(Ok(served))
+}
+
+async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {
+    match store.all_records().await {
+        Ok(records) => Ok(Ok(records
+            .into_iter()
+            .map(|record| Interrupted {
+                change: record.change.to_string(),
+                class: record.class.metadata.name.unwrap_or_default(),
+            })
+            .collect())),
+        Err(error) if error.code().is_some() => Ok(Err(error.to_string())),
+        Err(error) => Err(CliError::Cluster { what: "configmaps".to_owned(), problem: error.to_string() }),
+    }
+}
+
+async fn exposure(api: &Api) -> Result<Known<Exposure>, CliError> {
+    let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
+    let world = match live::read_kinds(api, |kind| wanted.contains(&kind)).await.and_then(World::new) {
+        Ok(world) => world,
+        Err(CliError::Cluster { problem, .. }) => return Ok(Err(problem)),
+        Err(error) => return Err(error),
+    };
+    let preempts = |policy| policy != PreemptionPolicy::Never;
+    let classes = world.cluster.classes();
+    let mut found = Exposure::default();
+    found.classes.extend(classes.iter().map(|class| Class {
+        name: class.name.clone(),
+        value: class.value,
+        managed: class.managed,
+        preempts: preempts(class.scheduler_policy),
+    }));
+    if classes.global_default().is_none() {
+        found.classes.push(Class { name: String::new(), value: 0, managed: false, preempts: true });
+    }
+    for pod in world.cluster.pods().filter(|pod| pod.live() && pod.bound()) {
+        let (Some(threshold), budgets) = (pod.threshold, world.cluster.budgets_of(pod)) else { continue };
+        if !budgets.is_empty() {
+            found.guarded.push(GuardedPod {
+                namespace: pod.key.namespace.clone(),
+                name: pod.key.name.clone(),
+                priority: pod.priority,
+                threshold,
+                budgets: budgets.iter().map(|budget| budget.key.name.clone()).collect(),
+            });
+        }
+    }
+    found.guarded.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    Ok(Ok(found))
+}

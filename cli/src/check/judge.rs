@@ -1,0 +1,426 @@
+//! From facts to findings: what is right, what is wrong, and what to do about it. Pure.
+
+use super::certificate;
+use super::exposure;
+use super::facts::{Admission, Configuration, Facts, Known};
+use super::finding::Finding;
+
+/// Certificates that expire within fewer days are told.
+const SOON: i64 = 14;
+/// How late a lease may be, in seconds: the clocks of two machines differ.
+const SLACK: i64 = 5;
+/// The resources that have to be served.
+const RESOURCES: [&str; 4] = ["podgroups", "podgroups/status", "workloads", "workloads/status"];
+
+/// All findings, in the order in which one would look.
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut found = vec![kinds(facts)];
+    found.extend(webhook(facts));
+    found.push(guard(facts));
+    found.extend(certificates(facts));
+    found.push(operator(facts));
+    found.extend(versions(facts));
+    found.push(in_tree(facts));
+    found.extend(interrupted(facts));
+    found.extend(exposure::findings(facts));
+    found
+}
+
+fn kinds(facts: &Facts) -> Finding {
+    let served = match &facts.resources {
+        Ok(served) => served,
+        Err(why) => return Finding::unknown("crds", "Whether PodGroup and Workload are served", why),
+    };
+    let missing: Vec<&str> = RESOURCES.into_iter().filter(|resource| !served.contains(*resource)).collect();
+    match missing.is_empty() {
+        true => Finding::ok("crds", "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1."),
+        false => {
+            let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", missing.join(", "));
+            Finding::fail("crds", message, "kubectl apply -f crds/")
+        }
+    }
+}
+
+fn webhook(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let kinds =
+        [("MutatingWebhookConfiguration", &facts.mutating), ("ValidatingWebhookConfiguration", &facts.validating)];
+    for (kind, configuration) in kinds {
+        match configuration {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let message = format!("There is no {kind} giveway: nothing is filled in or checked.");
+                found.push(Finding::fail("webhook", message, "Install the chart."));
+            }
+            Err(why) => found.push(Finding::unknown("webhook", &format!("{kind} giveway"), why)),
+        }
+    }
+    let namespace = &facts.namespace;
+    let remedy = format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook");
+    found.push(match &facts.admission {
+        Admission::Answers => Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in."),
+        Admission::Silent => {
+            let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
+            Finding::fail("webhook", message, "Install the chart.")
+        }
+        Admission::Fails(said) => {
+            Finding::fail("webhook", format!("Admission does not work; the API server says: {said}"), remedy)
+        }
+        Admission::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
+    });
+    found
+}
+
+fn guard(facts: &Facts) -> Finding {
+    match &facts.validating {
+        Ok(Some(configuration)) if configuration.guard => {
+            Finding::ok("guard", "kube-scheduler's own preemptions are asked for at the webhook.")
+        }
+        Ok(_) => {
+            let message =
+                "kube-scheduler's own preemptions are not guarded: no webhook is asked about deletions of pods.";
+            Finding::warn(
+                "guard",
+                message,
+                "Set the chart's guard.enabled to true, or adopt every class that preempts.",
+            )
+        }
+        Err(why) => Finding::unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why),
+    }
+}
+
+fn certificates(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let configurations = [&facts.mutating, &facts.validating];
+    let bundles = configurations.into_iter().flat_map(|known| known.iter().flatten()).flat_map(|c| &c.bundles);
+    let mut bundles: Vec<&Vec<u8>> = bundles.collect();
+    bundles.sort();
+    bundles.dedup();
+    for bundle in bundles {
+        found.push(certificate(facts, "The webhooks' caBundle", bundle));
+    }
+    match &facts.serving {
+        Ok(Some(pem)) => found.push(certificate(facts, "Secret giveway-webhook-tls", pem)),
+        Ok(None) => found.push(Finding::warn(
+            "certificate",
+            format!(
+                "The webhook's own certificate is not known: there is no Secret {}/giveway-webhook-tls, so it runs \
+                 outside the cluster.",
+                facts.namespace
+            ),
+            "Look at the directory of its flag --tls-directory.",
+        )),
+        Err(why) => found.push(Finding::unknown("certificate", "The webhook's own certificate", why)),
+    }
+    found
+}
+
+fn certificate(facts: &Facts, what: &str, pem: &[u8]) -> Finding {
+    let remedy = "Renew it: with cert-manager, or delete the Secret giveway-webhook-tls, run `helm upgrade` and restart \
+                  the webhook.";
+    let certificates = match certificate::read(pem) {
+        Ok(certificates) => certificates,
+        Err(problem) => return Finding::fail("certificate", format!("{what} {problem}."), remedy),
+    };
+    let Some(first) = certificates.first() else {
+        return Finding::fail("certificate", format!("{what} has no certificate."), remedy);
+    };
+    let (days, subject) = (first.days_left(facts.now), &first.subject);
+    let mut finding = if first.until < facts.now {
+        Finding::fail("certificate", format!("{what} ({subject}) expired on {}.", date(first.until)), remedy)
+    } else if let Some(early) = certificates.iter().find(|certificate| certificate.from > facts.now) {
+        let message = format!("{what} ({}) is valid only from {} on.", early.subject, early.from);
+        Finding::fail("certificate", message, "Compare the clocks of the machines.")
+    } else {
+        let message = format!("{what} ({subject}) expires in {days} days, on {}.", date(first.until));
+        match days < SOON {
+            true => Finding::warn("certificate", message, remedy),
+            false => Finding::ok("certificate", message),
+        }
+    };
+    finding.days_left = Some(days);
+    finding
+}
+
+fn date(time: k8s_openapi::jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
+fn operator(facts: &Facts) -> Finding {
+    let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
+    let lease = match &facts.lease {
+        Ok(Some(lease)) => lease,
+        Ok(None) => {
+            let message = format!("No operator has ever led: there is no Lease in namespace {}.", facts.namespace);
+            return Finding::fail("operator", message, remedy);
+        }
+        Err(why) => return Finding::unknown("operator", "Whether an operator leads", why),
+    };
+    let name = format!("{}/{}", facts.namespace, lease.name);
+    let Some(renewed) = lease.renewed.filter(|_| !lease.holder.is_empty()) else {
+        return Finding::fail("operator", format!("No operator leads: nobody holds the Lease {name}."), remedy);
+    };
+    let age = facts.now.as_second() - renewed.as_second();
+    if age > i64::from(lease.seconds) + SLACK {
+        let message = format!(
+            "No operator leads: {} has not renewed the Lease {name} for {age} s, by the clock of this machine; it is \
+             valid for {} s.",
+            lease.holder, lease.seconds
+        );
+        return Finding::fail("operator", message, remedy);
+    }
+    Finding::ok("operator", format!("{} leads; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)))
+}
+
+fn versions(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let compare = |what: &str, version: &str| match version.trim_start_matches('v') == facts.version {
+        true => Finding::ok("version", format!("{what} is {version}, as this program.")),
+        false => Finding::warn(
+            "version",
+            format!("{what} is {version}, this program {}.", facts.version),
+            "Use the same version everywhere: what this program predicts may differ from what is decided.",
+        ),
+    };
+    match &facts.mutating {
+        Ok(Some(Configuration { version: Some(version), .. })) => found.push(compare("The chart", version)),
+        Ok(_) => {}
+        Err(why) => found.push(Finding::unknown("version", "The chart's version", why)),
+    }
+    match &facts.deployments {
+        Ok(all) if all.is_empty() => found.push(Finding::warn(
+            "version",
+            format!(
+                "The versions of operator and webhook are not known: namespace {} has no Deployment of theirs, so they \
+                 run outside the cluster.",
+                facts.namespace
+            ),
+            "Ask them: giveway-operator --version, giveway-webhook --version.",
+        )),
+        Ok(all) => found.extend(all.iter().map(|one| match &one.version {
+            Some(version) => compare(&format!("Deployment {}", one.name), version),
+            None => Finding::warn(
+                "version",
+                format!("Deployment {} has neither an image tag nor a version label.", one.name),
+                "Give its image a tag.",
+            ),
+        })),
+        Err(why) => found.push(Finding::unknown("version", "The versions of operator and webhook", why)),
+    }
+    found
+}
+
+/// The gate itself cannot be seen from outside; the API that it needs can.
+fn in_tree(facts: &Facts) -> Finding {
+    match &facts.in_tree {
+        Ok(served) if served.is_empty() => Finding::ok(
+            "in-tree",
+            "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
+        ),
+        Ok(served) => Finding::warn(
+            "in-tree",
+            format!(
+                "The in-tree PodGroup API is served ({}): the gate GenericWorkload may be on, and kube-scheduler then \
+                 preempts for in-tree PodGroups by itself. Whether it is on cannot be seen from here.",
+                served.join(", ")
+            ),
+            "Use PodGroups of one kind only: those of scheduling.giveway.dev.",
+        ),
+        Err(why) => Finding::unknown("in-tree", "Whether the in-tree PodGroup API is served", why),
+    }
+}
+
+fn interrupted(facts: &Facts) -> Vec<Finding> {
+    let all: &Known<Vec<_>> = &facts.interrupted;
+    match all {
+        Ok(all) => all
+            .iter()
+            .map(|one| {
+                let message = format!(
+                    "`{} priorityclass {}` was interrupted, or is at work now: the class may not exist.",
+                    one.change, one.class
+                );
+                let remedy = format!("kubectl giveway {} priorityclass {}", one.change, one.class);
+                Finding { class: Some(one.class.clone()), ..Finding::fail("classes", message, remedy) }
+            })
+            .collect(),
+        Err(why) => vec![Finding::unknown("classes", "Whether a change of a class was interrupted", why)],
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::facts::{Deployment, Exposure, Interrupted, Lease};
+    use super::super::finding::Status;
+    use super::*;
+    use k8s_openapi::jiff::{SignedDuration, Timestamp};
+    use std::collections::BTreeSet;
+
+    /// CN=giveway.test, valid from 2026-01-01 to 2026-12-31.
+    const PEM: &[u8] = include_bytes!("../../tests/data/certificate.pem");
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    /// An installation in which everything is well.
+    pub(in super::super) fn healthy() -> Facts {
+        let configuration =
+            Configuration { version: Some("0.1.0".into()), bundles: BTreeSet::from([PEM.to_vec()]), guard: true };
+        let deployment = |name: &str| Deployment { name: name.into(), version: Some("v0.1.0".into()) };
+        let now: Timestamp = NOW.parse().unwrap();
+        Facts {
+            version: "0.1.0".into(),
+            namespace: "giveway-system".into(),
+            now,
+            resources: Ok(RESOURCES.into_iter().map(str::to_owned).collect()),
+            admission: Admission::Answers,
+            mutating: Ok(Some(configuration.clone())),
+            validating: Ok(Some(configuration)),
+            serving: Ok(Some(PEM.to_vec())),
+            deployments: Ok(vec![deployment("giveway-operator"), deployment("giveway-webhook")]),
+            lease: Ok(Some(Lease {
+                name: "giveway-operator".into(),
+                holder: "a-1".into(),
+                renewed: Some(now - SignedDuration::from_secs(3)),
+                seconds: 15,
+            })),
+            in_tree: Ok(Vec::new()),
+            interrupted: Ok(Vec::new()),
+            exposure: Ok(Exposure::default()),
+        }
+    }
+
+    fn lease(age: i64, holder: &str) -> Option<Lease> {
+        let renewed = Some(NOW.parse::<Timestamp>().unwrap() - SignedDuration::from_secs(age));
+        Some(Lease { name: "giveway-operator".into(), holder: holder.into(), renewed, seconds: 15 })
+    }
+
+    #[test]
+    fn in_a_healthy_installation_every_line_is_ok() {
+        let found = all(&healthy());
+        assert!(found.iter().all(|finding| finding.status == Status::Ok && finding.remedy.is_empty()), "{found:#?}");
+        let lines: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(
+            lines,
+            [
+                "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1.",
+                "Admission answers: a managed class (dry run) was filled in.",
+                "kube-scheduler's own preemptions are asked for at the webhook.",
+                "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31.",
+                "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31.",
+                "a-1 leads; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
+                "The chart is 0.1.0, as this program.",
+                "Deployment giveway-operator is v0.1.0, as this program.",
+                "Deployment giveway-webhook is v0.1.0, as this program.",
+                "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
+                "No pod has both a threshold and a budget.",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_fault_is_one_line_with_its_weight() {
+        use Status::{Fail, Warn};
+        let at = |time: &str| Facts { now: time.parse().unwrap(), lease: Err("-".into()), ..healthy() };
+        let no = || "forbidden".to_owned();
+        let configuration = || healthy().mutating.unwrap().unwrap();
+        let rows: Vec<(Facts, Status, &str, &str)> = vec![
+            (
+                Facts { resources: Ok(BTreeSet::new()), ..healthy() },
+                Fail,
+                "crds",
+                "does not serve podgroups, podgroups/status, workloads, workloads/status.",
+            ),
+            (Facts { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
+            (
+                Facts { mutating: Ok(None), ..healthy() },
+                Fail,
+                "webhook",
+                "There is no MutatingWebhookConfiguration giveway",
+            ),
+            (
+                Facts { validating: Ok(None), ..healthy() },
+                Fail,
+                "webhook",
+                "There is no ValidatingWebhookConfiguration giveway",
+            ),
+            (Facts { admission: Admission::Silent, ..healthy() }, Fail, "webhook", "without being filled in."),
+            (
+                Facts { admission: Admission::Fails("connection refused".into()), ..healthy() },
+                Fail,
+                "webhook",
+                "the API server says: connection refused",
+            ),
+            (
+                Facts { admission: Admission::Unknown(no()), ..healthy() },
+                Warn,
+                "webhook",
+                "Whether admission works is not known: forbidden",
+            ),
+            (
+                Facts { validating: Ok(Some(Configuration { guard: false, ..configuration() })), ..healthy() },
+                Warn,
+                "guard",
+                "are not guarded",
+            ),
+            (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31."),
+            (at("2027-01-02T00:00:00Z"), Fail, "certificate", "expired on 2026-12-31."),
+            (at("2025-12-31T00:00:00Z"), Fail, "certificate", "is valid only from 2026-01-01T00:00:00Z on."),
+            (
+                Facts { serving: Ok(Some(b"no".to_vec())), ..healthy() },
+                Fail,
+                "certificate",
+                "Secret giveway-webhook-tls has no certificate.",
+            ),
+            (Facts { serving: Ok(None), ..healthy() }, Warn, "certificate", "runs outside the cluster."),
+            (Facts { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever led"),
+            (
+                Facts { lease: Ok(lease(3, "")), ..healthy() },
+                Fail,
+                "operator",
+                "nobody holds the Lease giveway-system/giveway-operator.",
+            ),
+            (
+                Facts { lease: Ok(lease(21, "a-1")), ..healthy() },
+                Fail,
+                "operator",
+                "a-1 has not renewed the Lease giveway-system/giveway-operator for 21 s",
+            ),
+            (Facts { deployments: Ok(Vec::new()), ..healthy() }, Warn, "version", "so they run outside the cluster."),
+            (
+                Facts { version: "0.2.0".into(), ..healthy() },
+                Warn,
+                "version",
+                "The chart is 0.1.0, this program 0.2.0.",
+            ),
+            (
+                Facts { in_tree: Ok(vec!["scheduling.k8s.io/v1beta1".into()]), ..healthy() },
+                Warn,
+                "in-tree",
+                "is served (scheduling.k8s.io/v1beta1)",
+            ),
+            (
+                Facts {
+                    interrupted: Ok(vec![Interrupted { change: "adopt".into(), class: "high".into() }]),
+                    ..healthy()
+                },
+                Fail,
+                "classes",
+                "`adopt priorityclass high` was interrupted",
+            ),
+        ];
+        for (facts, status, check, text) in rows {
+            let found = all(&facts);
+            let line = found.iter().find(|finding| finding.check == check && finding.message.contains(text));
+            let line = line.unwrap_or_else(|| panic!("{check}: {text} is not in {found:#?}"));
+            assert_eq!(line.status, status, "{}", line.message);
+            assert!(!line.remedy.is_empty(), "{}", line.message);
+        }
+    }
+
+    #[test]
+    fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
+        for age in [-30, 0, 15, 20] {
+            let found = operator(&Facts { lease: Ok(lease(age, "a-1")), ..healthy() });
+            assert_eq!(found.status, Status::Ok, "{}", found.message);
+        }
+    }
+}

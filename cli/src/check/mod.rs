@@ -1,0 +1,34 @@
+//! `kubectl giveway check`: is everything installed and well, which classes still preempt through kube-scheduler, and
+//! which guarded pods does that expose?
+//!
+//! [`gather`] asks the API server, [`judge`] turns what it said into findings; nothing is written.
+
+mod certificate;
+mod exposure;
+mod facts;
+mod finding;
+mod gather;
+mod judge;
+
+use crate::args::{CheckArgs, CheckFormat};
+use crate::connect::{Connection, block_on};
+use crate::error::CliError;
+use crate::output::{self, style};
+use finding::{Report, Status};
+
+/// Looks and prints. Returns the exit status: 1 when something is wrong.
+pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliError> {
+    let facts = block_on(async { gather::facts(&connection.api().await?, &args.giveway_namespace).await })?;
+    let findings = judge::all(&facts);
+    let ok = findings.iter().all(|finding| finding.status != Status::Fail);
+    let report = Report { ok, version: facts.version, namespace: facts.namespace, findings };
+    let text = match args.output {
+        CheckFormat::Table => report.table(style::width()),
+        CheckFormat::Json => {
+            let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from);
+            json.map_err(CliError::stdout)? + "\n"
+        }
+    };
+    output::show(&text)?;
+    Ok(u8::from(!ok))
+}

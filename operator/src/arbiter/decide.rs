@@ -1,0 +1,156 @@
+//! Deciding: who waits is put to the planner, in order, and the answer is remembered, told, or carried out.
+
+use super::Arbiter;
+use super::plan::stored;
+use crate::command::Command;
+use crate::ledger::{self, Clock, Flight};
+use crate::queue;
+use crate::status::{self, LastWord};
+use giveway_crds::condition::Reason;
+use giveway_planner::Shortfall;
+use giveway_planner::plan::{Decision, Plan, Preemptor};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+impl Arbiter {
+    pub(super) fn decide(&mut self, clock: Clock) {
+        let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
+        let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).collect();
+        self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
+        for preemptor in order {
+            let version = self.model.version;
+            let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            let spared = waiting.spared(clock.now);
+            if waiting.seen == Some(version) || waiting.not_before.is_some_and(|t| t > clock.now) {
+                continue;
+            }
+            waiting.seen = Some(version);
+            let context = ledger::context(&self.flights, &preemptor, spared);
+            let started = Instant::now();
+            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
+            self.metrics.decided(started.elapsed());
+            self.decided(&preemptor, decision, clock);
+        }
+    }
+
+    fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
+        match decision {
+            Decision::Fits { placements, .. } => {
+                self.word(preemptor, None);
+                // Pods that nobody holds are placed by the scheduler alone.
+                let gang = matches!(preemptor, Preemptor::Group(key) if self.model.cluster.group(key).is_some_and(|g| g.min_count.is_some()));
+                if gang {
+                    let plan = Plan { placements, ..empty_plan() };
+                    self.start(preemptor, &plan, clock);
+                }
+            }
+            Decision::Preempt(plan) => {
+                if let Some(foreign) = self.foreign_scheduler(preemptor) {
+                    let message =
+                        format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
+                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                    return;
+                }
+                self.word(preemptor, None);
+                if !plan.victims.is_empty() {
+                    for line in &plan.trace {
+                        tracing::debug!(%preemptor, "{line}");
+                    }
+                }
+                self.start(preemptor, &plan, clock);
+            }
+            Decision::Unschedulable(shortfall) => {
+                let word = self.unschedulable(preemptor, &shortfall);
+                self.word(preemptor, Some(word));
+                self.tell_budgets(preemptor, &shortfall, clock.now);
+            }
+            Decision::WaitingForPods { live, min_count } => {
+                let message = format!(
+                    "{} needed, {live} exist. None starts before all {min_count} have a place.",
+                    status::pods(min_count)
+                );
+                self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));
+            }
+            Decision::Nothing => self.word(preemptor, None),
+        }
+    }
+
+    /// Why there is no plan: for want of room, or because of budgets, whether the planner knows that or the API server
+    /// refused the victims that there would be.
+    fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> LastWord {
+        let refusal = self.waiting.get(preemptor).and_then(|waiting| waiting.refusal.as_ref());
+        let reason = match shortfall.is_for_budgets() || refusal.is_some() {
+            true => Reason::UnschedulableGuaranteedBudget,
+            false => Reason::Unschedulable,
+        };
+        let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        LastWord { reason, message: format!("{shortfall}{refusal}") }
+    }
+
+    fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
+        let cluster = &self.model.cluster;
+        let foreign = |p: &giveway_planner::model::Pod| {
+            (p.node.is_none() && p.live() && !self.config.scheduler_names.contains(&p.scheduler_name))
+                .then(|| p.scheduler_name.clone())
+        };
+        match preemptor {
+            Preemptor::Group(key) => cluster.members(key).find_map(foreign),
+            Preemptor::Pod(key) => cluster.pod(key).and_then(foreign),
+        }
+    }
+
+    /// Remembers why a preemptor waits; a new reason is an event too.
+    fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>) {
+        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        if waiting.last_word == word {
+            return;
+        }
+        let news = word.as_ref().filter(|w| waiting.last_word.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
+        waiting.last_word = word;
+        if let Preemptor::Group(key) = preemptor {
+            self.dirty.insert(key.clone());
+        }
+        if let Some(word) = news {
+            self.metrics.outcome(word.reason);
+            let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
+            if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message) {
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+        }
+    }
+
+    fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        self.plans_made += 1;
+        let term = self.leadership.term();
+        let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
+        let priority = match preemptor {
+            Preemptor::Group(key) => self.model.cluster.group(key).map_or(0, |g| g.priority),
+            Preemptor::Pod(key) => self.model.cluster.pod(key).map_or(0, |p| self.model.cluster.effective_priority(p)),
+        };
+        let stored = stored(plan, format!("{suffix}-{}", self.plans_made), term.to_owned());
+        let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        if flight.evicts() {
+            flight.plan.message = status::plan_message(&flight);
+            tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "planned");
+            self.metrics.outcome(Reason::Planned);
+            let action = format!("Planned {}", flight.plan.id);
+            if let Some(notice) = self.notice(preemptor, false, Reason::Planned, action, flight.plan.message.clone()) {
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+        }
+        self.launch(flight);
+        self.store_pod_plan(preemptor, clock);
+    }
+}
+
+fn empty_plan() -> Plan {
+    Plan {
+        strategy: "fits",
+        placements: vec![],
+        victims: vec![],
+        awaited: vec![],
+        cost: giveway_planner::Cost::default(),
+        trace: vec![],
+        not_modeled: vec![],
+    }
+}

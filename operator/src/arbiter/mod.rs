@@ -1,0 +1,341 @@
+//! The arbiter: the one task that owns the model, decides, and keeps the ledger (design, section 5).
+//!
+//! A pass runs after every batch of inputs: advance what is in flight, decide for who waits, and write the statuses
+//! that changed. It makes no call itself; [`Command`]s go to the [`Actuator`], whose reports come back as inputs.
+
+mod cascade;
+mod decide;
+mod notices;
+mod plan;
+mod reports;
+mod statuses;
+
+use crate::actuate::Actuator;
+use crate::backfill::BackFill;
+use crate::cascade::Cascades;
+use crate::command::{Command, Notice};
+use crate::config::Config;
+use crate::housekeeping::Housekeeping;
+use crate::lease::Leadership;
+use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
+use crate::metrics::Metrics;
+use crate::model::Model;
+use crate::queue::Waiting;
+use crate::status::{self, Victimhood};
+use crate::watch::Input;
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+use k8s_openapi::jiff::Timestamp;
+use notices::Repeated;
+use statuses::Writing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+
+/// Inputs that are taken in before the next pass.
+const BATCH: usize = 4096;
+/// How long a batch may gather: a burst of events is looked at once.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often timers (delays, time-outs, repeated calls) are looked at.
+const TICK: Duration = Duration::from_millis(250);
+
+/// The arbiter. See the module's documentation.
+pub struct Arbiter {
+    model: Model,
+    flights: Flights,
+    waiting: BTreeMap<Preemptor, Waiting>,
+    last_plans: BTreeMap<ObjectKey, StoredPlan>,
+    victims: BTreeMap<ObjectKey, Victimhood>,
+    writing: BTreeMap<ObjectKey, Writing>,
+    storing: BTreeMap<ObjectKey, ledger::Call>,
+    dirty: BTreeSet<ObjectKey>,
+    housekeeping: Housekeeping,
+    backfill: BackFill,
+    cascades: Cascades,
+    repeated: Repeated,
+    resumed: bool,
+    plans_made: u64,
+    config: Config,
+    actuator: Actuator,
+    leadership: Leadership,
+    metrics: Metrics,
+    ready: watch::Sender<bool>,
+}
+
+impl Arbiter {
+    /// A new arbiter; [`Arbiter::run`] does the work. `ready` is set once every kind was listed.
+    pub fn new(
+        config: Config,
+        actuator: Actuator,
+        leadership: Leadership,
+        metrics: Metrics,
+        ready: watch::Sender<bool>,
+    ) -> Self {
+        Self {
+            model: Model::default(),
+            flights: Flights::new(),
+            waiting: BTreeMap::new(),
+            last_plans: BTreeMap::new(),
+            victims: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            storing: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            housekeeping: Housekeeping::default(),
+            backfill: BackFill::new(&config.namespace),
+            cascades: Cascades::default(),
+            repeated: Repeated::default(),
+            resumed: false,
+            plans_made: 0,
+            config,
+            actuator,
+            leadership,
+            metrics,
+            ready,
+        }
+    }
+
+    /// Runs until the inputs end.
+    pub async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                input = inputs.recv() => {
+                    let Some(input) = input else { return };
+                    self.take(input);
+                    tokio::time::sleep(GATHER).await;
+                    for _ in 0..BATCH {
+                        match inputs.try_recv() {
+                            Ok(input) => self.take(input),
+                            Err(_) => break,
+                        }
+                    }
+                }
+                _ = tick.tick() => {}
+            }
+            self.pass();
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Report(report) => self.report(report),
+            other => self.model.apply(other),
+        }
+    }
+
+    fn clock() -> Clock {
+        Clock { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
+    }
+
+    fn pass(&mut self) {
+        for (problem, error) in std::mem::take(&mut self.model.new_problems) {
+            tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
+            self.metrics.unreadable(problem.kind);
+        }
+        if !self.model.synced() {
+            return;
+        }
+        self.ready.send_replace(true);
+        let leads = self.leadership.holds();
+        self.metrics.leads(leads);
+        if !leads {
+            return;
+        }
+        let clock = Self::clock();
+        if !self.resumed {
+            self.resume(clock);
+            self.resumed = true;
+        }
+        self.dirty.append(&mut self.model.touched);
+        self.advance(clock);
+        self.decide(clock);
+        self.cascade(clock);
+        let workloads = std::mem::take(&mut self.model.touched_workloads);
+        let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
+        chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock.now));
+        chores.append(&mut self.backfill.pass(&self.model, clock.now));
+        chores.into_iter().for_each(|c| self.actuator.dispatch(c));
+        self.write_statuses(clock);
+        self.metrics.in_flight(self.flights.len());
+    }
+
+    /// Takes over the plans that an earlier leader stored.
+    fn resume(&mut self, clock: Clock) {
+        self.dirty.extend(self.model.groups.keys().cloned());
+        let of_groups = self
+            .model
+            .groups
+            .iter()
+            .filter_map(|(key, r)| Some((Preemptor::Group(key.clone()), r.status.preemption.clone()?)));
+        let of_pods =
+            self.model.pods.iter().filter_map(|(key, r)| Some((Preemptor::Pod(key.clone()), r.plan.clone()?)));
+        let stored: Vec<_> = of_groups.chain(of_pods).filter(|(_, plan)| plan.state.in_flight()).collect();
+        for (preemptor, mut plan) in stored {
+            let priority = match &preemptor {
+                Preemptor::Group(key) => self.model.cluster.group(key).map(|g| g.priority),
+                Preemptor::Pod(key) => self.model.cluster.pod(key).map(|p| self.model.cluster.effective_priority(p)),
+            };
+            let Some(priority) = priority else { continue };
+            tracing::info!(%preemptor, plan = %plan.id, state = ?plan.state, "resuming a stored plan");
+            plan.term = self.leadership.term().to_owned();
+            let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
+            flight.resumed = true;
+            self.launch(flight);
+        }
+        for (group, victimhood) in self.cascades.resume(&self.model) {
+            self.victims.insert(group, victimhood);
+        }
+    }
+
+    fn launch(&mut self, flight: Flight) {
+        for victim in &flight.plan.victims {
+            let group = match victim.kind.as_str() {
+                "PodGroup" => Some(ObjectKey::new(&victim.namespace, &victim.name)),
+                _ => self.group_key(&ObjectKey::new(&victim.namespace, &victim.name)),
+            };
+            self.dirty.extend(group);
+        }
+        if let Preemptor::Group(key) = &flight.preemptor {
+            if flight.evicts() {
+                self.last_plans.remove(key);
+            }
+            self.dirty.insert(key.clone());
+        }
+        self.flights.insert(flight.preemptor.clone(), flight);
+        self.model.version += 1;
+    }
+
+    fn group_key(&self, pod: &ObjectKey) -> Option<ObjectKey> {
+        self.model.cluster.pod(pod).and_then(|p| self.model.cluster.group_of(p)).map(|g| g.key.clone())
+    }
+
+    fn advance(&mut self, clock: Clock) {
+        let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
+        let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        for preemptor in order {
+            let context = ledger::context(&self.flights, &preemptor, BTreeSet::new());
+            let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
+            let before = flight.plan.state;
+            let advance = flight.advance(&self.model, &context, clock, limits);
+            let now = flight.plan.state;
+            if now != before && advance.ended.is_none() {
+                self.staged(&preemptor, now);
+            }
+            if let Preemptor::Group(key) = &preemptor {
+                self.dirty.insert(key.clone());
+            }
+            self.tell_victims(&preemptor);
+            self.store_pod_plan(&preemptor, clock);
+            advance.commands.into_iter().for_each(|c| self.actuator.dispatch(c));
+            if let Some(ending) = advance.ended {
+                self.ended(&preemptor, &ending, clock);
+            }
+        }
+    }
+
+    /// A flight reached its next stage: tell it, on the preemptor and on the groups that give way.
+    fn staged(&mut self, preemptor: &Preemptor, state: PlanState) {
+        let Some(flight) = self.flights.get(preemptor) else { return };
+        if flight.evicts() {
+            tracing::info!(%preemptor, plan = %flight.plan.id, ?state, "plan");
+        }
+        let note = match state {
+            PlanState::Evicting => {
+                format!("Evicting {} for {}.", status::pods(flight.victims.len()), status::pods(flight.members.len()))
+            }
+            PlanState::Releasing => format!("{} have a place and start.", status::pods(flight.members.len())),
+            _ => return,
+        };
+        let action = format!("{} {}", status::state_reason(state), flight.plan.id);
+        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note) {
+            self.actuator.dispatch(Command::Publish(notice));
+        }
+    }
+
+    /// Tells the groups that give way who takes their place, once for each plan.
+    fn tell_victims(&mut self, preemptor: &Preemptor) {
+        let Some(flight) = self.flights.get_mut(preemptor) else { return };
+        if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
+            return;
+        }
+        flight.told = true;
+        let flight = flight.clone();
+        for victim in &flight.plan.victims {
+            let key = ObjectKey::new(&victim.namespace, &victim.name);
+            let whole = victim.kind == "PodGroup";
+            let message = status::victim_message(&flight, &victim.kind, victim.priority);
+            if whole && let Some(record) = self.model.groups.get(&key) {
+                self.actuator.dispatch(Command::Publish(Notice {
+                    kind: "PodGroup",
+                    key: key.clone(),
+                    uid: record.uid.clone(),
+                    warning: true,
+                    reason: Reason::Preempted,
+                    action: format!("Preempting {}", flight.plan.id),
+                    note: message.clone(),
+                }));
+            }
+            if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
+                self.dirty.insert(group.clone());
+                self.victims.insert(group, Victimhood { preemptor: preemptor.to_string(), message, whole });
+            }
+        }
+    }
+
+    fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
+        let Some(flight) = self.flights.remove(preemptor) else { return };
+        let reason = status::state_reason(ending.state);
+        tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
+        self.metrics.outcome(reason);
+        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        waiting.last_word = None;
+        waiting.seen = None;
+        match ending.state {
+            PlanState::Completed => (waiting.failures, waiting.refusals) = (0, 0),
+            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &ending.message, clock.now),
+            _ => waiting.back_off(clock.now),
+        }
+        // A plan that did no harm is made anew at once, the first time.
+        if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
+            waiting.not_before = None;
+        }
+        for (uid, why) in &flight.refused {
+            let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
+            self.tell_refusal(&pod, uid, &preemptor.to_string(), why, clock.now);
+        }
+        for victim in &flight.plan.victims {
+            let key = ObjectKey::new(&victim.namespace, &victim.name);
+            let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
+            self.dirty.extend(group);
+        }
+        if flight.evicts() || ending.state == PlanState::Failed {
+            let action = format!("{reason} {}", flight.plan.id);
+            let warning = ending.state == PlanState::Failed;
+            if let Some(notice) = self.notice(preemptor, warning, reason, action, ending.message.clone()) {
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+        }
+        match preemptor {
+            Preemptor::Group(key) => {
+                if flight.evicts() {
+                    self.last_plans.insert(key.clone(), flight.plan.clone());
+                }
+                self.dirty.insert(key.clone());
+            }
+            // A pod that is gone takes its plan with it.
+            Preemptor::Pod(key) if flight.evicts() => {
+                let here = self.model.cluster.pod(key).filter(|p| flight.members.iter().any(|m| m.uid == p.uid));
+                if let Some(uid) = here.map(|p| p.uid.clone()) {
+                    self.store(key, uid, None);
+                } else {
+                    self.storing.remove(key);
+                }
+            }
+            Preemptor::Pod(_) => {}
+        }
+        self.model.version += 1;
+    }
+}

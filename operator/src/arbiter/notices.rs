@@ -1,0 +1,122 @@
+//! Events: on the preemptor, and on what holds it back. Those that would come again with every decision are told once in
+//! a while.
+
+use super::Arbiter;
+use crate::command::{Command, Notice};
+use crate::ledger::describe;
+use giveway_crds::condition::Reason;
+use giveway_planner::Shortfall;
+use giveway_planner::model::{Budget, ObjectKey};
+use giveway_planner::plan::Preemptor;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long nothing more is said to one object about the same matter.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// What was said lately: at most once in [`QUIET`] for each object and matter.
+#[derive(Debug, Default)]
+pub(super) struct Repeated(BTreeMap<(String, String), Instant>);
+
+impl Repeated {
+    /// Whether it is time to say this to the object with this UID (again).
+    pub(super) fn is_news(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
+        let key = (uid.to_owned(), matter.to_owned());
+        if self.0.get(&key).is_some_and(|said| now.duration_since(*said) < QUIET) {
+            return false;
+        }
+        self.0.retain(|_, said| now.duration_since(*said) < QUIET);
+        self.0.insert(key, now);
+        true
+    }
+}
+
+impl Arbiter {
+    /// An event on a preemptor, if it exists.
+    pub(super) fn notice(
+        &self,
+        preemptor: &Preemptor,
+        warning: bool,
+        reason: Reason,
+        action: String,
+        note: String,
+    ) -> Option<Notice> {
+        let (kind, key, uid) = match preemptor {
+            Preemptor::Group(key) => ("PodGroup", key, self.model.groups.get(key)?.uid.clone()),
+            Preemptor::Pod(key) => ("Pod", key, self.model.cluster.pod(key)?.uid.clone()),
+        };
+        Some(Notice { kind, key: key.clone(), uid, warning, reason, action, note })
+    }
+
+    /// Tells the budgets that hold a preemptor back.
+    pub(super) fn tell_budgets(&mut self, preemptor: &Preemptor, shortfall: &Shortfall, now: Instant) {
+        for guaranteed in shortfall.guaranteed.iter() {
+            let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
+                continue;
+            };
+            let note = format!(
+                "{} of priority {} waits: {} of {} places would need pods of {guaranteed}.",
+                capitalised(&describe(preemptor)),
+                shortfall.priority,
+                shortfall.withheld,
+                shortfall.needed,
+            );
+            self.tell_budget(&budget, &preemptor.to_string(), Reason::GuaranteedBudget, note, now);
+        }
+    }
+
+    /// Tells a victim and its budgets that the API server refused its eviction. `why` says for whom it was.
+    pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
+        let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
+        let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().cloned().collect();
+        let note = format!("The eviction of pod {pod} was refused: {why}");
+        if self.repeated.is_news(uid, matter, now) {
+            self.actuator.dispatch(Command::Publish(Notice {
+                kind: "Pod",
+                key: pod.clone(),
+                uid: uid.to_owned(),
+                warning: true,
+                reason: Reason::EvictionRefused,
+                action: format!("Evicting for {matter}"),
+                note: note.clone(),
+            }));
+        }
+        for budget in budgets {
+            self.tell_budget(&budget, matter, Reason::EvictionRefused, note.clone(), now);
+        }
+    }
+
+    fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: String, now: Instant) {
+        if self.repeated.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
+            self.actuator.dispatch(Command::Publish(Notice {
+                kind: "PodDisruptionBudget",
+                key: budget.key.clone(),
+                uid: budget.uid.clone(),
+                warning: false,
+                reason,
+                action: format!("Preempting for {matter}"),
+                note,
+            }));
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_to_an_object_once_in_five_minutes() {
+        let (mut repeated, now) = (Repeated::default(), Instant::now());
+        assert!(repeated.is_news("uid-db", "pod/default/p", now));
+        assert!(!repeated.is_news("uid-db", "pod/default/p", now + Duration::from_secs(299)));
+        assert!(repeated.is_news("uid-db", "pod/default/q", now));
+        assert!(repeated.is_news("uid-web", "pod/default/p", now));
+        assert!(repeated.is_news("uid-db", "pod/default/p", now + Duration::from_secs(300)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Taking in what came of API calls.
+
+use super::Arbiter;
+use super::cascade::rest_of;
+use crate::actuate::{CallError, Report};
+use crate::backfill::Missing;
+use crate::command::{Cause, Command, EvictOutcome, Notice};
+use crate::status;
+use giveway_crds::condition::Reason;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+use std::time::Instant;
+
+impl Arbiter {
+    pub(super) fn report(&mut self, report: Report) {
+        let now = Instant::now();
+        match report {
+            Report::Member { preemptor, plan, uid, release, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(%preemptor, %error, release, "member not nominated or released");
+                }
+                if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
+                    flight.member_answered(&uid, release, result.is_ok() || result == Err(CallError::Gone), now);
+                }
+            }
+            Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),
+            Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
+            Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
+            Report::PodPlan { pod, plan, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(%pod, %error, "plan not stored");
+                }
+                if let Some(call) = self.storing.get_mut(&pod) {
+                    call.answered(result.is_ok(), now);
+                }
+                let flight = self.flights.get_mut(&Preemptor::Pod(pod.clone()));
+                match (plan, flight) {
+                    (Some((id, state)), Some(flight)) if flight.plan.id == id && result.is_ok() => {
+                        flight.stored = Some(state);
+                    }
+                    (None, None) => drop(self.storing.remove(&pod)),
+                    _ => {}
+                }
+            }
+            Report::Object { what, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(%what, %error, "not written");
+                }
+                self.housekeeping.answered(&what, result.is_ok(), now);
+            }
+        }
+    }
+
+    /// An eviction was answered: its plan or cascade has to know, and so has the pod.
+    fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: String, outcome: &EvictOutcome, now: Instant) {
+        let (sentence, matter) = match cause {
+            Cause::Plan { preemptor, id } => {
+                let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
+                flight.evicted(&uid, outcome, now);
+                let unit = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid));
+                (unit.map(|v| status::victim_message(flight, &v.kind, v.priority)), preemptor.to_string())
+            }
+            Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
+        };
+        match (outcome, sentence) {
+            (EvictOutcome::Accepted, Some(note)) => {
+                self.metrics.evicted();
+                let (reason, action) = (Reason::Preempted, format!("Preempting by {cause}"));
+                let notice = Notice { kind: "Pod", key: pod, uid, warning: true, reason, action, note };
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+            (EvictOutcome::Refused(why), _) => {
+                tracing::warn!(%pod, %cause, %why, "eviction refused for a budget");
+                self.metrics.outcome(Reason::EvictionRefused);
+                self.tell_refusal(&pod, &uid, &matter, why, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Annotations that admission missed were added, or not.
+    fn back_filled(&mut self, pod: ObjectKey, uid: String, result: Result<Missing, CallError>, now: Instant) {
+        self.backfill.answered(&uid, result.is_ok(), now);
+        match result {
+            Ok(added) if added.annotations.is_empty() => {}
+            Ok(added) => {
+                tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
+                self.metrics.outcome(Reason::BackFilled);
+                let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence());
+                let notice = Notice { kind: "Pod", key: pod, uid, warning: false, reason, action, note };
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+            Err(error) => tracing::warn!(%pod, %error, "annotations that admission missed were not added"),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
+//! lands on a newer one.
+
+use super::Arbiter;
+use crate::actuate::CallError;
+use crate::command::Command;
+use crate::ledger::Clock;
+use crate::status::{self, Facts};
+use giveway_crds::PodGroupStatus;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// The status writes of a group.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    /// UID of the group these belong to.
+    uid: String,
+    /// A write is under way.
+    pending: bool,
+    /// What was written last: newer than what the watch may show.
+    pub(super) written: Option<PodGroupStatus>,
+    /// After a failure, not before.
+    not_before: Option<Instant>,
+}
+
+impl Arbiter {
+    pub(super) fn status_written(
+        &mut self,
+        group: &ObjectKey,
+        status: PodGroupStatus,
+        result: Result<(), CallError>,
+        now: Instant,
+    ) {
+        let writing = self.writing.entry(group.clone()).or_default();
+        writing.pending = false;
+        self.dirty.insert(group.clone());
+        match result {
+            Ok(()) => {
+                if let Some(flight) = self.flights.get_mut(&Preemptor::Group(group.clone())) {
+                    let stored = status.preemption.as_ref();
+                    let stored = stored.filter(|p| p.id == flight.plan.id && p.term == flight.plan.term);
+                    flight.stored = stored.map(|p| p.state).or(flight.stored);
+                }
+                writing.written = Some(status);
+            }
+            Err(error) => {
+                tracing::warn!(%group, %error, "status not written");
+                writing.not_before = Some(now + Duration::from_millis(500));
+            }
+        }
+    }
+
+    pub(super) fn write_statuses(&mut self, clock: Clock) {
+        let mut later = BTreeSet::new();
+        for key in std::mem::take(&mut self.dirty) {
+            let (Some(record), Some(group)) = (self.model.groups.get(&key), self.model.cluster.group(&key)) else {
+                self.writing.remove(&key);
+                self.last_plans.remove(&key);
+                self.victims.remove(&key);
+                continue;
+            };
+            let writing = self.writing.entry(key.clone()).or_default();
+            if writing.uid != record.uid {
+                *writing = Writing { uid: record.uid.clone(), ..Writing::default() };
+            }
+            if writing.pending || writing.not_before.is_some_and(|t| t > clock.now) {
+                later.insert(key);
+                continue;
+            }
+            let mut record = record.clone();
+            if let Some(written) = &writing.written {
+                record.status = written.clone();
+            }
+            let preemptor = Preemptor::Group(key.clone());
+            let facts = Facts {
+                model: &self.model,
+                group,
+                record: &record,
+                flight: self.flights.get(&preemptor),
+                last_plan: self.last_plans.get(&key),
+                last_word: self.waiting.get(&preemptor).and_then(|w| w.last_word.as_ref()),
+                victim_of: self.victims.get(&key),
+                problem: group.class_problem.as_deref(),
+                now: Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()),
+            };
+            let to = status::group_status(&facts);
+            if to == record.status {
+                // Told, and written: it is over once nothing takes anything from the group any more.
+                let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
+                if !taken && !self.cascades.holds(&key) {
+                    self.victims.remove(&key);
+                }
+                continue;
+            }
+            writing.pending = true;
+            self.actuator.dispatch(Command::WriteGroupStatus {
+                group: key.clone(),
+                uid: record.uid.clone(),
+                from: Box::new(record.status),
+                to: Box::new(to),
+            });
+        }
+        self.dirty = later;
+    }
+}

@@ -1,0 +1,257 @@
+//! Back-filling: a pod that admission did not see gets the annotations that admission would have copied from its
+//! priority class (design, section 3, rule 3).
+//!
+//! Admission of pods that belong to no group fails open, so a pod can be created while the webhook is away. It must not
+//! be confused with a pod that has no threshold because its class had none: a class's threshold may change, and existing
+//! pods keep what they have. What tells the two apart is time. The API server notes in `metadata.managedFields` when an
+//! annotation of the class was last written, to the second. A pod that was created in that second or later, and lacks
+//! the annotation, was not seen by admission. A class that does not tell the time (somebody removed its managedFields)
+//! fills nothing back. The policy of a managed class never changes, so for it the age of the class counts.
+//!
+//! Promises: an annotation is only ever added, never changed or removed; a pod for which kube-scheduler preempts
+//! (`spec.preemptionPolicy` other than `Never`) is never given to Giveway. What this cannot repair: an annotation that a
+//! user invented while the webhook was away stays as it is.
+
+use crate::command::Command;
+use crate::ledger::Call;
+use crate::model::Model;
+use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::Class;
+use giveway_planner::model::Pod;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The namespace of the cluster's own components, which Giveway never touches.
+const KUBE_SYSTEM: &str = "kube-system";
+
+/// Since when a class is what it is, in seconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// When it was created.
+    pub created: Option<i64>,
+    /// When its threshold was last written, or anything else by the same writer.
+    pub threshold: Option<i64>,
+}
+
+impl Since {
+    /// Reads the times of a class.
+    pub fn of(class: &PriorityClass) -> Self {
+        let seconds = |time: &Time| time.0.as_second();
+        let path = format!("/f:metadata/f:annotations/f:{}", ANNOTATION_THRESHOLD.replace('/', "~1"));
+        let entries = class.metadata.managed_fields.iter().flatten();
+        let owns = |fields: &serde_json::Value| fields.pointer(&path).is_some();
+        let writers = entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0)));
+        Self {
+            created: class.metadata.creation_timestamp.as_ref().map(seconds),
+            threshold: writers.filter_map(|entry| entry.time.as_ref()).map(seconds).max(),
+        }
+    }
+}
+
+/// The annotations that a pod lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The class that gives them.
+    pub class: String,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Missing {
+    /// What admission would have copied to the pod; `None` when it has all of it, or was there before.
+    pub fn of(pod: &Pod, class: &Class, since: Since) -> Option<Self> {
+        if pod.mirror || !pod.live() {
+            return None;
+        }
+        let created = pod.created? / 1_000_000_000;
+        let later = |than: Option<i64>| than.is_some_and(|than| created >= than);
+        let mut annotations = BTreeMap::new();
+        if let Some(threshold) = class.pod_threshold()
+            && pod.threshold.is_none()
+            && later(since.created.max(since.threshold).filter(|_| since.threshold.is_some()))
+        {
+            annotations.insert(ANNOTATION_THRESHOLD.to_owned(), threshold.to_owned());
+        }
+        if let Some(policy) = class.managed_policy
+            && pod.annotation_policy.is_none()
+            && pod.spec_policy == PreemptionPolicy::Never
+            && later(since.created)
+        {
+            annotations.insert(ANNOTATION_PREEMPTION_POLICY.to_owned(), policy.as_str().to_owned());
+        }
+        (!annotations.is_empty()).then(|| Self { class: class.name.clone(), annotations })
+    }
+
+    /// The threshold among them.
+    pub fn threshold(&self) -> Option<i32> {
+        self.annotations.get(ANNOTATION_THRESHOLD)?.parse().ok()
+    }
+
+    /// The sentence for the event on the pod.
+    pub fn sentence(&self) -> String {
+        let list: Vec<String> = self.annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!(
+            "Added {} from priority class {}: Giveway's webhook did not see the pod when it was created.",
+            list.join(" and "),
+            self.class
+        )
+    }
+}
+
+/// Which pods are being filled back.
+#[derive(Debug)]
+pub struct BackFill {
+    own_namespace: String,
+    /// Calls under way, by UID of the pod.
+    calls: BTreeMap<String, Call>,
+}
+
+impl BackFill {
+    /// `own_namespace` is Giveway's own, which admission leaves alone as well.
+    pub fn new(own_namespace: &str) -> Self {
+        Self { own_namespace: own_namespace.to_owned(), calls: BTreeMap::new() }
+    }
+
+    /// Notes the answer to a call.
+    pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
+        if let Some(call) = self.calls.get_mut(uid) {
+            call.answered(ok, now);
+        }
+    }
+
+    /// What is to be written now: until the watch shows it, a call that had no effect is made again.
+    pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
+        if model.unfilled.is_empty() {
+            self.calls.clear();
+            return Vec::new();
+        }
+        let mut calls = BTreeMap::new();
+        let mut commands = Vec::new();
+        for (key, missing) in &model.unfilled {
+            let Some(pod) = model.cluster.pod(key) else { continue };
+            if key.namespace == KUBE_SYSTEM || key.namespace == self.own_namespace {
+                continue;
+            }
+            let mut call = self.calls.remove(&pod.uid).unwrap_or_default();
+            if call.due(now) {
+                call.start();
+                let (pod, uid, missing) = (key.clone(), pod.uid.clone(), missing.clone());
+                commands.push(Command::BackFill { pod, uid, missing });
+            }
+            calls.insert(pod.uid.clone(), call);
+        }
+        self.calls = calls;
+        commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    /// Class `guarded`: created at second 100, its threshold written at `written`.
+    fn class(written: Option<i64>) -> Value {
+        let stamp = |second: i64| k8s_openapi::jiff::Timestamp::from_second(second).unwrap().to_string();
+        let fields = json!({"f:metadata": {"f:annotations": {format!("f:{ANNOTATION_THRESHOLD}"): {}}}});
+        let entry = |time: i64| {
+            json!({"manager": "kubectl", "operation": "Update", "apiVersion": "scheduling.k8s.io/v1",
+                "time": stamp(time), "fieldsType": "FieldsV1", "fieldsV1": fields})
+        };
+        let other = json!({"manager": "other", "operation": "Update", "time": stamp(900), "fieldsV1": {"f:value": {}}});
+        json!({
+            "metadata": {
+                "name": "guarded", "creationTimestamp": stamp(100),
+                "annotations": {ANNOTATION_THRESHOLD: "5000"},
+                "managedFields": written.map(entry).into_iter().chain([other]).collect::<Vec<_>>(),
+            },
+            "value": 10
+        })
+    }
+
+    fn managed() -> Value {
+        json!({
+            "metadata": {"name": "managed", "creationTimestamp": "1970-01-01T00:01:40Z", "annotations": {
+                giveway_crds::keys::ANNOTATION_MANAGED: "true", ANNOTATION_PREEMPTION_POLICY: "PreemptLowerPriority",
+            }},
+            "value": 10, "preemptionPolicy": "Never"
+        })
+    }
+
+    fn of(world: &World) -> Vec<String> {
+        let lines = world.model.unfilled.iter().map(|(key, missing)| {
+            let list: Vec<&str> = missing.annotations.values().map(String::as_str).collect();
+            format!("{} {}", key.name, list.join(" "))
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn a_pod_that_is_younger_than_the_threshold_of_its_class_lacks_it_and_an_older_one_does_not() {
+        let mut world = World::new();
+        world.class(class(Some(200)));
+        world.pod(TestPod::new("older", 10).class("guarded").created(199));
+        world.pod(TestPod::new("younger", 10).class("guarded").created(200));
+        world.pod(TestPod::new("other", 10).class("plain").created(300));
+        world.pod(TestPod::new("seen", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "7"));
+        assert_eq!(of(&world), ["younger 5000"]);
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("younger")).unwrap()), Some(5000));
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("seen")).unwrap()), Some(7));
+    }
+
+    #[test]
+    fn classes_that_arrive_after_the_pods_count_as_well() {
+        let mut world = World::new();
+        world.pod(TestPod::new("p", 10).class("guarded").created(300));
+        assert_eq!(of(&world), Vec::<String>::new());
+        world.class(class(Some(200)));
+        assert_eq!(of(&world), ["p 5000"]);
+        world.class(class(Some(400)));
+        assert_eq!(of(&world), Vec::<String>::new(), "it changed after the pod was created");
+        world.class(class(None));
+        assert_eq!(of(&world), Vec::<String>::new(), "nobody knows since when");
+    }
+
+    #[test]
+    fn the_policy_of_a_managed_class_is_filled_back_only_if_kube_scheduler_never_preempts_for_the_pod() {
+        let mut world = World::new();
+        world.class(managed());
+        world.pod(TestPod::new("never", 10).class("managed").created(100).spec("preemptionPolicy", json!("Never")));
+        world.pod(TestPod::new("stock", 10).class("managed").created(100));
+        world.pod(TestPod::new("before", 10).class("managed").created(99).spec("preemptionPolicy", json!("Never")));
+        assert_eq!(of(&world), ["never PreemptLowerPriority"]);
+    }
+
+    #[test]
+    fn a_pod_is_written_once_and_again_only_if_that_failed() {
+        let (mut world, mut backfill, now) = (World::new(), BackFill::new("giveway-system"), Instant::now());
+        world.class(class(Some(200))).pod(TestPod::new("p", 10).class("guarded").created(300));
+        let commands = backfill.pass(&world.model, now);
+        let [Command::BackFill { pod, missing, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(pod.name, "p");
+        assert_eq!(
+            missing.sentence(),
+            "Added scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000 from priority class guarded: Giveway's webhook did not see the pod when it was created."
+        );
+        assert!(backfill.pass(&world.model, now).is_empty(), "the call has no answer yet");
+        backfill.answered("uid-p", false, now);
+        assert_eq!(backfill.pass(&world.model, now + Duration::from_secs(1)).len(), 1, "tried again");
+        world.pod(TestPod::new("p", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "5000"));
+        assert!(backfill.pass(&world.model, now + Duration::from_secs(9)).is_empty());
+    }
+
+    #[test]
+    fn mirror_pods_pods_that_go_and_namespaces_that_admission_leaves_alone_are_left_alone() {
+        let mut world = World::new();
+        world.class(class(Some(200)));
+        let pod = |name: &str| TestPod::new(name, 10).class("guarded").created(300);
+        world.pod(pod("mirror").annotated("kubernetes.io/config.mirror", "x")).pod(pod("going").terminating());
+        world.pod(pod("system").in_namespace("kube-system")).pod(pod("ours").in_namespace("giveway-system"));
+        assert!(BackFill::new("giveway-system").pass(&world.model, Instant::now()).is_empty());
+    }
+}

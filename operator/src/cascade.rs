@@ -1,0 +1,319 @@
+//! Cascade: when kube-scheduler preempts one pod of a group in mode `PodGroup`, the rest of that group goes too (design,
+//! section 5 and promise 2). kube-scheduler knows no groups; it does this for preemptors of classes that Giveway does
+//! not manage.
+//!
+//! How it is seen: kube-scheduler writes the condition `DisruptionTarget=True, PreemptionByScheduler` to its victim and
+//! deletes it. Giveway writes the same reason, but its messages begin with [`OURS`]; drains, users and the eviction API
+//! write no such reason. The condition alone is not enough: the pod must be on its way out, or gone.
+//!
+//! Who goes: members that were bound and existed at that time; pods that the group's owner creates instead do not. Each
+//! goes through the eviction API where a budget matches it, and by DELETE where none does, or where the budget refuses
+//! and no pod of the group is guarded. A guarded budget is never forced, because Giveway does not know the preemptor's
+//! priority: the eviction is tried again until the budget allows it.
+//!
+//! Guarantee: the group's condition says who began before the first eviction, so a new leader finishes what was begun. A
+//! pod that was taken and gone while no operator ran leaves no trace and is not noticed.
+
+use crate::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::ledger::{Call, Flights};
+use crate::model::Model;
+use crate::status::Victimhood;
+use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::plan::PlanState;
+use giveway_crds::policy::DisruptionMode;
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::api::core::v1::Pod as PodObject;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The beginning of every message with which Giveway marks a victim.
+pub const OURS: &str = "Preempted by ";
+/// Who preempted, in `status.preemptedBy` of a group.
+const SCHEDULER: &str = "kube-scheduler";
+
+/// A pod of a group that kube-scheduler took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallen {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its group.
+    pub group: ObjectKey,
+    /// When that was announced, in seconds since the epoch.
+    pub at: i64,
+}
+
+/// When kube-scheduler announced that it preempts this pod, in seconds since the epoch.
+pub fn preempted_at(pod: &PodObject) -> Option<i64> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
+    let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
+        && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
+    theirs.then(|| found.last_transition_time.as_ref().map_or(i64::MAX, |time| time.0.as_second()))
+}
+
+/// A group whose rest is going.
+#[derive(Debug)]
+struct Cascade {
+    /// Members that were created later stay.
+    at: i64,
+    /// The sentence for the group and its pods.
+    message: String,
+    /// The evictions, by UID.
+    calls: BTreeMap<String, Call>,
+}
+
+/// What [`Cascades::pass`] wants.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// The evictions to make.
+    pub commands: Vec<Command>,
+    /// Pods that have to wait for their budgets: group, pod, UID and reason.
+    pub refused: Vec<(ObjectKey, ObjectKey, String, String)>,
+    /// Groups that are through.
+    pub through: Vec<ObjectKey>,
+}
+
+/// Every group whose rest is going.
+#[derive(Debug, Default)]
+pub struct Cascades(BTreeMap<ObjectKey, Cascade>);
+
+impl Cascades {
+    /// Whether the rest of this group is going.
+    pub fn holds(&self, group: &ObjectKey) -> bool {
+        self.0.contains_key(group)
+    }
+
+    /// What an earlier leader began and did not finish. Returns the groups, with what is to be told of them.
+    pub fn resume(&mut self, model: &Model) -> Vec<(ObjectKey, Victimhood)> {
+        let begun = model.groups.iter().filter(|(_, record)| told(&record.status));
+        let begun: Vec<_> = begun
+            .filter_map(|(key, record)| {
+                let found = condition::find(&record.status.conditions, types::DISRUPTION_TARGET)?;
+                Some((key.clone(), found.last_transition_time.0.as_second(), found.message.clone()))
+            })
+            .collect();
+        begun.into_iter().filter_map(|(key, at, message)| self.begin(model, key, at, message)).collect()
+    }
+
+    /// Groups of which kube-scheduler took a pod since the last pass, with what is to be told of them.
+    pub fn fallen(&mut self, model: &mut Model) -> Vec<(ObjectKey, Victimhood)> {
+        let mut begun = Vec::new();
+        for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
+            let rest = rest(model, &group, at).count();
+            let message = format!(
+                "{OURS}{SCHEDULER}, which took pod {}. The group goes whole: {rest} more {}.",
+                pod.name,
+                if rest == 1 { "pod goes" } else { "pods go" }
+            );
+            begun.extend(self.begin(model, group, at, message));
+        }
+        begun
+    }
+
+    fn begin(&mut self, model: &Model, group: ObjectKey, at: i64, message: String) -> Option<(ObjectKey, Victimhood)> {
+        let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
+        if !whole || self.holds(&group) || rest(model, &group, at).next().is_none() {
+            return None;
+        }
+        tracing::info!(%group, %message, "cascade");
+        self.0.insert(group.clone(), Cascade { at, message: message.clone(), calls: BTreeMap::new() });
+        Some((group, Victimhood { preemptor: SCHEDULER.to_owned(), message, whole: true }))
+    }
+
+    /// Notes the answer to an eviction. Returns the sentence for the pod's event.
+    pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<String> {
+        let cascade = self.0.get_mut(group)?;
+        let done = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Gone);
+        cascade.calls.entry(uid.to_owned()).or_default().answered(done, now);
+        Some(cascade.message.clone())
+    }
+
+    /// What is to be done now. `written` says whether the status of a group, as it was stored, says who began.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        flights: &Flights,
+        written: impl Fn(&ObjectKey) -> bool,
+        now: Instant,
+    ) -> Step {
+        let mut step = Step::default();
+        if self.0.is_empty() {
+            return step;
+        }
+        let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
+        let taken: BTreeSet<&String> = evicting.flat_map(|flight| flight.departing()).collect();
+        self.0.retain(|group, cascade| {
+            let rest: Vec<&Pod> = rest(model, group, cascade.at).collect();
+            if rest.is_empty() {
+                step.through.push(group.clone());
+                return false;
+            }
+            let guarded = rest.iter().any(|pod| model.threshold(pod).is_some());
+            let breaches = if guarded {
+                let asked = |pod: &Pod| {
+                    cascade.calls.get(&pod.uid).is_some_and(|call| matches!(call, Call::Pending(_) | Call::Done(_)))
+                };
+                let (going, next): (Vec<&Pod>, Vec<&Pod>) = rest.iter().partition(|pod| asked(pod));
+                model.breaches(going.into_iter().chain(next))
+            } else {
+                BTreeMap::new()
+            };
+            for pod in rest.into_iter().filter(|pod| written(group) && !taken.contains(&pod.uid)) {
+                let call = cascade.calls.entry(pod.uid.clone()).or_default();
+                if call.due(now) {
+                    call.start();
+                    let budgeted = !model.cluster.budgets_of(pod).is_empty();
+                    if let Some(why) = breaches.get(&pod.uid) {
+                        call.answered(false, now);
+                        step.refused.push((group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
+                        continue;
+                    }
+                    step.commands.push(Command::Evict(Box::new(EvictCall {
+                        cause: Cause::Cascade(group.clone()),
+                        pod: pod.key.clone(),
+                        uid: pod.uid.clone(),
+                        budgeted,
+                        may_force: !(budgeted && guarded),
+                        rehearsal: false,
+                        again: true,
+                        message: cascade.message.clone(),
+                        permission: CancellationToken::new(),
+                    })));
+                }
+            }
+            true
+        });
+        step
+    }
+}
+
+/// Whether a status says that kube-scheduler began.
+pub fn told(status: &giveway_crds::PodGroupStatus) -> bool {
+    status.preempted_by.as_deref() == Some(SCHEDULER)
+        && condition::is_true(&status.conditions, types::DISRUPTION_TARGET)
+}
+
+/// The members that are still there of those that were bound when the first one was taken.
+fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let existed = move |pod: &&Pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at);
+    model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror).filter(existed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use std::time::Duration;
+
+    const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
+
+    /// Group `low` of three pods on one node.
+    fn world() -> World {
+        let mut world = World::new();
+        world.node("n1", 8).group("low", 3, 10, "PodGroup").group("loose", 1, 10, "Pod");
+        for name in ["l1", "l2", "l3"] {
+            world.pod(member(name));
+        }
+        world
+    }
+
+    fn member(name: &str) -> TestPod {
+        TestPod::new(name, 10).of("low").on("n1").created(100)
+    }
+
+    fn evictions(cascades: &mut Cascades, world: &World, now: Instant) -> Vec<String> {
+        let commands = cascades.pass(&world.model, &Flights::new(), |_| true, now).commands;
+        let call = |command: &Command| match command {
+            Command::Evict(call) => format!("{} {}", call.pod.name, if call.may_force { "force" } else { "ask" }),
+            other => format!("{other:?}"),
+        };
+        commands.iter().map(call).collect()
+    }
+
+    #[test]
+    fn the_rest_of_a_group_goes_when_kube_scheduler_takes_one_and_the_group_says_who_began() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l2").preempted(200, THEIRS));
+        assert!(cascades.fallen(&mut world.model).is_empty(), "announced, but not deleted");
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        let begun = cascades.fallen(&mut world.model);
+        assert_eq!(begun[0].1.preemptor, "kube-scheduler");
+        let words = "Preempted by kube-scheduler, which took pod l2. The group goes whole: 2 more pods go.";
+        assert_eq!(begun[0].1.message, words);
+        let step = cascades.pass(&world.model, &Flights::new(), |_| false, now);
+        assert!(step.commands.is_empty(), "the group does not say it yet");
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+        assert!(evictions(&mut cascades, &world, now).is_empty(), "no answers yet");
+        let group = world.key("low");
+        cascades.evicted(&group, "uid-l1", &EvictOutcome::Accepted, now);
+        cascades.evicted(&group, "uid-l3", &EvictOutcome::Error("down".into()), now);
+        world.remove_pod("l1");
+        assert_eq!(evictions(&mut cascades, &world, now + Duration::from_secs(1)), ["l3 force"]);
+        world.remove_pod("l3");
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        assert_eq!(step.through, std::slice::from_ref(&group));
+        assert!(!cascades.holds(&group));
+    }
+
+    #[test]
+    fn a_pod_without_a_grace_period_is_noticed_too() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l2").preempted(200, THEIRS)).remove_pod("l2");
+        assert_eq!(cascades.fallen(&mut world.model).len(), 1);
+    }
+
+    #[test]
+    fn evictions_by_giveway_by_users_and_by_drains_begin_nothing() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l1").preempted(200, "Preempted by pod group default/gang of priority 100.").terminating());
+        world.pod(member("l2").terminating()).remove_pod("l3");
+        world.pod(TestPod::new("p", 10).of("loose").on("n1").preempted(200, THEIRS).terminating());
+        world.pod(TestPod::new("q", 10).on("n1").preempted(200, THEIRS).terminating());
+        assert!(cascades.fallen(&mut world.model).is_empty());
+    }
+
+    #[test]
+    fn pods_that_are_created_later_or_wait_for_a_place_stay() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+
+    #[test]
+    fn a_guarded_budget_is_asked_again_and_again_and_never_forced() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.budget("db", "db", 1).pod(member("l1").guarded("db", 5000)).pod(member("l3").guarded("db", 5000));
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask"], "l2 and l1 leave one, which has to stay");
+        cascades.evicted(&world.key("low"), "uid-l1", &EvictOutcome::Accepted, now);
+        world.remove_pod("l1");
+        let later = now + Duration::from_secs(1);
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, later);
+        assert!(step.commands.is_empty(), "{:?}", step.commands);
+        assert_eq!(step.refused[0].3, "The disruption budget db needs 1 healthy pods and has 1 currently");
+        world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
+        assert_eq!(evictions(&mut cascades, &world, later + Duration::from_secs(1)), ["l3 ask"]);
+        cascades.evicted(&world.key("low"), "uid-l3", &EvictOutcome::Refused("0 allowed".into()), later);
+        assert_eq!(evictions(&mut cascades, &world, later + Duration::from_secs(9)), ["l3 ask"]);
+    }
+
+    #[test]
+    fn a_new_leader_finishes_what_the_group_says_was_begun() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.remove_pod("l2");
+        assert!(cascades.resume(&world.model).is_empty());
+        let status = serde_json::json!({
+            "preemptedBy": "kube-scheduler",
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                "message": "Preempted by kube-scheduler.", "lastTransitionTime": "1970-01-01T00:03:20Z"}]
+        });
+        let status: giveway_crds::PodGroupStatus = serde_json::from_value(status).unwrap();
+        world.model.groups.get_mut(&world.key("low")).unwrap().status = status;
+        assert_eq!(cascades.resume(&world.model)[0].1.message, "Preempted by kube-scheduler.");
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+}

@@ -1,0 +1,61 @@
+//! One API call that a flight needs: whether it was made, how it ended, and when it may be made again.
+
+use std::time::{Duration, Instant};
+
+/// How long the watch may lag behind an acknowledged call before the call is made again.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Calls for one pod that may fail before the plan is given up.
+const MAX_TRIES: u32 = 6;
+
+/// One API call that a flight needs for one pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Call {
+    /// Not made yet.
+    #[default]
+    Idle,
+    /// Made, no answer yet; so many failed before it.
+    Pending(u32),
+    /// Acknowledged at this time.
+    Done(Instant),
+    /// Failed so many times, last at this time.
+    Failed(Instant, u32),
+}
+
+impl Call {
+    /// Whether the call may be made (again) now, given that the model does not show its effect.
+    pub fn due(self, now: Instant) -> bool {
+        match self {
+            Self::Idle => true,
+            Self::Pending(_) => false,
+            Self::Done(at) => now.duration_since(at) >= SETTLE,
+            Self::Failed(at, tries) => now.duration_since(at) >= Duration::from_millis(100 << tries.min(6)),
+        }
+    }
+
+    /// Notes that the call is made.
+    pub fn start(&mut self) {
+        *self = Self::Pending(self.tries());
+    }
+
+    /// Notes the answer.
+    pub fn answered(&mut self, ok: bool, now: Instant) {
+        *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
+    }
+
+    /// Whether an answer is awaited.
+    pub fn pending(self) -> bool {
+        matches!(self, Self::Pending(_))
+    }
+
+    fn tries(self) -> u32 {
+        match self {
+            Self::Pending(tries) | Self::Failed(_, tries) => tries,
+            Self::Idle | Self::Done(_) => 0,
+        }
+    }
+
+    /// Whether it failed so often that there is no prospect.
+    pub fn exhausted(self) -> bool {
+        self.tries() >= MAX_TRIES
+    }
+}

@@ -1,0 +1,113 @@
+//! Whether a plan still makes sense: looked at before every step, because the cluster goes on changing while it is
+//! carried out.
+
+use super::{Ending, Flight, current};
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::plan::{Context, Decision, Preemptor};
+use std::collections::BTreeSet;
+
+impl Flight {
+    /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
+    pub(super) fn given_up(&self) -> bool {
+        self.members.iter().any(|m| m.nominate.exhausted() || m.release.exhausted())
+            || self.victims.iter().any(|v| v.rehearsal.exhausted())
+            || self.victims.iter().any(|v| v.call.exhausted() && self.plan.victims[v.unit].kind != "PodGroup")
+    }
+
+    /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
+    pub(super) fn overtaken(&self, cluster: &Cluster) -> Option<Ending> {
+        let cancelled = |message: String| Some(Ending { state: PlanState::Cancelled, message });
+        if let Preemptor::Group(key) = &self.preemptor {
+            let Some(group) = cluster.group(key) else {
+                return cancelled("The pod group was deleted.".into());
+            };
+            if let Some(min) = group.min_count {
+                let placed: BTreeSet<&str> = self.members.iter().map(|m| m.uid.as_str()).collect();
+                let have = cluster
+                    .members(key)
+                    .filter(|p| p.live() && (p.node.is_some() || placed.contains(p.uid.as_str())))
+                    .count();
+                if have < min {
+                    return cancelled(format!("Only {have} of the {min} pods needed are left with a place."));
+                }
+            }
+        }
+        let released = self.plan.state == PlanState::Releasing;
+        let mut unbound = 0;
+        for member in &self.members {
+            match current(cluster, &member.pod, &member.uid) {
+                None if !released => return cancelled(format!("Pod {} is gone.", member.pod)),
+                Some(pod) if !pod.live() && !released => {
+                    return cancelled(format!("Pod {} is going away.", member.pod));
+                }
+                Some(pod) if pod.live() && pod.node.is_none() => unbound += 1,
+                _ => {}
+            }
+        }
+        if unbound > 0 {
+            return None;
+        }
+        let bound = self.bound(cluster);
+        Some(if self.plan.state == PlanState::Planned && self.evicts() {
+            Ending {
+                state: PlanState::Cancelled,
+                message: "The scheduler found a place meanwhile; nobody was evicted.".into(),
+            }
+        } else {
+            Ending {
+                state: PlanState::Completed,
+                message: format!("{bound} of {} placed pods were bound.", self.members.len()),
+            }
+        })
+    }
+
+    /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
+    pub(super) fn outdated(&self, cluster: &Cluster, context: &Context) -> Option<String> {
+        if let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
+            && placements.len() >= self.members.len()
+        {
+            return Some("Room appeared; nobody was evicted.".into());
+        }
+        for victim in &self.victims {
+            if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
+                && cluster.effective_priority(pod) >= self.priority
+            {
+                return Some(format!("Pod {} is not of lower priority any more; nobody was evicted.", victim.pod));
+            }
+        }
+        for (index, unit) in self.plan.victims.iter().enumerate().filter(|(_, u)| u.kind == "PodGroup") {
+            let known: BTreeSet<&str> =
+                self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
+            let grown = cluster
+                .members(&ObjectKey::new(&unit.namespace, &unit.name))
+                .any(|p| p.live() && p.node.is_some() && !known.contains(p.uid.as_str()));
+            if grown {
+                return Some(format!(
+                    "Pod group {}/{} has more pods than when the plan was made; nobody was evicted.",
+                    unit.namespace, unit.name
+                ));
+            }
+        }
+        giveway_planner::still_fits(
+            cluster,
+            &self.placements(),
+            self.priority,
+            context,
+            &self.leaving(cluster, context),
+        )
+        .err()
+        .map(|why| format!("The plan does not fit any more; nobody was evicted: {why}"))
+    }
+
+    /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates.
+    pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<String> {
+        let mut gone: BTreeSet<String> = self.departing().cloned().collect();
+        gone.extend(context.departing.iter().cloned());
+        let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
+        for node in nodes {
+            gone.extend(cluster.pods_on(node).filter(|p| p.terminating).map(|p| p.uid.clone()));
+        }
+        gone
+    }
+}

@@ -1,0 +1,145 @@
+//! Evicting: in which order, by which means, and what an answer means for the plan.
+
+use super::call::Call;
+use super::{Advance, Clock, Flight, VictimPod, current};
+use crate::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::model::Model;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Pod;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+impl Flight {
+    /// Notes that the eviction of a pod was answered.
+    pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
+        let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
+        // A dry run and the eviction are never under way together.
+        let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
+        match outcome {
+            EvictOutcome::Allowed => call.answered(true, now),
+            EvictOutcome::Accepted | EvictOutcome::Gone => {
+                call.answered(true, now);
+                victim.accepted = true;
+            }
+            EvictOutcome::Refused(message) => {
+                call.answered(false, now);
+                self.refused.insert(uid.to_owned(), message.clone());
+                let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
+                self.drop_plan(PlanState::Cancelled, message);
+            }
+            EvictOutcome::Error(_) => call.answered(false, now),
+            EvictOutcome::Withdrawn => *call = Call::Idle,
+        }
+    }
+
+    /// Commands evictions: first of victims that a budget may refuse, then of the others. With `only_begun`, only of
+    /// units that lost a pod already.
+    pub(super) fn evict(&mut self, model: &Model, clock: Clock, only_begun: bool, out: &mut Advance) {
+        // Written ahead: whoever resumes a plan that says `Planned` knows that nobody was evicted for it.
+        if self.stored.is_none_or(|state| state < PlanState::Evicting) {
+            return;
+        }
+        let begun = self.begun_units();
+        let calls: Vec<(usize, EvictCall)> = self
+            .victims
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
+            .filter_map(|(i, v)| {
+                let pod = current(&model.cluster, &v.pod, &v.uid)?;
+                Some((i, self.evict_call(model, v, pod)))
+            })
+            .collect();
+        let refusable = calls.iter().filter(|(_, c)| !c.may_force).count();
+        if !only_begun && self.breaches(model, &calls) {
+            return;
+        }
+        if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
+            return;
+        }
+        for (index, call) in calls {
+            if refusable > 0 && call.may_force && !only_begun {
+                continue;
+            }
+            let victim = &mut self.victims[index];
+            if victim.call.due(clock.now) {
+                victim.call.start();
+                out.commands.push(Command::Evict(Box::new(call)));
+            }
+        }
+    }
+
+    /// Drops the plan when guarded victims whose turn has come cannot go, by what is known here.
+    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
+        let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| !call.may_force).map(|(i, _)| *i).collect();
+        let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
+        let on_their_way = self.victims.iter().filter(|v| v.accepted || v.call.pending()).filter_map(pod);
+        let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
+        let mut refused = model.breaches(on_their_way.chain(next));
+        refused.retain(|uid, _| {
+            guarded.iter().any(|i| self.victims[*i].uid == *uid && self.victims[*i].call == Call::Idle)
+        });
+        let first = refused.iter().next().and_then(|(uid, why)| {
+            let victim = self.victims.iter().find(|v| v.uid == *uid)?;
+            Some(format!("The eviction of pod {} was refused: {why}", victim.pod))
+        });
+        let Some(message) = first else { return false };
+        self.drop_plan(PlanState::Cancelled, message);
+        self.refused.append(&mut refused);
+        true
+    }
+
+    /// Asks the eviction API about everybody whom it can refuse. Returns whether it would allow every single one.
+    fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
+        let mut allowed = true;
+        for (index, call) in calls.iter().filter(|(_, call)| !call.may_force) {
+            let rehearsal = &mut self.victims[*index].rehearsal;
+            if matches!(rehearsal, Call::Done(_)) {
+                continue;
+            }
+            allowed = false;
+            if rehearsal.due(clock.now) {
+                rehearsal.start();
+                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
+            }
+        }
+        allowed
+    }
+
+    fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod) -> EvictCall {
+        let unit = &self.plan.victims[victim.unit];
+        let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.priority);
+        let budgeted = !model.cluster.budgets_of(pod).is_empty();
+        EvictCall {
+            cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
+            pod: victim.pod.clone(),
+            uid: victim.uid.clone(),
+            budgeted,
+            may_force: !(budgeted && guarded),
+            rehearsal: false,
+            again: self.resumed || victim.call != Call::Idle,
+            message: crate::status::victim_message(self, &unit.kind, unit.priority),
+            permission: self.permission.clone(),
+        }
+    }
+
+    /// The threshold of a unit: the highest of its pods.
+    fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
+        let pods = self.victims.iter().filter(|v| v.unit == unit);
+        pods.filter_map(|v| model.threshold(current(&model.cluster, &v.pod, &v.uid)?)).max()
+    }
+
+    /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody.
+    pub(super) fn begun_units(&self) -> BTreeSet<usize> {
+        if self.plan.state < PlanState::Evicting {
+            return BTreeSet::new();
+        }
+        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains_key(&v.uid));
+        self.victims
+            .iter()
+            .filter(|v| asked(v) || (self.resumed && v.accepted))
+            .map(|v| v.unit)
+            .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
+            .collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
+
+use super::{Advance, Clock, Flight, Limits, current, is_gone, reserved};
+use crate::command::Command;
+use crate::model::Model;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Cluster;
+use giveway_planner::plan::{Context, Decision, Placement, Preemptor};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long victims may take to leave before other room is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Flight {
+    pub(super) fn planned(&mut self, cluster: &Cluster, context: &Context, clock: Clock, out: &mut Advance) {
+        if self.evicts() {
+            if self.stored.is_none() {
+                return;
+            }
+            if let Some(message) = self.outdated(cluster, context) {
+                self.drop_plan(PlanState::Cancelled, message);
+                return;
+            }
+            if clock.epoch_seconds < self.planned_epoch() + self.delay_seconds(cluster) {
+                return;
+            }
+        } else if let Err(why) = giveway_planner::still_fits(
+            cluster,
+            &self.placements(),
+            self.priority,
+            context,
+            &self.leaving(cluster, context),
+        ) {
+            self.drop_plan(PlanState::Cancelled, format!("The place was taken: {why}"));
+            return;
+        }
+        self.reserve(cluster, clock, out);
+        if self.members.iter().all(|m| reserved(cluster, m)) {
+            self.plan.state = if self.evicts() { PlanState::Evicting } else { PlanState::WaitingForVictims };
+        }
+    }
+
+    fn planned_epoch(&self) -> i64 {
+        self.plan.planned_at.as_ref().map_or(0, |t| t.0.as_second())
+    }
+
+    fn delay_seconds(&self, cluster: &Cluster) -> i64 {
+        match &self.preemptor {
+            Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),
+            Preemptor::Pod(_) => 0,
+        }
+    }
+
+    /// Nominates members whose nomination is missing or was cleared.
+    pub(super) fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
+        for member in &mut self.members {
+            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
+            if pod.node.is_some() || !pod.live() || pod.nominated_node.as_deref() == Some(member.node.as_str()) {
+                continue;
+            }
+            if member.nominate.due(clock.now) {
+                member.nominate.start();
+                out.commands.push(Command::Nominate {
+                    preemptor: preemptor.clone(),
+                    plan: plan.clone(),
+                    pod: member.pod.clone(),
+                    uid: member.uid.clone(),
+                    node: Some(member.node.clone()),
+                });
+            }
+        }
+    }
+
+    pub(super) fn await_victims(&mut self, cluster: &Cluster, context: &Context, clock: Clock) {
+        let placements = self.placements();
+        let fits =
+            |gone: &BTreeSet<String>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
+        let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
+        if victims_gone && fits(&BTreeSet::new()).is_ok() {
+            if self.members.iter().all(|m| reserved(cluster, m)) {
+                self.plan.state = PlanState::Releasing;
+            }
+            return;
+        }
+        if let Err(why) = fits(&self.leaving(cluster, context)) {
+            self.drop_plan(PlanState::Cancelled, format!("The place was taken while victims left: {why}"));
+            return;
+        }
+        // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
+        let since = *self.awaited.get_or_insert(clock.now);
+        if clock.now.duration_since(since) >= PATIENCE
+            && let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
+            && placements.len() >= self.members.len()
+        {
+            self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
+        }
+    }
+
+    pub(super) fn release(
+        &mut self,
+        model: &Model,
+        context: &Context,
+        clock: Clock,
+        limits: Limits,
+        out: &mut Advance,
+    ) {
+        let cluster = &model.cluster;
+        self.reserve(cluster, clock, out);
+        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
+        for member in &mut self.members {
+            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
+            if pod.held && pod.live() && member.release.due(clock.now) {
+                member.release.start();
+                out.commands.push(Command::Release {
+                    preemptor: preemptor.clone(),
+                    plan: plan.clone(),
+                    pod: member.pod.clone(),
+                    uid: member.uid.clone(),
+                });
+            }
+        }
+        let held = self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held));
+        if held {
+            return;
+        }
+        let since = *self.released.get_or_insert(clock.now);
+        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
+        // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.
+        let waiting: Vec<Placement> = self
+            .placements()
+            .into_iter()
+            .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
+            .collect();
+        let late = clock.now.duration_since(since) >= limits.release_timeout;
+        let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
+        if !late && !given_up {
+            return;
+        }
+        let leaving = self.leaving(cluster, context);
+        if let Err(why) = giveway_planner::still_fits(cluster, &waiting, self.priority, context, &leaving) {
+            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
+        } else if late {
+            let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod)).unwrap_or("nothing");
+            let message = format!(
+                "The scheduler did not bind every released pod within {} s. It says: {said}",
+                limits.release_timeout.as_secs()
+            );
+            self.drop_plan(PlanState::Failed, message);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn.
+
+use super::call::Call;
+use super::{Advance, Clock, Ending, Flight, VictimPod, current};
+use crate::command::Command;
+use crate::model::Model;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::{Cluster, Pod};
+
+impl Flight {
+    /// Drops the plan. Units of which a pod was evicted already are finished first.
+    pub fn drop_plan(&mut self, state: PlanState, message: impl Into<String>) {
+        if self.ending.is_none() {
+            self.ending = Some(Ending { state, message: message.into() });
+            // Evictions that wait for their turn are not made; what was begun is commanded anew.
+            std::mem::take(&mut self.permission).cancel();
+        }
+    }
+
+    /// Finishes units that were begun, withdraws nominations, and ends the flight.
+    pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
+        let cluster = &model.cluster;
+        self.evict(model, clock, true, out);
+        let begun = self.begun_units();
+        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
+            return;
+        }
+        let refused = !self.refused.is_empty();
+        // The next plan follows at once. It must see who was evicted for this one, or they would be evicted twice.
+        if refused && self.victims.iter().any(|v| unseen(cluster, v, clock)) {
+            return;
+        }
+        // A refused victim is left out of the next plan, which keeps the places of the others.
+        if ending.state != PlanState::Completed && !refused {
+            if self.members.iter().any(|m| m.nominate.pending()) {
+                return;
+            }
+            for member in &self.members {
+                if let Some(pod) = current(cluster, &member.pod, &member.uid)
+                    && pod.node.is_none()
+                    && (pod.nominated_node.is_some() || matches!(member.nominate, Call::Done(_)))
+                {
+                    out.commands.push(Command::Nominate {
+                        preemptor: self.preemptor.clone(),
+                        plan: self.plan.id.clone(),
+                        pod: member.pod.clone(),
+                        uid: member.uid.clone(),
+                        node: None,
+                    });
+                }
+            }
+        }
+        self.plan.state = ending.state;
+        self.plan.message = match ending.state {
+            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+            _ => ending.message.clone(),
+        };
+        out.ended = Some(ending);
+    }
+}
+
+/// Whether an eviction was accepted that the watch does not show yet, and has not had the time to.
+fn unseen(cluster: &Cluster, victim: &VictimPod, clock: Clock) -> bool {
+    let accepted = matches!(victim.call, Call::Done(_)) && !victim.call.due(clock.now);
+    accepted && current(cluster, &victim.pod, &victim.uid).is_some_and(Pod::live)
+}

@@ -1,0 +1,261 @@
+//! `kubectl giveway adopt` and `release`: a class changes hands whole, or the next run finishes it.
+
+use crate::MINUTE;
+use crate::cli::{Printed, giveway, run};
+use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, LABEL_CLASS_CHANGE};
+use giveway_tests::cluster::Shaped;
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::giveway::NAMESPACE;
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use std::collections::BTreeMap;
+
+fn classes(world: &World) -> Api<PriorityClass> {
+    Api::all(world.client())
+}
+
+fn records(world: &World) -> Api<ConfigMap> {
+    Api::namespaced(world.client(), NAMESPACE)
+}
+
+/// Names of the records that are left.
+async fn left(world: &World) -> Vec<String> {
+    let list = records(world).list(&ListParams::default().labels(LABEL_CLASS_CHANGE)).await.unwrap();
+    list.items.into_iter().filter_map(|map| map.metadata.name).collect()
+}
+
+/// The record that a run writes before it deletes the class.
+async fn record(world: &World, change: &str, class: &PriorityClass) {
+    let name = class.metadata.name.clone().unwrap();
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(format!("giveway-class-{name}")),
+            labels: Some(BTreeMap::from([(LABEL_CLASS_CHANGE.to_owned(), change.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("class".to_owned(), serde_json::to_string(class).unwrap())])),
+        ..ConfigMap::default()
+    };
+    records(world).create(&PostParams::default(), &map).await.unwrap();
+}
+
+/// What a run leaves that is killed between deleting the class and creating it.
+async fn interrupt(world: &World, change: &str, class: &PriorityClass) {
+    record(world, change, class).await;
+    let name = class.metadata.name.clone().unwrap();
+    classes(world).delete(&name, &DeleteParams::default()).await.unwrap();
+}
+
+fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
+    class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn is_managed(class: &PriorityClass) -> bool {
+    annotation(class, ANNOTATION_MANAGED) == Some("true") && class.preemption_policy.as_deref() == Some("Never")
+}
+
+fn refused(printed: &Printed, status: i32, text: &str) {
+    assert_eq!(printed.status, Some(status), "{}{}", printed.out, printed.err);
+    assert!(printed.err.contains(text), "{text} is not in:\n{}", printed.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    let manifest = format!(
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: high\n  labels: {{team: a}}\n  annotations: {{{ANNOTATION_THRESHOLD}: \"5000\"}}\nvalue: 1000\ndescription: For what is urgent.\n"
+    );
+    world.apply(&manifest).await.unwrap();
+    let before = classes(&world).get("high").await.unwrap();
+
+    let preview = giveway(&mut world, &["adopt", "priorityclass", "high", "--dry-run"]).await;
+    let shown: PriorityClass = serde_yaml_ng::from_str(preview.ok()).unwrap();
+    assert!(is_managed(&shown) && shown.metadata.uid.is_none(), "{}", preview.out);
+    assert_eq!(classes(&world).get("high").await.unwrap(), before, "a dry run writes nothing");
+
+    let adopted = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
+    assert!(adopted.err.contains("until it is back, new pods that name it are refused"), "{}", adopted.err);
+    let class = classes(&world).get("high").await.unwrap();
+    assert!(is_managed(&class), "{class:?}");
+    assert_eq!(annotation(&class, ANNOTATION_PREEMPTION_POLICY), Some("PreemptLowerPriority"));
+    assert_eq!(
+        (class.value, &class.description, &class.metadata.labels, annotation(&class, ANNOTATION_THRESHOLD)),
+        (1000, &before.description, &before.metadata.labels, Some("5000"))
+    );
+    assert_eq!(left(&world).await, Vec::<String>::new());
+    let again = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is managed already\n");
+    // The manifest from which it was made can be applied again.
+    world.apply(&manifest).await.unwrap();
+
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let probe = world.pod("probe").priority("high").build();
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait_for("admission knows the class again", MINUTE, async || {
+        let pod: Pod = world.kit().api().create(&dry_run, &probe).await.map_err(|error| error.to_string())?;
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        let policy = annotations.get(ANNOTATION_PREEMPTION_POLICY).map(String::as_str);
+        if policy == Some("PreemptLowerPriority") { Ok(()) } else { Err(format!("{annotations:?}")) }
+    })
+    .await;
+    let vip = world.pod("vip").priority("high").create().await;
+    vip.wait_bound(MINUTE).await;
+    let planned = vip.wait_event("Planned", MINUTE).await;
+    assert!(planned.contains("of priority 10 or less give way") || planned.starts_with("1 pod"), "{planned}");
+
+    let released = giveway(&mut world, &["release", "priorityclass", "high"]).await;
+    assert_eq!(released.ok(), "priorityclass.scheduling.k8s.io/high released\n");
+    let after = classes(&world).get("high").await.unwrap();
+    assert_eq!(after.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
+    assert_eq!(after.metadata.annotations, {
+        let mut annotations = before.metadata.annotations.clone().unwrap();
+        // What the second `kubectl apply` wrote.
+        let applied = "kubectl.kubernetes.io/last-applied-configuration";
+        annotations.insert(applied.to_owned(), annotation(&after, applied).unwrap().to_owned());
+        Some(annotations)
+    });
+    let again = giveway(&mut world, &["release", "priorityclass", "high"]).await;
+    assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is not managed\n");
+
+    let system = giveway(&mut world, &["adopt", "priorityclass", "system-cluster-critical"]).await;
+    refused(&system, 2, "a class whose name starts with system- cannot be managed");
+    let unknown = giveway(&mut world, &["adopt", "priorityclass", "nope"]).await;
+    refused(&unknown, 2, "error: priorityclasses.scheduling.k8s.io \"nope\" not found");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
+    let mut world = World::start().await;
+    let usual = world.class("usual", 3).global_default().create().await;
+    interrupt(&world, "adopt", &usual).await;
+    let check = giveway(&mut world, &["check"]).await;
+    assert_eq!(check.status, Some(1), "{}", check.out);
+    assert!(check.out.contains("`adopt priorityclass usual` was interrupted"), "{}", check.out);
+    let finished = giveway(&mut world, &["adopt", "priorityclass", "usual"]).await;
+    assert_eq!(finished.ok(), "priorityclass.scheduling.k8s.io/usual adopted\n");
+    assert!(finished.err.contains("an earlier `adopt` of PriorityClass usual was interrupted"), "{}", finished.err);
+    let class = classes(&world).get("usual").await.unwrap();
+    assert!(is_managed(&class) && class.global_default == Some(true), "{class:?}");
+    assert_eq!(left(&world).await, Vec::<String>::new());
+
+    // A global default that is adopted stays one, and is one again when it is released.
+    for (command, managed) in [("release", false), ("adopt", true)] {
+        giveway(&mut world, &[command, "priorityclass", "usual"]).await.ok();
+        let class = classes(&world).get("usual").await.unwrap();
+        assert_eq!((is_managed(&class), class.global_default), (managed, Some(true)), "{command}");
+    }
+
+    // The other command finishes it too.
+    let batch = world.class("batch", 7).create().await;
+    interrupt(&world, "adopt", &batch).await;
+    giveway(&mut world, &["release", "priorityclass", "batch"]).await.ok();
+    let back = classes(&world).get("batch").await.unwrap();
+    assert_eq!((back.value, back.preemption_policy.as_deref()), (7, Some("PreemptLowerPriority")));
+    assert_eq!(back.metadata.annotations, None);
+
+    // Somebody put another class in its place: that one counts, and the difference is told.
+    interrupt(&world, "adopt", &back).await;
+    world.class("batch", 8).create().await;
+    let replaced = giveway(&mut world, &["adopt", "priorityclass", "batch"]).await;
+    replaced.ok();
+    assert!(replaced.err.contains("value 8 instead of 7"), "{}", replaced.err);
+    let class = classes(&world).get("batch").await.unwrap();
+    assert!(is_managed(&class) && class.value == 8, "{class:?}");
+
+    // Recorded, then changed by somebody before it was deleted: the change is not lost.
+    giveway(&mut world, &["release", "priorityclass", "batch"]).await.ok();
+    let class = classes(&world).get("batch").await.unwrap();
+    record(&world, "adopt", &class).await;
+    world.kubectl(&["annotate", "priorityclass", "batch", "note=kept"]).await.unwrap();
+    giveway(&mut world, &["adopt", "priorityclass", "batch"]).await.ok();
+    let class = classes(&world).get("batch").await.unwrap();
+    assert_eq!((is_managed(&class), annotation(&class, "note")), (true, Some("kept")));
+
+    // Another class became the global default while this one was away.
+    let usual = classes(&world).get("usual").await.unwrap();
+    interrupt(&world, "release", &usual).await;
+    let other = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}\nvalue: 4\nglobalDefault: true\n";
+    // The API server remembers the class that was deleted for a moment.
+    wait_for("there may be another default", MINUTE, async || world.apply(other).await).await;
+    let demoted = giveway(&mut world, &["release", "priorityclass", "usual"]).await;
+    refused(&demoted, 1, "it was released, but it is not the global default any more: PriorityClass other became that");
+    let class = classes(&world).get("usual").await.unwrap();
+    assert_eq!((is_managed(&class), class.global_default.unwrap_or(false)), (false, false));
+
+    // Two at once.
+    world.class("race", 9).create().await;
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let config = world.plane().kubeconfig();
+    let args = ["adopt", "priorityclass", "race"];
+    let (one, two) = tokio::join!(run(&program, &args, &config, None), run(&program, &args, &config, None));
+    one.ok();
+    two.ok();
+    assert!(is_managed(&classes(&world).get("race").await.unwrap()));
+    assert_eq!(left(&world).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_webhook_is_down_nothing_is_deleted() {
+    let mut world = World::start().await;
+    let before = world.class("high", 1000).create().await;
+    world.webhook().kill();
+    let said = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    refused(&said, 1, "error: PriorityClass high: ");
+    assert!(said.err.contains("failed calling webhook") && !said.err.contains("NOT exist"), "{}", said.err);
+    assert_eq!(classes(&world).get("high").await.unwrap().metadata.uid, before.metadata.uid);
+    assert_eq!(left(&world).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook() {
+    // Here every new class is managed, so that a released one has to be exempt.
+    let all = World::builder().webhook_flag("--manage-new-classes").helm_value("managedPriorityClasses=all");
+    let mut world = all.start().await;
+    for (name, value) in [("one", 1), ("two", 2)] {
+        assert!(is_managed(&world.class(name, value).create().await), "{name}");
+    }
+    let three = world.class("three", 3).create().await;
+    interrupt(&world, "release", &three).await;
+
+    let account = hook_account(&mut world).await;
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let released = run(&program, &["release", "--all", "--giveway-namespace", NAMESPACE], &account, None).await;
+    assert_eq!(released.ok().lines().count(), 3, "{}", released.out);
+    for name in ["one", "two", "three"] {
+        let class = classes(&world).get(name).await.unwrap();
+        assert_eq!(class.preemption_policy.as_deref(), Some("PreemptLowerPriority"), "{name}");
+        assert_eq!(annotation(&class, ANNOTATION_MANAGED), Some("false"), "{name}");
+        assert_eq!(annotation(&class, ANNOTATION_PREEMPTION_POLICY), None, "{name}");
+    }
+    assert_eq!(left(&world).await, Vec::<String>::new());
+    let nothing = run(&program, &["release", "--all"], &account, None).await;
+    assert_eq!(nothing.ok(), "No PriorityClass is managed.\n");
+}
+
+/// The kubeconfig of the ServiceAccount of the chart's uninstall hook, without its Job.
+async fn hook_account(world: &mut World) -> std::path::PathBuf {
+    let helm = paths::control_plane_program("helm").unwrap();
+    let chart = paths::repository().join("helm").display().to_string();
+    let args = ["template", "giveway", &chart, "-n", NAMESPACE, "--show-only", "templates/uninstall.yaml"];
+    let rendered = tokio::process::Command::new(helm).args(args).output().await.unwrap();
+    assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+    let manifests = String::from_utf8(rendered.stdout).unwrap();
+    let (jobs, rights): (Vec<&str>, Vec<&str>) =
+        manifests.split("\n---\n").partition(|document| document.contains("\nkind: Job\n"));
+    assert_eq!((jobs.len(), rights.len()), (1, 5), "{manifests}");
+    world.apply(&rights.join("\n---\n")).await.unwrap();
+    let token = world.kubectl(&["create", "token", "giveway-uninstall", "-n", NAMESPACE]).await.unwrap();
+    let plane = world.plane();
+    let file = plane.directory().join("uninstall.kubeconfig");
+    kubeconfig::write(&file, &plane.kubeconfig_with_token("uninstall", token.trim())).unwrap();
+    file
+}

@@ -1,0 +1,132 @@
+//! The threshold on pods: copied by admission, filled back by the operator when admission was away, forged by nobody.
+
+use crate::MINUTE;
+use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_tests::cluster::{PodHandle, Shaped};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::jiff::Timestamp;
+
+async fn annotation(pod: &PodHandle, key: &str) -> Option<String> {
+    pod.get().await.unwrap().metadata.annotations.unwrap_or_default().get(key).cloned()
+}
+
+async fn wait_annotation(pod: &PodHandle, key: &str, value: &str) {
+    wait_for(&format!("pod {} has {key}={value}", pod.name), MINUTE, async || {
+        let found = annotation(pod, key).await;
+        if found.as_deref() == Some(value) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+}
+
+/// Times in the API are whole seconds: waits until what happens next is later than the creation of the pod.
+async fn wait_next_second(pod: &PodHandle) {
+    let created = pod.get().await.unwrap().metadata.creation_timestamp.unwrap().0;
+    wait_for("the second of the pod's creation is over", MINUTE, async || {
+        let now = Timestamp::now();
+        if now.as_second() > created.as_second() { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_older_ones_keep_what_they_have() {
+    let mut world = World::start().await;
+    world.class("service", 10).create().await;
+    world.class("job", 5).managed().create().await;
+    let before = world.pod("before").priority("service").create().await;
+    wait_next_second(&before).await;
+    let set = |value: &str| format!("{ANNOTATION_THRESHOLD}={value}");
+    world.kubectl(&["annotate", "priorityclass", "service", &set("5000")]).await.unwrap();
+    // Admission copies the threshold as soon as it has seen it; the operator fills it back where it had not.
+    let seen = world.pod("seen").priority("service").create().await;
+    wait_annotation(&seen, ANNOTATION_THRESHOLD, "5000").await;
+
+    world.webhook().kill();
+    let missed = world.pod("missed").priority("service").create().await;
+    let job = world.pod("job").priority("job").create().await;
+    world.webhook().start().await;
+    wait_annotation(&missed, ANNOTATION_THRESHOLD, "5000").await;
+    assert_eq!(
+        missed.wait_event("BackFilled", MINUTE).await,
+        "Added scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000 from priority class service: Giveway's webhook did not see the pod when it was created."
+    );
+    wait_annotation(&job, ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority").await;
+    assert_eq!(annotation(&before, ANNOTATION_THRESHOLD).await, None, "its class had no threshold when it was created");
+
+    // The class may change; pods keep theirs, also those that were filled back.
+    wait_next_second(&job).await;
+    world.kubectl(&["annotate", "--overwrite", "priorityclass", "service", &set("7000")]).await.unwrap();
+    world.webhook().kill();
+    let late = world.pod("late").priority("service").create().await;
+    wait_annotation(&late, ANNOTATION_THRESHOLD, "7000").await;
+    assert_eq!(annotation(&missed, ANNOTATION_THRESHOLD).await.as_deref(), Some("5000"));
+    assert_eq!(annotation(&before, ANNOTATION_THRESHOLD).await, None);
+    world.check_promises().await;
+}
+
+const ROLE: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: pods, namespace: default}
+rules: [{apiGroups: [''], resources: [pods], verbs: [create, get, patch, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pods, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pods}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
+";
+
+/// A pod of jane's, who may do anything with pods of her namespace.
+async fn janes_pod(world: &World, name: &str, class: &str, threshold: Option<&str>) -> Result<String, String> {
+    let annotations = threshold.map(|value| serde_json::json!({ ANNOTATION_THRESHOLD: value }));
+    let pod = serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"priorityClassName": class, "automountServiceAccountToken": false,
+            "containers": [{"name": "c", "image": "registry.example/fake:1"}]}
+    });
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    std::fs::write(file.path(), pod.to_string()).unwrap();
+    world.kubectl(&["--as", "jane", "create", "-f", &file.path().display().to_string()]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold() {
+    let world = World::start().await;
+    world.apply(ROLE).await.unwrap();
+    world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
+    world.class("plain", 10).create().await;
+    wait_for("jane may create pods", MINUTE, async || janes_pod(&world, "mine", "guarded", None).await).await;
+    wait_for("the plain pod is there", MINUTE, async || janes_pod(&world, "plain", "plain", None).await).await;
+
+    let provided = |given: &str, computed: &str| {
+        format!(
+            "metadata.annotations[{ANNOTATION_THRESHOLD}]: the integer value of {ANNOTATION_THRESHOLD} ({given}) must not be provided in pod annotations; admission computed {computed} from the given PriorityClass name"
+        )
+    };
+    for (class, given, computed) in [
+        ("guarded", "6000", "5000"),
+        ("plain", "100", "no value"),
+        // What another class gives, taken along to a class that gives nothing.
+        ("plain", "5000", "no value"),
+    ] {
+        let said = janes_pod(&world, "forged", class, Some(given)).await.unwrap_err();
+        assert!(said.contains(&provided(given, computed)), "class {class}: {said}");
+    }
+    janes_pod(&world, "same", "guarded", Some("5000")).await.unwrap();
+
+    for (pod, change, given) in [
+        ("mine", format!("{ANNOTATION_THRESHOLD}=6000"), "6000"),
+        ("mine", format!("{ANNOTATION_THRESHOLD}-"), ""),
+        ("plain", format!("{ANNOTATION_THRESHOLD}=5000"), "5000"),
+    ] {
+        let said = world.kubectl(&["--as", "jane", "annotate", "--overwrite", "pod", pod, &change]).await.unwrap_err();
+        let words =
+            format!("metadata.annotations[{ANNOTATION_THRESHOLD}]: Invalid value: \"{given}\": field is immutable");
+        assert!(said.contains(&words), "{pod} {change}: {said}");
+    }
+    world.kubectl(&["--as", "jane", "annotate", "pod", "mine", "note=allowed"]).await.unwrap();
+    world.check_promises().await;
+}

@@ -1,0 +1,94 @@
+//! `kubectl giveway check`: well in a healthy installation, and what is wrong is named with its remedy.
+
+use crate::cli::{Printed, Reader, giveway};
+use giveway_crds::keys::ANNOTATION_THRESHOLD;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::world::World;
+use serde_json::Value;
+
+/// The lines of a report that fail.
+fn failed(printed: &Printed) -> Vec<Value> {
+    let report = printed.json();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let failed: Vec<Value> = findings.filter(|finding| finding["status"] == "FAIL").cloned().collect();
+    assert_eq!(report["ok"], failed.is_empty(), "{report:#}");
+    assert_eq!(printed.status, Some(i32::from(!failed.is_empty())), "{report:#}");
+    failed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_the_webhook_stops() {
+    let mut world = World::start().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.class("web", 10).managed().annotation(ANNOTATION_THRESHOLD, "5000").create().await;
+    for name in ["web-0", "web-1"] {
+        world.pod(name).priority("web").label("app", "web").on(&nodes[0]).create().await;
+    }
+    // With a threshold, and without a budget: nothing to be guarded.
+    world.pod("other").priority("web").on(&nodes[0]).create().await;
+    world.budget("web").matching("app", "web").min_available(2).create_allowing(0).await;
+
+    let well = giveway(&mut world, &["check"]).await;
+    assert!(well.ok().contains("2 guarded pods, exposed to no class."), "{}", well.out);
+    for line in ["OK      crds", "OK      webhook", "OK      operator", "OK      in-tree", "\n0 wrong, "] {
+        assert!(well.out.contains(line), "{line} is not in:\n{}", well.out);
+    }
+    assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
+
+    // Reaching the threshold is allowed; being managed is, too.
+    world.class("urgent", 5000).create().await;
+    world.class("calm", 100).managed().create().await;
+    assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
+    world.class("batch", 100).create().await;
+    let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!((&lines[0]["check"], &lines[0]["class"]), (&"classes".into(), &"batch".into()));
+    assert_eq!(lines[0]["remedy"], "kubectl giveway adopt priorityclass batch");
+    let exposed = lines[0]["exposed"].as_array().unwrap();
+    assert_eq!(exposed.len(), 2, "{lines:#?}");
+    assert_eq!(
+        exposed[0],
+        serde_json::json!({"namespace": "default", "name": "web-0", "priority": 10, "threshold": 5000, "budgets": ["web"]})
+    );
+    giveway(&mut world, &["adopt", "priorityclass", "batch"]).await.ok();
+    assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
+
+    // Who may not read everything is told what is not known.
+    let reader = Reader::new(&mut world).await;
+    let partly = reader.giveway(&["check"]).await;
+    for part in ["Whether admission works is not known: ", "Whether an operator leads is not known: "] {
+        assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
+    }
+
+    world.webhook().kill();
+    let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let message = lines[0]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("Admission does not work; the API server says: ")
+            && message.contains("failed calling webhook"),
+        "{message}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_giveway_every_missing_part_is_named() {
+    let mut world = World::bare().await;
+    let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+    let messages: Vec<&str> = lines.iter().filter_map(|line| line["message"].as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "scheduling.giveway.dev/v1alpha1 does not serve podgroups, podgroups/status, workloads, workloads/status.",
+            "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
+            "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
+            "Admission does not work: a managed class (dry run) was accepted without being filled in.",
+            "No operator has ever led: there is no Lease in namespace giveway-system.",
+        ]
+    );
+    world.class("high", 1000).create().await;
+    let adopted = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    assert_eq!(adopted.status, Some(1), "{}", adopted.err);
+    let said = "error: PriorityClass high: namespaces \"giveway-system\" not found: --giveway-namespace names the namespace in which Giveway is installed";
+    assert!(adopted.err.contains(said), "{}", adopted.err);
+}

@@ -1,0 +1,283 @@
+//! The stock scheduler against a guarded service: what it may not take it does not get, what it may take it gets, and
+//! nobody else is asked.
+
+use crate::MINUTE;
+use futures::StreamExt as _;
+use giveway_crds::keys;
+use giveway_tests::audit::SCHEDULER;
+use giveway_tests::cluster::{Shaped, ready};
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// From this priority on the budgets of guarded pods may be violated.
+const THRESHOLD: i32 = 5000;
+
+/// The classes of every test here: `guarded` (10, with the threshold), `low` (10), `mid` (900), `high` (1000), `boss`
+/// (5000). None of them is managed: the scheduler preempts by itself.
+pub(crate) async fn classes(world: &World) {
+    world.class("guarded", 10).annotation(keys::ANNOTATION_THRESHOLD, &THRESHOLD.to_string()).create().await;
+    world.class("low", 10).create().await;
+    world.class("mid", 900).create().await;
+    world.class("high", 1000).create().await;
+    world.class("boss", THRESHOLD).create().await;
+}
+
+/// A Deployment of class `guarded` on the nodes of pool `guarded`, and the budget `api` over it. Returns its pods, when
+/// they are ready and the budget has counted them.
+pub(crate) async fn service(world: &World, replicas: usize, min_available: usize) -> Vec<Pod> {
+    let manifest = format!(
+        r#"apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: api}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: api}}}}
+  template:
+    metadata: {{labels: {{app: api}}}}
+    spec:
+      priorityClassName: guarded
+      automountServiceAccountToken: false
+      nodeSelector: {{pool: guarded}}
+      containers:
+      - name: main
+        image: registry.example/fake:1
+        resources: {{requests: {{cpu: "1"}}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: api}}
+spec:
+  minAvailable: {min_available}
+  selector: {{matchLabels: {{app: api}}}}
+"#
+    );
+    world.apply(&manifest).await.unwrap();
+    let (pods, budgets) = (world.kit().api::<Pod>(), world.kit().api::<PodDisruptionBudget>());
+    wait_for("the service is ready and its budget has counted it", MINUTE, async || {
+        let all = pods.list(&ListParams::default().labels("app=api")).await.map_err(|error| error.to_string())?;
+        let running = all.items.iter().filter(|pod| ready(pod)).count();
+        let status = budgets.get("api").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+        let counted = usize::try_from(status.current_healthy) == Ok(replicas);
+        if running == replicas && counted { Ok(all.items) } else { Err(format!("{running} run, {status:?}")) }
+    })
+    .await
+}
+
+/// Follows the budget `api` from now on.
+struct Watched {
+    least: Arc<Mutex<i32>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Watched {
+    /// Begins.
+    fn begin(world: &World) -> Self {
+        let least = Arc::new(Mutex::new(i32::MAX));
+        let (seen, api) = (Arc::clone(&least), world.kit().api::<PodDisruptionBudget>());
+        let task = tokio::spawn(async move {
+            let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+            while let Some(event) = events.next().await {
+                if let Ok(watcher::Event::Apply(budget) | watcher::Event::InitApply(budget)) = event
+                    && let Some(status) = budget.status
+                {
+                    let mut least = seen.lock().unwrap();
+                    *least = (*least).min(status.current_healthy - status.desired_healthy);
+                }
+            }
+        });
+        Self { least, task }
+    }
+
+    /// How many pods more than it wants the budget has had, at the worst moment.
+    fn least(&self) -> i32 {
+        *self.least.lock().unwrap()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The value of a metric of the webhook; 0 where it does not exist yet.
+pub(crate) async fn metric(world: &mut World, name: &str) -> u64 {
+    let (_, metrics) = world.webhook().http("/metrics").await.unwrap();
+    let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<u64>().ok());
+    values.sum()
+}
+
+/// How often the guard was asked.
+pub(crate) const DECISIONS: &str = "giveway_webhook_guard_decisions_total{";
+/// How often it refused because of a budget.
+pub(crate) const REFUSED: &str = "giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"}";
+
+/// A client that the API server takes for kube-scheduler.
+async fn as_scheduler(world: &mut World) -> Client {
+    let file = world.plane().directory().join("kube-scheduler.kubeconfig");
+    kubeconfig::client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
+}
+
+/// What kube-scheduler writes before it deletes a victim.
+fn announcement() -> Patch<serde_json::Value> {
+    Patch::Strategic(json!({"status": {"conditions": [{
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": "default-scheduler: preempting to accommodate a higher priority pod",
+        // An old announcement is taken back by the disruption controller.
+        "lastTransitionTime": jiff::Timestamp::now(),
+    }]}}))
+}
+
+/// Names of the pods that the scheduler deleted; it may ask for the same one several times.
+async fn removed_by_the_scheduler(world: &World) -> BTreeSet<String> {
+    let history = world.audit().await;
+    let removed = history.removed_by(SCHEDULER).into_iter().filter(|removal| removal.accepted);
+    removed.map(|removal| removal.pod.1.clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_concerned_is_told() {
+    let mut world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
+    classes(&world).await;
+    world.nodes(2).cpus(4).label("pool", "guarded").create().await;
+    let pods = service(&world, 8, 8).await;
+    let watched = Watched::begin(&world);
+    let mut vips = Vec::new();
+    for name in ["vip-a", "vip-b", "vip-c"] {
+        vips.push(world.pod(name).priority("high").create().await);
+    }
+    let words = "budget default/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip-a with priority 1000.";
+    for vip in &vips {
+        let told = vip.wait_event("GuaranteedBudget", MINUTE).await;
+        assert!(told.starts_with("Preemption of pod default/api-") && told.ends_with(words), "{told}");
+    }
+    wait_for("the scheduler was refused nine times", MINUTE, async || {
+        let refused = metric(&mut world, REFUSED).await;
+        if refused >= 9 { Ok(()) } else { Err(format!("{refused} times")) }
+    })
+    .await;
+    let events = world.kubectl(&["get", "events", "--field-selector=reason=GuaranteedBudget", "-o", "name"]).await;
+    let events = events.unwrap().lines().count();
+    assert!((4..=11).contains(&events), "{events} events for 3 preemptors and 8 pods");
+    let victims = world.kubectl(&["get", "events", "--field-selector=reason=GuaranteedBudget"]).await.unwrap();
+    assert!(victims.lines().any(|line| line.contains("pod/api-")), "no victim was told:\n{victims}");
+    assert_eq!(removed_by_the_scheduler(&world).await, BTreeSet::new());
+    assert_eq!(watched.least(), 0, "healthy pods above what the budget wants, at the worst moment");
+    let now = world.kit().api::<Pod>().list(&ListParams::default().labels("app=api")).await.unwrap();
+    let names = |pods: &[Pod]| pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&now.items), names(&pods), "the same pods as in the beginning");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
+    let world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
+    classes(&world).await;
+    world.nodes(2).cpus(4).label("pool", "guarded").create().await;
+    service(&world, 8, 7).await;
+    let watched = Watched::begin(&world);
+    let mut others = Vec::new();
+    for name in ["mid-a", "mid-b", "mid-c"] {
+        others.push(world.pod(name).priority("mid").create().await);
+    }
+    // Whoever the victim went for: the most important one takes the place.
+    let vip = world.pod("vip").priority("high").create().await;
+    vip.wait_bound(MINUTE).await;
+    for pod in &others {
+        pod.wait_event("GuaranteedBudget", MINUTE).await;
+        assert_eq!(pod.get().await.unwrap().spec.unwrap().node_name, None, "{} is bound", pod.name);
+    }
+    assert_eq!(removed_by_the_scheduler(&world).await.len(), 1);
+    assert_eq!(watched.least(), 0, "the allowance was used, and no more");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scheduler_takes_what_it_may() {
+    let mut world = World::start().await;
+    classes(&world).await;
+    world.nodes(2).cpus(4).label("pool", "guarded").create().await;
+    service(&world, 4, 4).await;
+    // The other four places are taken by pods that nobody guards.
+    let mut low = Vec::new();
+    for n in 0..4 {
+        low.push(world.pod(&format!("low-{n}")).priority("low").create().await);
+    }
+    for pod in &low {
+        pod.wait_running(MINUTE).await;
+    }
+    // A budget without a threshold is no more than a preference.
+    let vip = world.pod("vip").priority("high").create().await;
+    vip.wait_bound(MINUTE).await;
+    let removed = removed_by_the_scheduler(&world).await;
+    assert_eq!(removed.len(), 1, "{removed:?}");
+    assert!(removed.iter().all(|name| name.starts_with("low-")), "{removed:?}");
+    // At the threshold a budget may be violated; here nothing else is left to take.
+    let boss = world.pod("boss").cpu(4).priority("boss").create().await;
+    boss.wait_bound(MINUTE).await;
+    assert_eq!(metric(&mut world, REFUSED).await, 0, "nothing was refused");
+    assert!(metric(&mut world, DECISIONS).await > 0, "the guard was asked");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_scheduler_that_preempts_asks_the_guard() {
+    let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
+    classes(&world).await;
+    world.nodes(1).cpus(4).label("pool", "guarded").create().await;
+    let pods = service(&world, 3, 3).await;
+    let names: Vec<String> = pods.into_iter().filter_map(|pod| pod.metadata.name).collect();
+    let (api, patch) = (world.kit().api::<Pod>(), PatchParams::default());
+    // A user announces, changes and deletes; the fake kubelets have patched every status already.
+    api.patch_status(&names[0], &patch, &announcement()).await.unwrap();
+    api.delete(&names[0], &DeleteParams::default()).await.unwrap();
+    let scheduler: Api<Pod> = Api::default_namespaced(as_scheduler(&mut world).await);
+    // A scheduler writes another condition, and deletes what it has not announced.
+    let other = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True", "reason": "Other"}]}});
+    scheduler.patch_status(&names[1], &patch, &Patch::Strategic(other)).await.unwrap();
+    scheduler.delete(&names[1], &DeleteParams::default()).await.unwrap();
+    assert_eq!(metric(&mut world, DECISIONS).await, 0, "none of them is a preemption by a scheduler");
+
+    let none = "no pending pod that may preempt has a priority above 10.";
+    let said = scheduler.patch_status(&names[2], &patch, &announcement()).await.unwrap_err().to_string();
+    assert!(
+        said.contains("admission webhook \"guard.giveway.dev\" denied the request") && said.contains(none),
+        "{said}"
+    );
+    api.patch_status(&names[2], &patch, &announcement()).await.unwrap();
+    let said = scheduler.delete(&names[2], &DeleteParams::default()).await.unwrap_err().to_string();
+    assert!(said.contains(none), "{said}");
+    assert_eq!(metric(&mut world, DECISIONS).await, 2);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does() {
+    for (policy, goes) in [("Ignore", true), ("Fail", false)] {
+        let mut world = World::builder().helm_value(&format!("guard.failurePolicy={policy}")).start().await;
+        classes(&world).await;
+        world.nodes(1).cpus(2).label("pool", "guarded").create().await;
+        service(&world, 2, 2).await;
+        world.webhook().kill();
+        let vip = world.pod("vip").priority("high").create().await;
+        if goes {
+            vip.wait_bound(MINUTE).await;
+        } else {
+            vip.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+            assert_eq!(removed_by_the_scheduler(&world).await, BTreeSet::new());
+            world.webhook().start().await;
+            vip.wait_event("GuaranteedBudget", MINUTE).await;
+        }
+        world.check_promises().await;
+    }
+}

@@ -1,0 +1,177 @@
+//! What refusals cost, measured on the stock scheduler: attempts, the rate at which other pods are bound, memory.
+//!
+//! The figures are printed (`--nocapture`). What is asserted is generous: other tests run on the same machine.
+
+use crate::MINUTE;
+use crate::guard::{REFUSED, classes, metric, service};
+use futures::StreamExt as _;
+use giveway_tests::cluster::{Kit, PodHandle, Shaped};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use http::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Client, Config};
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Pods that have nothing to do with any of it.
+const UNRELATED: usize = 200;
+/// Refusals that are held at the same time.
+const HELD: usize = 1000;
+const CONCURRENCY: usize = 16;
+
+/// A full, guarded pool, and a pool with room for everything else.
+async fn stage(world: &World) -> Vec<Pod> {
+    classes(world).await;
+    world.nodes(2).cpus(4).label("pool", "guarded").create().await;
+    world.nodes(10).prefix("free").cpus(64).label("pool", "free").create().await;
+    service(world, 8, 8).await
+}
+
+/// A preemptor that fits nowhere but in the guarded pool.
+async fn preemptor(world: &World, name: &str) -> PodHandle {
+    world.pod(name).priority("high").node_selector("pool", "guarded").create().await
+}
+
+/// Creates the unrelated pods and returns how many of them were bound a second, from the first creation to the last
+/// binding; then removes them.
+async fn binding_rate(world: &World, round: &str) -> f64 {
+    let Kit { client, namespace } = world.namespace(&format!("unrelated-{round}")).await;
+    let api = kube::Api::<Pod>::namespaced(client, &namespace);
+    let pods = (0..UNRELATED).map(|n| {
+        let mut pod = world.pod(&format!("u-{n:03}")).resource("cpu", "100m").node_selector("pool", "free").build();
+        pod.metadata.namespace = Some(namespace.clone());
+        pod
+    });
+    let start = Instant::now();
+    let create = futures::stream::iter(pods).map(|pod| {
+        let api = api.clone();
+        async move { api.create(&PostParams::default(), &pod).await.unwrap() }
+    });
+    create.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
+    wait_for("all unrelated pods are bound", MINUTE, async || {
+        let waiting = ListParams::default().fields("spec.nodeName=");
+        let waiting = api.list(&waiting).await.map_err(|error| error.to_string())?.items.len();
+        if waiting == 0 { Ok(()) } else { Err(format!("{waiting} wait")) }
+    })
+    .await;
+    let rate = UNRELATED as f64 / start.elapsed().as_secs_f64();
+    api.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
+    wait_for("the unrelated pods are gone", MINUTE, async || {
+        let left = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
+        if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+    })
+    .await;
+    rate
+}
+
+/// The better of two rounds: the machine has other work.
+async fn best_rate(world: &World, round: &str) -> f64 {
+    binding_rate(world, &format!("{round}-1")).await.max(binding_rate(world, &format!("{round}-2")).await)
+}
+
+/// Refusals a minute, counted for this long.
+async fn attempts_per_minute(world: &mut World, time: Duration) -> f64 {
+    let (before, start) = (metric(world, REFUSED).await, Instant::now());
+    tokio::time::sleep(time).await;
+    let refused = metric(world, REFUSED).await - before;
+    refused as f64 * 60.0 / start.elapsed().as_secs_f64()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
+    let mut world = World::start().await;
+    stage(&world).await;
+    let quiet = best_rate(&world, "quiet").await;
+    let vip = preemptor(&world, "vip").await;
+    vip.wait_event("GuaranteedBudget", MINUTE).await;
+    let attempts = attempts_per_minute(&mut world, Duration::from_secs(40)).await;
+    let held = best_rate(&world, "held").await;
+
+    world.webhook().terminate().await;
+    world.webhook().flag("--guard-hold-seconds=0");
+    world.webhook().start().await;
+    let hasty = attempts_per_minute(&mut world, Duration::from_secs(10)).await;
+    let at_once = best_rate(&world, "at-once").await;
+
+    // Without it the scheduler rests, and the audit log with it.
+    vip.delete().await;
+    vip.wait_gone(MINUTE).await;
+    println!("guard: attempts a minute for one refused pod: {attempts:.0} held for 8 s, {hasty:.0} refused at once");
+    println!(
+        "guard: {UNRELATED} unrelated pods: {quiet:.0} a second without refusals, {held:.0} ({:.2}) while they are held, {at_once:.0} ({:.2}) while they come at once",
+        held / quiet,
+        at_once / quiet
+    );
+    assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts a minute while refusals are held for 8 s");
+    assert!(held >= 0.75 * quiet, "{held:.0} instead of {quiet:.0} pods a second were bound while refusals were held");
+    world.check_promises().await;
+}
+
+/// Resident memory of a process, in MiB.
+fn resident(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+}
+
+/// A client of the webhook itself, with its URL.
+fn of_the_webhook(world: &mut World) -> Client {
+    let args = world.webhook().program().args.clone();
+    let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().to_owned();
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    let ca = rustls::pki_types::CertificateDer::from_pem_slice(world.plane().pki().ca().as_bytes()).unwrap();
+    config.root_cert = Some(vec![ca.to_vec()]);
+    Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
+    let mut world = World::start().await;
+    let pods = stage(&world).await;
+    let waiting = preemptor(&world, "vip").await;
+    waiting.wait_event("GuaranteedBudget", MINUTE).await;
+    let client = of_the_webhook(&mut world);
+    let pid = world.webhook().pid().unwrap();
+    let before = resident(pid);
+    let asks = (0..HELD).map(|n| {
+        let pod = &pods[n % pods.len()];
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": format!("r-{n}"), "resource": {"group": "", "version": "v1", "resource": "pods"},
+                "namespace": "default", "name": pod.metadata.name, "operation": "DELETE",
+                "userInfo": {"username": "system:kube-scheduler"}, "object": null, "oldObject": pod,
+            },
+        });
+        let request = Request::post("/guard").header("content-type", "application/json");
+        let request = request.body(serde_json::to_vec(&review).unwrap()).unwrap();
+        let client = client.clone();
+        tokio::spawn(async move { client.request::<serde_json::Value>(request).await })
+    });
+    let start = Instant::now();
+    let asks: Vec<_> = asks.collect();
+    let mut most = (0, before);
+    // One of the thousand places may be the real scheduler's.
+    while !asks.iter().all(tokio::task::JoinHandle::is_finished) {
+        let held = metric(&mut world, "giveway_webhook_guard_held_refusals").await;
+        most = (most.0.max(held), most.1.max(resident(pid)));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let took = start.elapsed();
+    let mut refused = 0;
+    for ask in asks {
+        let answer = ask.await.unwrap().unwrap();
+        refused += usize::from(answer["response"]["allowed"] == json!(false));
+    }
+    println!(
+        "guard: {HELD} refusals at the same time: {} held at once, {before:.0} MiB before, {:.0} MiB at most, all answered within {took:.1?}",
+        most.0, most.1
+    );
+    assert_eq!(refused, HELD);
+    assert!(most.0 >= 900, "no more than {} were held", most.0);
+    assert!(most.1 < 256.0, "{:.0} MiB: more than the chart gives the webhook", most.1);
+    assert!(metric(&mut world, "giveway_webhook_guard_unheld_refusals").await < 100);
+    world.check_promises().await;
+}

@@ -1,0 +1,214 @@
+//! Whether a scheduler may take this victim: the pure part of the guard.
+//!
+//! Nobody tells the guard for whom a victim is taken. So it asks whether anybody could be meant: the *possible
+//! preemptors* are the pending, ungated pods of the scheduler that may preempt and whose effective priority is above
+//! the victim's. Where there is none the victim stays. Where the victim carries a threshold (KEP-3280) that none of
+//! them reaches, it goes only as far as every budget that selects it allows it.
+
+use super::facts::{Allowance, Bound, Waiting};
+use crate::view::View;
+use giveway_crds::condition::Reason;
+use std::cmp::Reverse;
+
+/// How many possible preemptors are told why they wait.
+const TOLD: usize = 3;
+
+/// What a scheduler wants to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// Namespace of the victim.
+    pub namespace: String,
+    /// Name of the scheduler, as pods name it, where it is known: only its pods can be meant.
+    pub scheduler: Option<String>,
+    /// The victim.
+    pub victim: Bound,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The victim may go.
+    Permitted(Permit),
+    /// The victim stays.
+    Refused(Refusal),
+}
+
+/// What belongs to a permission.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Permit {
+    /// Names of the budgets that have to count this pod as gone, by name.
+    pub budgets: Vec<String>,
+    /// Set when these budgets are guaranteed: the victim stays after all when one of them cannot count it any more.
+    pub guaranteed: Option<Guarantee>,
+}
+
+/// A threshold that no possible preemptor reaches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guarantee {
+    threshold: i32,
+    highest: String,
+    told: Vec<Preemptor>,
+}
+
+/// Why a victim stays, and who should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// [`Reason::NoPreemptor`] or [`Reason::GuaranteedBudget`].
+    pub reason: Reason,
+    /// The reason as a sentence, with names and numbers.
+    pub message: String,
+    /// The pods that the scheduler most probably acts for.
+    pub preemptors: Vec<Preemptor>,
+}
+
+/// A pending pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preemptor {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// A pending pod with its effective priority.
+struct Candidate<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    pod: &'a Waiting,
+    priority: i32,
+}
+
+/// Decides.
+pub fn decide(view: &View, asked: &Asked) -> Verdict {
+    let victim = &asked.victim;
+    if victim.deleting {
+        return Verdict::Permitted(Permit::default());
+    }
+    let priority = effective(view, &asked.namespace, victim.group.as_deref(), victim.priority);
+    let pending = pending(view, asked);
+    let possible: Vec<&Candidate<'_>> = pending.iter().filter(|candidate| candidate.priority > priority).collect();
+    let Some(highest) = possible.iter().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name)))) else {
+        return Verdict::Refused(no_preemptor(asked, priority, &pending));
+    };
+    let unit = unit(view, asked);
+    let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.priority < *threshold);
+    let guaranteed = threshold.map(|threshold| Guarantee {
+        threshold,
+        highest: format!("{}/{} with priority {}", highest.namespace, highest.name, highest.priority),
+        told: likely(possible, victim),
+    });
+    let budgets = || view.facts.budgets.get(&asked.namespace).into_iter().flatten();
+    if let Some(guarantee) = &guaranteed {
+        for (_, budget) in budgets() {
+            let needed = unit.iter().filter(|pod| budget.counts(pod) && !budget.has_counted(pod)).count();
+            if needed > budget.allowed() {
+                return Verdict::Refused(guarantee.refuse(view, asked, budget, needed));
+            }
+        }
+    }
+    let counting = budgets().filter(|(_, budget)| budget.counts(victim)).map(|(name, _)| name.clone()).collect();
+    Verdict::Permitted(Permit { budgets: counting, guaranteed })
+}
+
+/// The pods that go with the victim: its whole group when that gives way as one, otherwise the victim alone.
+fn unit<'a>(view: &'a View, asked: &'a Asked) -> Vec<&'a Bound> {
+    let mut unit = vec![&asked.victim];
+    let group = asked.victim.group.as_deref();
+    if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
+        let members = view.facts.members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
+        unit.extend(members.filter(|pod| pod.group.as_deref() == group && pod.name != asked.victim.name));
+    }
+    unit
+}
+
+/// Every pending pod that the scheduler may preempt for, whatever its priority.
+fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
+    let mut pending = Vec::new();
+    for (namespace, pods) in &view.facts.waiting {
+        for (name, pod) in pods {
+            if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
+                let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);
+                pending.push(Candidate { namespace, name, pod, priority });
+            }
+        }
+    }
+    pending
+}
+
+/// The priority of a pod's group, or its own when it has none.
+fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32 {
+    let group = group.and_then(|group| view.group(namespace, group));
+    let Some(group) = group else { return own };
+    let class = || view.classes.resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
+    group.priority.or_else(class).unwrap_or(own)
+}
+
+/// The pods that the scheduler most probably acts for: those it nominated for the victim's node, then those it could
+/// not place, then the most important.
+fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, victim: &Bound) -> Vec<Preemptor> {
+    let mut candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
+    candidates.sort_by_key(|c| {
+        let nominated = c.pod.nominated.is_some() && c.pod.nominated == victim.node;
+        (!nominated, !c.pod.unschedulable, Reverse(c.priority), c.namespace, c.name)
+    });
+    let told = candidates.into_iter().take(TOLD);
+    told.map(|c| Preemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
+        .collect()
+}
+
+/// How every refusal begins.
+fn refused(asked: &Asked, priority: i32) -> String {
+    format!("Preemption of pod {}/{} (priority {priority}) is refused", asked.namespace, asked.victim.name)
+}
+
+fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refusal {
+    // For the scheduler a pod's own priority counts: it acts for one of these.
+    let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
+    let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
+    let highest = highest.map_or_else(String::new, |c| {
+        format!("; the highest, {}/{}, counts as {} by its pod group", c.namespace, c.name, c.priority)
+    });
+    Refusal {
+        reason: Reason::NoPreemptor,
+        message: format!(
+            "{}: no pending pod that may preempt has a priority above {priority}{highest}.",
+            refused(asked, priority)
+        ),
+        preemptors: likely(meant(), &asked.victim),
+    }
+}
+
+impl Guarantee {
+    /// The refusal because of this budget, which would have to allow `needed` more disruptions.
+    pub fn refuse(&self, view: &View, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
+        let allowed = budget.allowed();
+        let disruptions = if allowed == 1 { "disruption" } else { "disruptions" };
+        let whole = match &asked.victim.group {
+            Some(group) if needed > 1 => {
+                format!("; {needed} pods of pod group {}/{group}, which gives way whole, are under it", asked.namespace)
+            }
+            _ => String::new(),
+        };
+        self.refuse_because(view, asked, &format!(
+            "budget {} allows {allowed} more {disruptions} to preemptors below {}{whole}; the highest pending preemptor is {}",
+            budget.name(), self.threshold, self.highest
+        ))
+    }
+
+    /// The refusal because of something else.
+    pub fn refuse_because(&self, view: &View, asked: &Asked, cause: &str) -> Refusal {
+        let victim = &asked.victim;
+        let priority = effective(view, &asked.namespace, victim.group.as_deref(), victim.priority);
+        Refusal {
+            reason: Reason::GuaranteedBudget,
+            message: format!("{}: {cause}.", refused(asked, priority)),
+            preemptors: self.told.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

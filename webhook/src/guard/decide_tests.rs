@@ -1,0 +1,304 @@
+//! The decision as a table.
+
+use super::*;
+use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
+use serde_json::{Value, json};
+
+/// What is expected of a verdict.
+enum Expect {
+    /// The victim goes; these budgets count it, and they are guaranteed or not.
+    Goes(&'static [&'static str], bool),
+    /// The victim stays, with this message.
+    Stays(Reason, &'static str),
+}
+use Expect::{Goes, Stays};
+use Reason::{GuaranteedBudget, NoPreemptor};
+
+#[track_caller]
+fn check(rows: Vec<(&str, Cluster, Value, Expect)>) {
+    for (sentence, cluster, victim, expect) in rows {
+        let verdict = decide(&cluster.0, &asked(victim));
+        match (verdict, expect) {
+            (Verdict::Permitted(permit), Goes(budgets, guaranteed)) => {
+                assert_eq!(permit.budgets, budgets, "{sentence}");
+                assert_eq!(permit.guaranteed.is_some(), guaranteed, "{sentence}");
+            }
+            (Verdict::Refused(refusal), Stays(reason, message)) => {
+                assert_eq!((refusal.reason, refusal.message.as_str()), (reason, message), "{sentence}");
+            }
+            (verdict, _) => panic!("{sentence}: {verdict:?}"),
+        }
+    }
+}
+
+fn api() -> Value {
+    running("api-1", json!({}))
+}
+
+fn guarded() -> Value {
+    running("api-1", threshold("5000"))
+}
+
+fn high() -> Cluster {
+    Cluster::new().waits("vip", 1000, json!({}))
+}
+
+#[test]
+fn without_anybody_who_may_take_it_a_victim_stays() {
+    let none = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10.";
+    let gate = json!({"spec": {"schedulingGates": [{"name": "x"}]}});
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, default/vip, counts as 10 by its pod group.";
+    let of_low_group = high().group("default", "g", Some(10), "Pod").waits("vip", 1000, of_group("g"));
+    let in_high_group = high().group("web", "g", Some(2000), "Pod");
+    check(vec![
+        ("nobody waits", Cluster::new(), api(), Stays(NoPreemptor, none)),
+        ("equal priority is not above", Cluster::new().waits("vip", 10, json!({})), api(), Stays(NoPreemptor, none)),
+        ("lower priority is not above", Cluster::new().waits("vip", 9, json!({})), api(), Stays(NoPreemptor, none)),
+        ("gated", Cluster::new().waits("vip", 1000, gate), api(), Stays(NoPreemptor, none)),
+        (
+            "never preempts",
+            Cluster::new().waits("vip", 1000, json!({"spec": {"preemptionPolicy": "Never"}})),
+            api(),
+            Stays(NoPreemptor, none),
+        ),
+        (
+            "bound",
+            Cluster::new().waits("vip", 1000, json!({"spec": {"nodeName": "n"}})),
+            api(),
+            Stays(NoPreemptor, none),
+        ),
+        (
+            "deleted",
+            Cluster::new().waits("vip", 1000, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+            api(),
+            Stays(NoPreemptor, none),
+        ),
+        (
+            "ended",
+            Cluster::new().waits("vip", 1000, json!({"status": {"phase": "Failed"}})),
+            api(),
+            Stays(NoPreemptor, none),
+        ),
+        (
+            "of another scheduler",
+            Cluster::new().waits("vip", 1000, json!({"spec": {"schedulerName": "other"}})),
+            api(),
+            Stays(NoPreemptor, none),
+        ),
+        ("the preemptor's group counts, not its own priority", of_low_group, api(), Stays(NoPreemptor, lower)),
+        (
+            "the victim's group counts, not its own priority",
+            in_high_group,
+            running("api-1", of_group("g")),
+            Stays(
+                NoPreemptor,
+                "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, default/vip, counts as 1000 by its pod group.",
+            ),
+        ),
+    ]);
+}
+
+#[test]
+fn with_somebody_who_may_take_it_an_unguarded_victim_goes() {
+    let unset = Cluster::new().waits("vip", 11, json!({"spec": {"preemptionPolicy": null, "schedulerName": null}}));
+    check(vec![
+        ("one above", high(), api(), Goes(&[], false)),
+        ("unset fields have their defaults", unset, api(), Goes(&[], false)),
+        (
+            "a budget without a threshold is a preference",
+            high().budget("api", 0, json!({})),
+            api(),
+            Goes(&["api"], false),
+        ),
+        ("a threshold without a budget guards nothing", high(), guarded(), Goes(&[], true)),
+        ("an unknown group counts for nothing", high(), running("api-1", of_group("nobody-knows")), Goes(&[], false)),
+        (
+            "a group without a stated priority has that of its class, here none",
+            high().group("web", "g", None, "Pod"),
+            running("api-1", of_group("g")),
+            Goes(&[], false),
+        ),
+        (
+            "a victim that is going already",
+            Cluster::new().budget("api", 0, json!({})),
+            merged(guarded(), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+            Goes(&[], false),
+        ),
+    ]);
+}
+
+#[test]
+fn below_the_threshold_a_budget_is_guaranteed() {
+    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+    let at = |priority| Cluster::new().waits("vip", priority, json!({})).budget("api", 0, json!({}));
+    let two = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+    let unread = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 2000000000; the highest pending preemptor is default/vip with priority 1000.";
+    check(vec![
+        ("no allowance", at(1000), guarded(), Stays(GuaranteedBudget, zero)),
+        (
+            "just below",
+            at(4999),
+            guarded(),
+            Stays(
+                GuaranteedBudget,
+                "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 4999.",
+            ),
+        ),
+        ("at the threshold", at(5000), guarded(), Goes(&["api"], false)),
+        ("above the threshold", at(5001), guarded(), Goes(&["api"], false)),
+        ("one of several reaches it", at(1000).waits("boss", 6000, json!({})), guarded(), Goes(&["api"], false)),
+        ("an allowance", high().budget("api", 1, json!({})), guarded(), Goes(&["api"], true)),
+        (
+            "two budgets, both allow",
+            high().budget("a", 1, json!({})).budget("b", 2, json!({})),
+            guarded(),
+            Goes(&["a", "b"], true),
+        ),
+        (
+            "two budgets, one does not allow",
+            high().budget("a", 1, json!({})).budget("b", 0, json!({})),
+            guarded(),
+            Stays(GuaranteedBudget, two),
+        ),
+        (
+            "a budget of other pods",
+            high().budget("api", 0, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}})),
+            guarded(),
+            Goes(&[], true),
+        ),
+        (
+            "an empty selector selects all",
+            high().budget("api", 0, json!({"spec": {"selector": {"matchLabels": null}}})),
+            guarded(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        (
+            "no selector selects none",
+            high().budget("api", 0, json!({"spec": {"selector": null}})),
+            guarded(),
+            Goes(&[], true),
+        ),
+        (
+            "a budget of another namespace",
+            high().budget("api", 0, json!({"metadata": {"namespace": "other"}})),
+            guarded(),
+            Goes(&[], true),
+        ),
+        (
+            "an unreadable threshold protects as much as any",
+            at(1000),
+            running("api-1", threshold("x")),
+            Stays(GuaranteedBudget, unread),
+        ),
+    ]);
+}
+
+#[test]
+fn a_budget_counts_pods_as_the_eviction_api_does() {
+    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+    let unready = || merged(guarded(), json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    let phase = |phase: &str| merged(guarded(), json!({"status": {"phase": phase}}));
+    let none = |change: Value| high().budget("api", 0, change);
+    let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, "status": {"currentHealthy": 0}});
+    let gone_at = |time: &str| json!({"status": {"disruptedPods": {"api-1": time}}});
+    check(vec![
+        ("an unready pod goes while enough others are healthy", none(json!({})), unready(), Goes(&[], true)),
+        (
+            "an unready pod stays while too few others are healthy",
+            none(json!({"status": {"currentHealthy": 1}})),
+            unready(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        (
+            "an unready pod stays under a budget that wants none",
+            none(json!({"status": {"currentHealthy": 0, "desiredHealthy": 0}})),
+            unready(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        ("an unready pod goes always where the policy says so", none(always), unready(), Goes(&[], true)),
+        ("a pod that has not started", none(json!({})), phase("Pending"), Goes(&[], true)),
+        ("a pod that has ended", none(json!({})), phase("Succeeded"), Goes(&[], true)),
+        ("a pod on a lost node counts", none(json!({})), phase("Unknown"), Stays(GuaranteedBudget, zero)),
+        (
+            "a pod that is counted as gone is not counted twice",
+            none(gone_at("2026-01-01T00:00:05Z")),
+            guarded(),
+            Goes(&["api"], true),
+        ),
+        (
+            "an earlier pod of this name was another one",
+            none(gone_at("2025-12-31T23:59:59Z")),
+            guarded(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        (
+            "a status of an older specification allows nothing",
+            high().budget("api", 3, json!({"metadata": {"generation": 2}})),
+            guarded(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        (
+            "no status allows nothing",
+            high().budget("api", 3, json!({"status": null})),
+            guarded(),
+            Stays(GuaranteedBudget, zero),
+        ),
+    ]);
+}
+
+#[test]
+fn a_group_that_gives_way_whole_is_guarded_whole() {
+    let member = |name: &str, change: Value| running(name, merged(of_group("g"), change));
+    let cluster = |mode: &str, allowed: i32| {
+        high()
+            .group("web", "g", Some(20), mode)
+            .has(member("api-1", json!({})))
+            .has(member("api-2", threshold("5000")))
+            .has(member("other", json!({"metadata": {"labels": {"app": "other"}}})))
+            .has(member("gone", json!({"status": {"phase": "Failed"}})))
+            .has(running("stranger", of_group("h")))
+            .budget("api", allowed, json!({}))
+    };
+    let one = "Preemption of pod web/api-1 (priority 20) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.";
+    check(vec![
+        (
+            "the others' threshold counts",
+            cluster("PodGroup", 1),
+            member("api-1", json!({})),
+            Stays(GuaranteedBudget, one),
+        ),
+        ("an allowance for each of them", cluster("PodGroup", 2), member("api-1", json!({})), Goes(&["api"], true)),
+        (
+            "pods that go one by one do not share it",
+            cluster("Pod", 0),
+            member("api-1", json!({})),
+            Goes(&["api"], false),
+        ),
+        (
+            "a member outside the budget takes the others along",
+            cluster("PodGroup", 1),
+            member("other", json!({"metadata": {"labels": {"app": "other"}}})),
+            Stays(
+                GuaranteedBudget,
+                "Preemption of pod web/other (priority 20) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.",
+            ),
+        ),
+    ]);
+}
+
+#[test]
+fn those_that_are_told_are_the_ones_that_the_scheduler_most_probably_acts_for() {
+    let unschedulable =
+        json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
+    let cluster = Cluster::new()
+        .budget("api", 0, json!({}))
+        .waits("new", 900, json!({}))
+        .waits("high", 1000, unschedulable.clone())
+        .waits("low", 500, unschedulable)
+        .waits("nominated", 100, json!({"status": {"nominatedNodeName": "n1"}}))
+        .waits("elsewhere", 100, json!({"status": {"nominatedNodeName": "n2"}}));
+    let Verdict::Refused(refusal) = decide(&cluster.0, &asked(guarded())) else { panic!("it is permitted") };
+    let told: Vec<&str> = refusal.preemptors.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(told, ["nominated", "high", "low"]);
+    assert_eq!(refusal.preemptors[0].uid, "uid-nominated");
+}

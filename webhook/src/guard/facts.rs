@@ -1,0 +1,334 @@
+//! What the guard knows of the cluster: the pods that a scheduler may preempt for, the bound members of groups, and
+//! the budgets.
+//!
+//! The watches are narrow (pods without a node; pods with the group label), and of each pod only the few fields that
+//! the decision reads are kept: most pods of a cluster never come near this process.
+
+use crate::view::{Namespaced, View, take};
+use crate::watch::Viewed;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::{keys, membership, priority};
+use giveway_planner::model::Budget;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use kube::runtime::watcher;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Everything that the guard's watches tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The pods that a scheduler may preempt for.
+    pub waiting: Namespaced<Waiting>,
+    /// The bound, live pods that belong to a group.
+    pub members: Namespaced<Bound>,
+    /// Every budget.
+    pub budgets: Namespaced<Allowance>,
+}
+
+/// A pod without a node, not gated and not on its way out, whose `preemptionPolicy` is not `Never`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its UID.
+    pub uid: String,
+    /// Its own priority.
+    pub priority: i32,
+    /// Name of its group.
+    pub group: Option<String>,
+    /// Name of its scheduler.
+    pub scheduler: String,
+    /// The node that is nominated for it.
+    pub nominated: Option<String>,
+    /// Whether the scheduler reported it `Unschedulable`.
+    pub unschedulable: bool,
+}
+
+/// A pod that may be a victim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Name of its group.
+    pub group: Option<String>,
+    /// Its own priority.
+    pub priority: i32,
+    /// From which priority on its budgets may be violated. One that cannot be read protects as much as any can.
+    pub threshold: Option<i32>,
+    /// The node it is bound to.
+    pub node: Option<String>,
+    /// Whether it is ready: only then budgets count it as healthy.
+    pub ready: bool,
+    /// Whether it has started and not ended: the eviction API asks no budget for other pods.
+    pub started: bool,
+    /// Whether its deletion has begun.
+    pub deleting: bool,
+    /// When it was created.
+    pub created: Option<Time>,
+}
+
+/// A budget with what decides how a pod counts, as the eviction API reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allowance {
+    budget: Budget,
+    /// Whether the status is that of the newest specification.
+    processed: bool,
+    /// Whether at least as many pods are healthy as the budget wants, and it wants any.
+    healthy: bool,
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
+    always: bool,
+    /// Pods that are counted as gone already, by name, and since when.
+    disrupted: BTreeMap<String, Time>,
+}
+
+/// The most pods that may be on their way out under one budget: the limit of the eviction API.
+const MOST_DISRUPTED: usize = 2000;
+
+impl Allowance {
+    /// Reads a budget; `None` when it has no name.
+    pub fn from_object(object: &PodDisruptionBudget) -> Option<Self> {
+        let budget = Budget::from_object(object).ok()?;
+        let status = object.status.as_ref();
+        let (healthy, wanted) = status.map_or((0, 0), |s| (s.current_healthy, s.desired_healthy));
+        let policy = object.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
+        Some(Self {
+            budget,
+            processed: status.and_then(|s| s.observed_generation).unwrap_or(0)
+                >= object.metadata.generation.unwrap_or(0),
+            healthy: wanted > 0 && healthy >= wanted,
+            always: policy == Some("AlwaysAllow"),
+            disrupted: status.and_then(|s| s.disrupted_pods.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Namespace and name, as people write them.
+    pub fn name(&self) -> String {
+        self.budget.key.to_string()
+    }
+
+    /// Whether the budget would have to allow the eviction of this pod: it selects it, and it counts it as healthy or
+    /// lets unhealthy pods go only while enough others are healthy.
+    pub fn counts(&self, pod: &Bound) -> bool {
+        let lets_go_unhealthy = self.always || self.healthy;
+        pod.started && !pod.deleting && self.budget.matches(&pod.labels) && (pod.ready || !lets_go_unhealthy)
+    }
+
+    /// Whether this very pod is counted as gone already.
+    pub fn has_counted(&self, pod: &Bound) -> bool {
+        let since = self.disrupted.get(&pod.name);
+        // The API writes whole seconds.
+        since.is_some_and(|since| pod.created.as_ref().is_none_or(|created| since.0 >= created.0))
+    }
+
+    /// How many more pods may go.
+    pub fn allowed(&self) -> usize {
+        if !self.processed || self.disrupted.len() >= MOST_DISRUPTED {
+            return 0;
+        }
+        usize::try_from(self.budget.disruptions_allowed).unwrap_or(0)
+    }
+}
+
+/// A pod as the API server sends it, read only as far as the guard needs it. `MEMBER` tells the two watches apart.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PodObject<const MEMBER: bool> {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+    priority: Option<i32>,
+    preemption_policy: Option<String>,
+    scheduler_name: Option<String>,
+    scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    phase: Option<String>,
+    nominated_node_name: Option<String>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl<const MEMBER: bool> PodObject<MEMBER> {
+    fn group(&self) -> Option<String> {
+        membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
+    }
+
+    fn node(&self) -> Option<String> {
+        self.spec.node_name.clone().filter(|node| !node.is_empty())
+    }
+
+    fn ended(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    fn condition(&self, type_: &str, status: &str) -> Option<&Condition> {
+        self.status.conditions.iter().flatten().find(|c| c.type_ == type_ && c.status == status)
+    }
+
+    /// The name of the scheduler that announced this pod as its victim, from the words that kube-scheduler uses:
+    /// `NAME: preempting to accommodate a higher priority pod`.
+    pub fn announced_by(&self) -> Option<String> {
+        let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True")?;
+        let (name, _) = condition.message.as_deref()?.split_once(": preempting")?;
+        (!name.is_empty() && !name.contains(' ')).then(|| name.to_owned())
+    }
+
+    /// The pod as a possible preemptor, when it is one.
+    pub fn waiting(&self) -> Option<Waiting> {
+        let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
+        let gone = self.metadata.deletion_timestamp.is_some() || self.ended();
+        if gated || never || gone || self.node().is_some() {
+            return None;
+        }
+        let unschedulable = self.condition("PodScheduled", "False");
+        Some(Waiting {
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            priority: self.spec.priority.unwrap_or(0),
+            group: self.group(),
+            scheduler: self.spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
+            nominated: self.status.nominated_node_name.clone().filter(|node| !node.is_empty()),
+            unschedulable: unschedulable.is_some_and(|c| c.reason.as_deref() == Some("Unschedulable")),
+        })
+    }
+
+    /// The pod as a possible victim.
+    pub fn bound(&self) -> Bound {
+        let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
+        Bound {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+            group: self.group(),
+            priority: self.spec.priority.unwrap_or(0),
+            threshold: threshold.map(|text| text.parse().unwrap_or(priority::MAX_THRESHOLD)),
+            node: self.node(),
+            ready: self.condition("Ready", "True").is_some(),
+            started: matches!(self.status.phase.as_deref(), Some("Running" | "Unknown")),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            created: self.metadata.creation_timestamp.clone(),
+        }
+    }
+}
+
+impl<const MEMBER: bool> Resource for PodObject<MEMBER> {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Puts an object into a map, or removes it where there is nothing to know of it.
+fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
+    match (facts, &metadata.namespace, &metadata.name) {
+        (Some(facts), Some(namespace), Some(name)) => {
+            map.entry(namespace.clone()).or_default().insert(name.clone(), facts);
+        }
+        _ => take(map, metadata.namespace.as_deref(), metadata.name.as_deref()),
+    }
+}
+
+impl Viewed for PodObject<false> {
+    const BIT: u8 = 8;
+
+    fn config() -> watcher::Config {
+        watcher::Config::default().fields("spec.nodeName=")
+    }
+
+    fn store(&self, view: &mut View) {
+        put(&mut view.facts.waiting, &self.metadata, self.waiting());
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.waiting, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.waiting.clear();
+    }
+}
+
+impl Viewed for PodObject<true> {
+    const BIT: u8 = 16;
+
+    fn config() -> watcher::Config {
+        watcher::Config::default().labels(keys::LABEL_POD_GROUP)
+    }
+
+    fn store(&self, view: &mut View) {
+        let live = self.metadata.deletion_timestamp.is_none() && !self.ended();
+        let bound = Some(self.bound()).filter(|pod| live && pod.node.is_some());
+        put(&mut view.facts.members, &self.metadata, bound);
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.members, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.members.clear();
+    }
+}
+
+impl Viewed for PodDisruptionBudget {
+    const BIT: u8 = 32;
+
+    fn store(&self, view: &mut View) {
+        put(&mut view.facts.budgets, &self.metadata, Allowance::from_object(self));
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.budgets, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.budgets.clear();
+    }
+}

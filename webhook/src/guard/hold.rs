@@ -1,0 +1,122 @@
+//! Slow refusals.
+//!
+//! A scheduler that is refused at once asks again at once, fifty times a second, and everything else that it does gets
+//! slower; one that waits for its answer costs nothing. The number of answers held back is bounded; whoever is above
+//! the bound is answered at once. On shutdown every held answer goes out.
+
+use crate::metrics::GuardMetrics;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Where refusals wait.
+#[derive(Debug)]
+pub struct Holds {
+    slots: Arc<Semaphore>,
+    time: Duration,
+    end: CancellationToken,
+    metrics: GuardMetrics,
+}
+
+impl Holds {
+    /// Holds at most `most` refusals for `time`, and all of them no longer than until `end`.
+    pub fn new(time: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
+        Self { slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), time, end, metrics }
+    }
+
+    /// Begins to hold a refusal; `None` when too many are held.
+    pub fn begin(&self) -> Option<Hold> {
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            self.metrics.unheld.inc();
+            return None;
+        };
+        self.metrics.held.inc();
+        let (since, metrics) = (Instant::now(), self.metrics.clone());
+        Some(Hold { since, until: since + self.time, end: self.end.clone(), metrics, _slot: slot })
+    }
+}
+
+/// A refusal that is held.
+#[derive(Debug)]
+pub struct Hold {
+    since: Instant,
+    until: Instant,
+    end: CancellationToken,
+    metrics: GuardMetrics,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Hold {
+    /// Waits until this time after the beginning. Returns false when the hold is over.
+    pub async fn wait(&self, after: Duration) -> bool {
+        let moment = self.since + after;
+        tokio::select! {
+            () = tokio::time::sleep_until(moment.min(self.until)) => moment < self.until,
+            () = self.end.cancelled() => false,
+        }
+    }
+
+    /// Waits until the hold is over.
+    pub async fn wait_to_the_end(self) {
+        self.metrics.holds.inc();
+        tokio::select! {
+            () = tokio::time::sleep_until(self.until) => {}
+            () = self.end.cancelled() => {}
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.metrics.held.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(80);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn holds(time: Duration) -> (Holds, CancellationToken, GuardMetrics) {
+        let (end, metrics) = (CancellationToken::new(), GuardMetrics::default());
+        (Holds::new(time, 1, end.clone(), metrics.clone()), end, metrics)
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_held_for_its_time() {
+        let (holds, _end, metrics) = holds(SHORT);
+        let start = Instant::now();
+        let hold = holds.begin().unwrap();
+        assert_eq!(metrics.held.get(), 1);
+        assert!(hold.wait(SHORT / 4).await);
+        assert!(!hold.wait(LONG).await, "a look later than the hold is not waited for");
+        hold.wait_to_the_end().await;
+        assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+        assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (0, 1, 0));
+    }
+
+    #[tokio::test]
+    async fn what_is_above_the_bound_is_not_held_and_counted() {
+        let (holds, _end, metrics) = holds(LONG);
+        let first = holds.begin();
+        assert!(holds.begin().is_none());
+        assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (1, 0, 1));
+        drop(first);
+        assert!(holds.begin().is_some(), "a slot is free again");
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_ends_every_hold() {
+        let (holds, end, _) = holds(LONG);
+        let hold = holds.begin().unwrap();
+        let start = Instant::now();
+        end.cancel();
+        assert!(!hold.wait(LONG).await);
+        hold.wait_to_the_end().await;
+        assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+    }
+}

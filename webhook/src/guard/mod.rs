@@ -1,0 +1,191 @@
+//! The guard over schedulers that preempt by themselves (design, section 3, rule 6).
+//!
+//! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and asks no budget. The API server sends
+//! exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request and of the
+//! [`facts`]; what is permitted under a budget is [claimed](claim) there first, so that it is spent once; what is
+//! refused is [held](hold) and [told](notice).
+//!
+//! What it cannot do: other pods of the same victim set may be gone already, and a pending pod that reaches a threshold
+//! opens it for every preemptor of the same scheduler, because the requests do not say for whom they are.
+
+pub mod claim;
+pub mod decide;
+pub mod facts;
+pub mod hold;
+pub mod notice;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use crate::admission::NotReady;
+use crate::metrics::Metrics;
+use crate::review::{self, Operation, Request};
+use crate::verdict;
+use crate::watch::SharedView;
+use claim::{Claim, Ledger};
+use decide::{Asked, Permit, Refusal, Verdict, decide};
+use facts::PodObject;
+use giveway_crds::condition::Reason;
+use hold::{Hold, Holds};
+use notice::Notice;
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// When a refusal is looked at again before it stands: the watches may be a moment behind the scheduler's.
+const LOOKS: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400), Duration::from_millis(1000)];
+
+/// Answers the requests of schedulers that preempt.
+pub struct Guard<L> {
+    view: Arc<SharedView>,
+    ledger: L,
+    holds: Holds,
+    notices: mpsc::Sender<Notice>,
+    metrics: Arc<Metrics>,
+    patience: Duration,
+}
+
+impl<L: Ledger> Guard<L> {
+    /// A guard that waits for at most `patience` until the view is complete.
+    pub fn new(
+        view: Arc<SharedView>,
+        ledger: L,
+        holds: Holds,
+        notices: mpsc::Sender<Notice>,
+        metrics: Arc<Metrics>,
+        patience: Duration,
+    ) -> Self {
+        Self { view, ledger, holds, notices, metrics, patience }
+    }
+
+    /// Answers a request, a refused one slowly. Nothing of the request is kept meanwhile.
+    ///
+    /// # Errors
+    /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
+    pub async fn answer(&self, body: Vec<u8>) -> Result<Value, NotReady> {
+        let (answer, hold) = self.decide(body).await?;
+        if let Some(hold) = hold {
+            hold.wait_to_the_end().await;
+        }
+        Ok(answer)
+    }
+
+    async fn decide(&self, body: Vec<u8>) -> Result<(Value, Option<Hold>), NotReady> {
+        let request = match review::decode(&body) {
+            Ok(request) => request,
+            Err(undecodable) => {
+                self.metrics.undecodable.inc();
+                return Ok((review::encode_refusal(&undecodable.uid, &undecodable.refusal), None));
+            }
+        };
+        drop(body);
+        if tokio::time::timeout(self.patience, self.view.guard_synced()).await.is_err() {
+            self.metrics.guard.decided("not_ready");
+            return Err(NotReady);
+        }
+        let asked = match asked(&request) {
+            Ok(Some(asked)) if !self.view.read().is_untouchable(&asked.namespace) => asked,
+            Ok(_) => return Ok((review::encode_allowed(&request.uid), None)),
+            Err(refusal) => return Ok((review::encode_refusal(&request.uid, &refusal), None)),
+        };
+        let (uid, dry_run) = (request.uid.clone(), request.dry_run);
+        drop(request);
+        let (mut verdict, mut hold) = (self.judge(&asked)?, None);
+        if matches!(verdict, Verdict::Refused(_)) && !dry_run {
+            hold = self.holds.begin();
+        }
+        if let Some(hold) = &hold {
+            for look in LOOKS {
+                if matches!(verdict, Verdict::Permitted(_)) || !hold.wait(look).await {
+                    break;
+                }
+                verdict = self.judge(&asked)?;
+            }
+        }
+        if let Verdict::Permitted(permit) = verdict {
+            match if dry_run { Ok(()) } else { self.claim(&asked, &permit).await } {
+                Ok(()) => {
+                    self.metrics.guard.decided("permitted");
+                    return Ok((review::encode_allowed(&uid), None));
+                }
+                Err(refusal) => verdict = Verdict::Refused(refusal),
+            }
+            hold = hold.or_else(|| self.holds.begin());
+        }
+        let Verdict::Refused(refusal) = verdict else { return Err(NotReady) };
+        self.metrics.guard.decided(match refusal.reason {
+            Reason::GuaranteedBudget => "guaranteed_budget",
+            _ => "no_preemptor",
+        });
+        tracing::info!(held = hold.is_some(), message = refusal.message, "a preemption is refused");
+        if !dry_run {
+            for notice in notice::of(&asked, &refusal) {
+                // A full queue means that there are more events than anybody reads.
+                let _ = self.notices.try_send(notice);
+            }
+        }
+        let refusal = verdict::Refusal { code: 403, message: refusal.message };
+        Ok((review::encode_refusal(&uid, &refusal), hold))
+    }
+
+    fn judge(&self, asked: &Asked) -> Result<Verdict, NotReady> {
+        catch_unwind(AssertUnwindSafe(|| decide(&self.view.read(), asked))).map_err(|_| {
+            self.metrics.panics.inc();
+            tracing::error!("the guard panicked; the failure policy decides");
+            NotReady
+        })
+    }
+
+    /// Lets every budget of the victim count it as gone. Where one that is guaranteed cannot, the others get their
+    /// allowance back, and the victim stays.
+    async fn claim(&self, asked: &Asked, permit: &Permit) -> Result<(), Refusal> {
+        let (namespace, victim) = (&asked.namespace, &asked.victim);
+        let mut made = Vec::new();
+        for budget in &permit.budgets {
+            let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some()).await;
+            self.metrics.guard.claimed(&claim);
+            let refusal = match (&claim, &permit.guaranteed) {
+                (Claim::Made, _) => {
+                    made.push(budget);
+                    continue;
+                }
+                (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&self.view.read(), asked, budget, 1),
+                (Claim::Failed(error), Some(guarantee)) => {
+                    let cause = format!("budget {namespace}/{budget} cannot be updated ({error})");
+                    guarantee.refuse_because(&self.view.read(), asked, &cause)
+                }
+                (Claim::Failed(error), None) => {
+                    tracing::warn!(namespace, budget, error, "a budget does not know yet that a pod of it goes");
+                    continue;
+                }
+                (Claim::NotNeeded | Claim::Spent(_), _) => continue,
+            };
+            for budget in made {
+                self.ledger.release(namespace, budget, victim).await;
+            }
+            return Err(refusal);
+        }
+        Ok(())
+    }
+}
+
+/// What a request is about; `None` when the guard has nothing to say about it.
+fn asked(request: &Request) -> Result<Option<Asked>, verdict::Refusal> {
+    let is_pod = request.resource.group.is_empty() && request.resource.resource == "pods";
+    let announcement = match (request.operation, request.sub_resource()) {
+        (Operation::Update, "status") => &request.object,
+        (Operation::Delete, "") => &request.old_object,
+        _ => return Ok(None),
+    };
+    if !is_pod {
+        return Ok(None);
+    }
+    let victim: PodObject<true> = crate::object::read("Pod", &request.old_object)?;
+    let announced: PodObject<true> = crate::object::read("Pod", announcement)?;
+    let namespace = request.namespace().to_owned();
+    Ok(Some(Asked { namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
+}

@@ -1,0 +1,233 @@
+//! From a review to its answer: what is held, claimed, told and counted.
+
+use super::testing::{Cluster, merged, running, threshold};
+use super::*;
+use facts::Bound;
+use serde_json::json;
+use std::sync::Mutex;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Answers as told, by budget, and remembers what was asked.
+#[derive(Default)]
+struct Scripted {
+    answers: Vec<(&'static str, Claim)>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Ledger for Scripted {
+    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool) -> Claim {
+        let call = format!("claim {namespace}/{budget} for {} guaranteed={guaranteed}", pod.name);
+        self.calls.lock().unwrap().push(call);
+        let answer = self.answers.iter().find(|(name, _)| *name == budget);
+        answer.map_or(Claim::Made, |(_, claim)| claim.clone())
+    }
+
+    async fn release(&self, namespace: &str, budget: &str, pod: &Bound) {
+        self.calls.lock().unwrap().push(format!("release {namespace}/{budget} for {}", pod.name));
+    }
+}
+
+struct Scene {
+    guard: Arc<Guard<Scripted>>,
+    view: Arc<SharedView>,
+    metrics: Arc<Metrics>,
+    notices: mpsc::Receiver<Notice>,
+    calls: Arc<Mutex<Vec<String>>>,
+    end: CancellationToken,
+}
+
+fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, Claim)>) -> Scene {
+    let (metrics, end, view) =
+        (Arc::new(Metrics::default()), CancellationToken::new(), Arc::new(SharedView::complete(cluster.0)));
+    let holds = Holds::new(hold, most, end.clone(), metrics.guard.clone());
+    let ledger = Scripted { answers, ..Scripted::default() };
+    let calls = Arc::clone(&ledger.calls);
+    let (sender, notices) = notice::queue();
+    let guard = Guard::new(Arc::clone(&view), ledger, holds, sender, Arc::clone(&metrics), Duration::from_millis(20));
+    Scene { guard: Arc::new(guard), view, metrics, notices, calls, end }
+}
+
+fn announced() -> Value {
+    json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True"},
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+         "message": "default-scheduler: preempting to accommodate a higher priority pod"},
+    ]}})
+}
+
+fn review(operation: &str, change: Value) -> Vec<u8> {
+    let old = running("api-1", threshold("5000"));
+    let new = merged(old.clone(), announced());
+    let (object, old, sub) = match operation {
+        "DELETE" => (Value::Null, new, ""),
+        _ => (new, old, "status"),
+    };
+    let request = json!({
+        "uid": "r-1", "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": sub,
+        "namespace": "web", "name": "api-1", "operation": operation,
+        "userInfo": {"username": "system:kube-scheduler"}, "object": object, "oldObject": old,
+    });
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": merged(request, change),
+    });
+    serde_json::to_vec(&review).unwrap()
+}
+
+fn refusing() -> Cluster {
+    Cluster::new().waits("vip", 1000, json!({})).budget("api", 0, json!({}))
+}
+
+fn permitting() -> Cluster {
+    Cluster::new().waits("vip", 1000, json!({})).budget("api", 1, json!({}))
+}
+
+fn message(answer: &Value) -> &str {
+    assert_eq!(answer["response"]["allowed"], json!(false), "{answer}");
+    assert_eq!(answer["response"]["status"]["code"], json!(403));
+    answer["response"]["status"]["message"].as_str().unwrap()
+}
+
+fn allowed(answer: &Value) -> bool {
+    assert_eq!(answer["response"]["uid"], json!("r-1"));
+    answer["response"]["allowed"].as_bool().unwrap()
+}
+
+impl Scene {
+    async fn ask(&self, body: Vec<u8>) -> Value {
+        self.guard.answer(body).await.unwrap()
+    }
+
+    fn counts(&self, name: &str) -> bool {
+        self.metrics.encode().lines().any(|line| line == name)
+    }
+}
+
+#[tokio::test]
+async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
+    let mut scene = scene(refusing(), Duration::from_millis(120), 10, vec![]);
+    for operation in ["UPDATE", "DELETE"] {
+        let start = Instant::now();
+        let answer = scene.ask(review(operation, json!({}))).await;
+        assert!(start.elapsed() >= Duration::from_millis(120), "{operation} was answered after {:?}", start.elapsed());
+        let why = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+        assert_eq!(message(&answer), why);
+        let (victim, preemptor) = (scene.notices.try_recv().unwrap(), scene.notices.try_recv().unwrap());
+        assert_eq!((victim.about.name.as_str(), victim.related.unwrap().name.as_str()), ("api-1", "vip"));
+        assert_eq!((preemptor.about.name.as_str(), preemptor.about.namespace.as_str()), ("vip", "default"));
+        assert_eq!((preemptor.note.as_str(), preemptor.reason), (why, Reason::GuaranteedBudget));
+    }
+    assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"} 2"));
+    assert!(scene.counts("giveway_webhook_guard_holds_total 2"));
+    assert!(scene.counts("giveway_webhook_guard_held_refusals 0"));
+}
+
+#[tokio::test]
+async fn a_victim_that_may_go_is_claimed_and_answered_at_once() {
+    let scene = scene(permitting(), LONG, 10, vec![]);
+    assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));
+    assert_eq!(*scene.calls.lock().unwrap(), ["claim web/api for api-1 guaranteed=true"]);
+    assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"permitted\"} 1"));
+    assert!(scene.counts("giveway_webhook_guard_claims_total{result=\"made\"} 1"));
+}
+
+#[tokio::test]
+async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back() {
+    let cluster = permitting().budget("z", 1, json!({}));
+    let spent = facts::Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
+    let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", Claim::Spent(Box::new(spent)))]);
+    let answer = scene.ask(review("UPDATE", json!({}))).await;
+    assert!(message(&answer).contains("budget web/z allows 0 more disruptions to preemptors below 5000"), "{answer}");
+    let calls = [
+        "claim web/api for api-1 guaranteed=true",
+        "claim web/z for api-1 guaranteed=true",
+        "release web/api for api-1",
+    ];
+    assert_eq!(*scene.calls.lock().unwrap(), calls);
+}
+
+#[tokio::test]
+async fn a_claim_that_fails_keeps_a_guarded_victim_and_no_other() {
+    let failed = || vec![("api", Claim::Failed("the API server is away".to_owned()))];
+    let guarded = scene(permitting(), Duration::from_millis(50), 10, failed());
+    let answer = guarded.ask(review("DELETE", json!({}))).await;
+    assert!(message(&answer).contains("budget web/api cannot be updated (the API server is away)"), "{answer}");
+    let reached = scene(permitting().waits("boss", 5000, json!({})), LONG, 10, failed());
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+}
+
+#[tokio::test]
+async fn above_the_bound_refusals_are_answered_at_once() {
+    let scene = scene(refusing(), LONG, 0, vec![]);
+    assert!(!allowed(&scene.ask(review("UPDATE", json!({}))).await));
+    assert!(scene.counts("giveway_webhook_guard_unheld_refusals_total 1"));
+    assert!(scene.counts("giveway_webhook_guard_holds_total 0"));
+}
+
+#[tokio::test]
+async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
+    let scene = scene(Cluster::new(), LONG, 10, vec![]);
+    let guard = Arc::clone(&scene.guard);
+    let asking = tokio::spawn(async move { guard.answer(review("UPDATE", json!({}))).await.unwrap() });
+    while scene.metrics.guard.held.get() == 0 {
+        tokio::task::yield_now().await;
+    }
+    scene.view.write(|view| *view = permitting().0);
+    assert!(allowed(&asking.await.unwrap()));
+    assert_eq!(scene.metrics.guard.held.get(), 0);
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_held_refusals_out() {
+    let scene = scene(refusing(), LONG, 10, vec![]);
+    let guard = Arc::clone(&scene.guard);
+    let asking = tokio::spawn(async move { guard.answer(review("UPDATE", json!({}))).await.unwrap() });
+    while scene.metrics.guard.held.get() == 0 {
+        tokio::task::yield_now().await;
+    }
+    scene.end.cancel();
+    let answer = tokio::time::timeout(LONG / 2, asking).await.expect("it is let out").unwrap();
+    assert!(!allowed(&answer), "still refused");
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing_and_is_not_held() {
+    let mut permits = scene(permitting(), LONG, 10, vec![]);
+    assert!(allowed(&permits.ask(review("UPDATE", json!({"dryRun": true}))).await));
+    assert!(permits.calls.lock().unwrap().is_empty());
+    assert!(permits.notices.try_recv().is_err());
+    let mut refuses = scene(refusing(), LONG, 10, vec![]);
+    assert!(!allowed(&refuses.ask(review("UPDATE", json!({"dryRun": true}))).await));
+    assert!(refuses.notices.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_incomplete_view_is_left_to_the_failure_policy() {
+    let scene = scene(refusing(), LONG, 10, vec![]);
+    let blind = SharedView::new(refusing().0.settings);
+    let (sender, _receiver) = notice::queue();
+    let (metrics, end) = (Arc::clone(&scene.metrics), CancellationToken::new());
+    let holds = Holds::new(LONG, 1, end, metrics.guard.clone());
+    let guard = Guard::new(Arc::new(blind), Scripted::default(), holds, sender, metrics, Duration::from_millis(20));
+    assert_eq!(guard.answer(review("UPDATE", json!({}))).await, Err(NotReady));
+    assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"not_ready\"} 1"));
+}
+
+#[tokio::test]
+async fn what_is_not_the_guard_s_business_is_allowed_untouched() {
+    let scene = scene(Cluster::new(), LONG, 10, vec![]);
+    for change in [
+        json!({"namespace": "kube-system"}),
+        json!({"namespace": "giveway-system"}),
+        json!({"operation": "CREATE"}),
+        json!({"subResource": "binding"}),
+        json!({"resource": {"group": "apps"}}),
+    ] {
+        assert!(allowed(&scene.ask(review("UPDATE", change.clone())).await), "{change}");
+    }
+    assert!(!scene.metrics.encode().contains("guard_decisions_total{"), "none of them is a decision");
+    let odd = scene.ask(b"no review".to_vec()).await;
+    assert_eq!(odd["response"]["status"]["message"], json!("the body is not JSON: expected ident at line 1 column 2"));
+}
