@@ -16,12 +16,8 @@ mod shape;
 
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
-<<<<<<< HEAD
 pub use deployments::DeploymentBuilder;
-pub use events::Happened;
-=======
 pub use events::{Happened, wait_for_event};
->>>>>>> main
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
