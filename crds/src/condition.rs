@@ -56,8 +56,6 @@ pub enum Reason {
     BackFilled,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
-    /// A budget allows no more disruptions to preemptors below its pods' threshold (KEP-3280).
-    GuaranteedBudget,
     /// A scheduler wanted to evict a pod although no pending pod has a priority above its.
     NoPreemptor,
     /// Members and group have different priorities.
@@ -89,7 +87,6 @@ impl Reason {
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",
             Self::PodGroupNotFound => "PodGroupNotFound",
-            Self::GuaranteedBudget => "GuaranteedBudget",
             Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",

@@ -297,7 +297,8 @@ impl History {
             min_count: usize::try_from(min_count).unwrap_or(0),
             priority: number(group, "/spec/priority"),
             class,
-            deleted: false,
+            // Until its finalizers are gone it is still written to.
+            deleted: group.pointer("/metadata/deletionTimestamp").is_some(),
         };
         self.groups.insert(key.clone(), record);
         let stored = group.pointer("/status/preemption").cloned();

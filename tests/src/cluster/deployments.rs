@@ -30,12 +30,12 @@ impl DeploymentBuilder {
         Self { kit, name: name.to_owned(), replicas, shape: Shape::default() }.label("app", name)
     }
 
-    /// Creates the Deployment and waits until all its pods run; returns them.
+    /// Creates the Deployment and waits for nothing.
     ///
     /// # Panics
-    /// It is refused, or its pods do not run.
-    pub async fn create(self) -> Vec<PodHandle> {
-        let mut shape = default_request(self.shape);
+    /// It is refused.
+    pub async fn submit(&self) {
+        let mut shape = default_request(self.shape.clone());
         let node = shape.node.take();
         assert!(node.is_none(), "the scheduler places the pods of a Deployment");
         let pod = shape.pod(&self.name);
@@ -50,6 +50,14 @@ impl DeploymentBuilder {
         });
         let deployment: Deployment = serde_json::from_value(deployment).unwrap();
         self.kit.api::<Deployment>().create(&PostParams::default(), &deployment).await.unwrap();
+    }
+
+    /// Creates the Deployment and waits until all its pods run; returns them.
+    ///
+    /// # Panics
+    /// It is refused, or its pods do not run.
+    pub async fn create(self) -> Vec<PodHandle> {
+        self.submit().await;
         let mine = ListParams::default().labels(&format!("app={}", self.name));
         let what = format!("{} pods of Deployment {} run", self.replicas, self.name);
         wait_for(&what, Duration::from_secs(60), async || {

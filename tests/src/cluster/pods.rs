@@ -203,14 +203,14 @@ impl PodHandle {
 
     /// Makes the pod ready or not, as a kubelet would after a probe.
     ///
-    /// # Panics
-    /// It is refused.
-    pub async fn set_ready(&self, ready: bool) {
+    /// # Errors
+    /// It is refused, or the pod is gone.
+    pub async fn set_ready(&self, ready: bool) -> Result<(), kube::Error> {
         let status = if ready { "True" } else { "False" };
         let condition =
             json!({"type": "Ready", "status": status, "lastTransitionTime": jiff::Timestamp::now().to_string()});
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-        self.kit.api::<Pod>().patch_status(&self.name, &PatchParams::default(), &patch).await.unwrap();
+        self.kit.api::<Pod>().patch_status(&self.name, &PatchParams::default(), &patch).await.map(drop)
     }
 
     /// Deletes the pod as a user would.

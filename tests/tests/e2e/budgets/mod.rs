@@ -5,6 +5,7 @@
 
 mod duels;
 mod races;
+mod rounds;
 mod stories;
 
 use super::{MINUTE, SCHEDULED};

@@ -80,12 +80,12 @@ async fn a_probe_that_fails_after_the_plan_saves_the_victims(stage: &Stage) {
     let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
     let victim = plan.victims[0].name.clone();
     let other = web.iter().find(|pod| pod.name != victim).unwrap();
-    other.set_ready(false).await;
+    other.set_ready(false).await.unwrap();
     group_told_no(&gang).await;
     let history = stage.world.audit().await;
     assert!(scene.requests(&history).iter().all(|removal| !removal.accepted), "{:?}", scene.requests(&history));
     // It was a plan for a while only: as soon as the pod is ready, it is made again, and carried out.
-    other.set_ready(true).await;
+    other.set_ready(true).await.unwrap();
     gang.wait_bound(PATIENCE).await;
 }
 
