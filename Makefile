@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit daemons e2e test release up down demo clean \
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit daemons e2e test release up down demo bench-e2e clean \
 	need-cargo
 
 CARGO ?= cargo
@@ -79,6 +79,10 @@ down: ## Stop what `make up` or `make demo KEEP=1` started
 
 demo: controlplane release ## Watch a full cluster make room for a gang of 64 GPU pods (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
+
+# ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
+bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (10 minutes; ROWS="...")
+	@target/release/giveway-dev bench $(ROWS) $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
 	rm -rf target/debug target/release target/crds target/e2e target/chart-default.yaml target/chart-local.yaml

@@ -174,3 +174,29 @@ fn a_cluster_that_cannot_be_reached_is_exit_status_1() {
     assert_eq!((printed.status, printed.out.as_str()), (Some(1), ""));
     assert!(printed.err.starts_with("error: kubeconfig: "), "{}", printed.err);
 }
+
+#[test]
+fn commands_that_change_classes_say_what_is_missing_or_too_much() {
+    let rows: [(&[&str], &str); 6] = [
+        (&["adopt"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
+        (&["adopt", "priorityclass"], "the following required arguments were not provided:\n  <NAME>..."),
+        (&["adopt", "pod", "p"], "invalid value 'pod' for '<KIND>'\n  [possible values: priorityclass]"),
+        (&["release"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
+        (&["release", "priorityclass", "p", "--all"], "the argument '[NAME]...' cannot be used with '--all'"),
+        (&["check", "-o", "dot"], "invalid value 'dot' for '--output <OUTPUT>'\n  [possible values: table, json]"),
+    ];
+    for (args, message) in rows {
+        let printed = giveway_with(args, None, "");
+        assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{args:?}: {}", printed.err);
+        assert!(printed.err.contains(message), "{args:?}: {message} is not in:\n{}", printed.err);
+    }
+}
+
+#[test]
+fn without_a_kubeconfig_nothing_is_checked_or_changed() {
+    for args in [&["check"][..], &["adopt", "priorityclass", "high"], &["release", "--all"]] {
+        let printed = giveway_with(args, None, "");
+        assert_eq!((printed.status, printed.out.as_str()), (Some(1), ""), "{args:?}: {}", printed.err);
+        assert!(printed.err.starts_with("error: kubeconfig: "), "{args:?}: {}", printed.err);
+    }
+}

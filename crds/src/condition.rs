@@ -48,14 +48,14 @@ pub enum Reason {
     PreemptionByScheduler,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,
-    /// A guaranteed budget holds a preemption back (event on the budget).
-    GuaranteedBudget,
     /// The eviction API refused a victim for its budget (event on the victim and on the budget).
     EvictionRefused,
     /// A pod that admission did not see got the annotations of its class (event on the pod).
     BackFilled,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
+    /// A guaranteed budget holds a preemption back (event on the budget, the victim or the preemptor; KEP-3280).
+    GuaranteedBudget,
     /// A scheduler wanted to evict a pod although no pending pod has a priority above its.
     NoPreemptor,
     /// Members and group have different priorities.
@@ -83,10 +83,10 @@ impl Reason {
             Self::Failed => "Failed",
             Self::PreemptionByScheduler => "PreemptionByScheduler",
             Self::Preempted => "Preempted",
-            Self::GuaranteedBudget => "GuaranteedBudget",
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",
             Self::PodGroupNotFound => "PodGroupNotFound",
+            Self::GuaranteedBudget => "GuaranteedBudget",
             Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",

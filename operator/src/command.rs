@@ -47,6 +47,8 @@ pub enum Command {
         from: Box<PodGroupStatus>,
         /// The status it gets.
         to: Box<PodGroupStatus>,
+        /// Whether no decision waits for it.
+        background: bool,
     },
     /// Write the status of a workload.
     WriteWorkloadStatus {
@@ -86,6 +88,22 @@ pub enum Command {
     },
     /// Emit an event.
     Publish(Notice),
+}
+
+impl Command {
+    /// Whether no decision waits for this call, so that it stands back behind those for which one does.
+    pub fn in_background(&self) -> bool {
+        match self {
+            Self::WriteGroupStatus { background, .. } => *background,
+            Self::WriteWorkloadStatus { .. } | Self::Protect { .. } | Self::Publish(_) => true,
+            Self::Nominate { .. }
+            | Self::Release { .. }
+            | Self::Evict(_)
+            | Self::StorePodPlan { .. }
+            | Self::BackFill { .. }
+            | Self::CreateGroup(_) => false,
+        }
+    }
 }
 
 /// Why a pod is evicted.

@@ -34,11 +34,11 @@ pub struct Config {
     pub scheduler_names: Vec<String>,
 
     /// Most evictions a second.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evictions_per_second: u32,
 
     /// Most API calls at the same time.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub concurrent_calls: u32,
 
     /// Seconds that released pods may take to be bound before the placement is looked at again.

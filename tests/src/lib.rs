@@ -8,7 +8,7 @@
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
 //! world          all of it in one value, for a test
-//! dev            `make up`, `make down` and `make demo`
+//! dev            `make up`, `make down`, `make demo` and `make bench-e2e`
 //! ```
 // This crate is test code: a failed expectation should end the test, with its message, on the spot.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

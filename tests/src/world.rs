@@ -255,6 +255,16 @@ impl World {
         self.kubectl(&["apply", "-f", &file.path().display().to_string()]).await
     }
 
+    /// Copies the logs of every process, and the audit log, into this directory.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn keep_logs(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory)?;
+        copy_logs(self.plane.directory(), directory);
+        Ok(())
+    }
+
     /// What the audit log tells so far.
     ///
     /// # Panics

@@ -50,6 +50,10 @@ pub struct Config {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
     pub guard_hold_seconds: u64,
 
+    /// The most seconds for which a refusal is held when there are many: answers go out at most four a second then.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
+    pub guard_longest_hold_seconds: u64,
+
     /// How many refusals the guard holds at the same time; those above are answered at once.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,

@@ -55,7 +55,8 @@ async fn main() -> anyhow::Result<()> {
     if config.guard {
         let most = usize::try_from(config.guard_max_held)?;
         let time = Duration::from_secs(config.guard_hold_seconds);
-        let holds = Holds::new(time, most, shutdown.drain.clone(), metrics.guard.clone());
+        let longest = Duration::from_secs(config.guard_longest_hold_seconds);
+        let holds = Holds::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
         let (notices, queue) = notice::queue();
         tokio::spawn(notice::write(client.clone(), queue));
         let ledger = ApiLedger::new(client);

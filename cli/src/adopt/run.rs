@@ -10,16 +10,18 @@ use super::step::{Step, Why, next};
 use super::store::Store;
 use crate::connect::CallError;
 use crate::error::CliError;
+use giveway_crds::keys::ANNOTATION_MANAGED;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long one class may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long to wait before a step is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Name of the class by which it is found out whether every new class is managed. It is never stored.
-const PROBE: &str = "giveway-release-probe";
+/// Name of the class by which it is found out which new classes are managed. It is never stored.
+const PROBE: &str = "giveway-change-probe";
 
 /// A change of one class, on its way.
 pub(super) struct Run<'a> {
@@ -160,6 +162,13 @@ impl<'a> Run<'a> {
 
     /// The class in its new form, to which admission has agreed.
     async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
+        if self.change == Change::Adopt && !self.would_be_managed(Some("true")).await? {
+            return Err(CallError::Failed(
+                "Giveway is not installed, or its admission is not in force: kube-scheduler would stop preempting for \
+                 the class, and nobody would do it instead"
+                    .to_owned(),
+            ));
+        }
         let exempt = self.exempt().await?;
         let planned = form::of(self.change, class, exempt);
         // As long as it is the default itself, a second one of its name is refused.
@@ -167,16 +176,22 @@ impl<'a> Run<'a> {
         Ok(planned)
     }
 
+    /// Whether a released class has to be marked: whether one that says nothing would be managed.
     async fn exempt(&mut self) -> Result<bool, CallError> {
         if let Some(known) = self.exempt {
             return Ok(known);
         }
-        let metadata = ObjectMeta { name: Some(PROBE.to_owned()), ..ObjectMeta::default() };
-        let probe = PriorityClass { metadata, ..PriorityClass::default() };
-        let exempt = self.change == Change::Release
-            && self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored));
+        let exempt = self.change == Change::Release && self.would_be_managed(None).await?;
         self.exempt = Some(exempt);
         Ok(exempt)
+    }
+
+    /// Whether admission would make a managed class of one with this annotation.
+    async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, CallError> {
+        let annotations = annotation.map(|value| BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), value.to_owned())]));
+        let metadata = ObjectMeta { name: Some(PROBE.to_owned()), annotations, ..ObjectMeta::default() };
+        let probe = PriorityClass { metadata, ..PriorityClass::default() };
+        Ok(self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored)))
     }
 
     async fn delete(&mut self, record: &Record) -> Result<Progress, CallError> {

@@ -4,6 +4,7 @@
 //! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
 //! eviction is a 429, which the client library would repeat for minutes.
 
+mod background;
 mod evict;
 mod limiter;
 mod object;
@@ -14,6 +15,7 @@ use crate::command::{Cause, Command, EvictOutcome};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
+use background::Background;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
@@ -24,6 +26,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
 /// Longest time for one command.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -130,6 +133,7 @@ pub struct Actuator {
     client: Client,
     leadership: Leadership,
     permits: Arc<Semaphore>,
+    background: Background,
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
@@ -155,6 +159,7 @@ impl Actuator {
             client,
             leadership,
             permits: Arc::new(Semaphore::new(concurrent_calls as usize)),
+            background: Background::new(),
             limiter: Arc::new(Limiter::new(evictions_per_second)),
             metrics,
             reports,
@@ -163,12 +168,17 @@ impl Actuator {
 
     /// Starts carrying a command out.
     pub fn dispatch(&self, command: Command) {
-        let this = self.clone();
+        let (this, asked) = (self.clone(), Instant::now());
         tokio::spawn(async move {
             if matches!(&command, Command::Evict(call) if !call.rehearsal) {
                 this.limiter.acquire().await;
             }
+            let background = command.in_background();
+            let _turn = if background { this.background.turn(asked).await } else { None };
             let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
+            if !background {
+                this.background.stand_back().await;
+            }
             if let Some(report) = this.carry_out(command).await {
                 drop(this.reports.send(Input::Report(report)).await);
             }
@@ -228,7 +238,7 @@ impl Actuator {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
                 Report::BackFilled { pod, uid, result }
             }
-            Command::WriteGroupStatus { group, uid, from, to } => {
+            Command::WriteGroupStatus { group, uid, from, to, .. } => {
                 let result =
                     self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
                 Report::GroupStatus { group, status: to, result }

@@ -17,6 +17,7 @@ impl Arbiter {
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).collect();
         self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
+        let mut in_flight = (self.model.version, ledger::context(&self.flights));
         for preemptor in order {
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
@@ -25,9 +26,13 @@ impl Arbiter {
                 continue;
             }
             waiting.seen = Some(version);
-            let context = ledger::context(&self.flights, &preemptor, spared);
+            if in_flight.0 != version {
+                in_flight = (version, ledger::context(&self.flights));
+            }
+            let context = &mut in_flight.1;
+            context.spared = spared;
             let started = Instant::now();
-            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
+            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, context);
             self.metrics.decided(started.elapsed());
             self.decided(&preemptor, decision, clock);
         }

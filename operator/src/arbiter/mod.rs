@@ -37,7 +37,7 @@ use tokio::sync::{mpsc, watch};
 /// Inputs that are taken in before the next pass.
 const BATCH: usize = 4096;
 /// How long a batch may gather: a burst of events is looked at once.
-const GATHER: Duration = Duration::from_millis(10);
+const GATHER: Duration = Duration::from_millis(5);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -215,8 +215,8 @@ impl Arbiter {
     fn advance(&mut self, clock: Clock) {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        let context = ledger::context(&self.flights);
         for preemptor in order {
-            let context = ledger::context(&self.flights, &preemptor, BTreeSet::new());
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let before = flight.plan.state;
             let advance = flight.advance(&self.model, &context, clock, limits);

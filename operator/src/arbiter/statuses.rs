@@ -14,6 +14,9 @@ use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// How often a status is written in which nothing but numbers changed.
+const PACE: Duration = Duration::from_millis(500);
+
 /// The status writes of a group.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
@@ -25,6 +28,8 @@ pub(super) struct Writing {
     pub(super) written: Option<PodGroupStatus>,
     /// After a failure, not before.
     not_before: Option<Instant>,
+    /// When the last write was started.
+    last: Option<Instant>,
 }
 
 impl Arbiter {
@@ -96,8 +101,17 @@ impl Arbiter {
                 }
                 continue;
             }
+            let lately = writing.last.is_some_and(|last| clock.now.duration_since(last) < PACE);
+            if lately && !status::is_news(&record.status, &to) {
+                later.insert(key);
+                continue;
+            }
+            // Evictions of a cascade and of a group's own plan wait for the status; that of a mere victim is only told.
+            let awaited = facts.flight.is_some() || facts.victim_of.is_none() || self.cascades.holds(&key);
             writing.pending = true;
+            writing.last = Some(clock.now);
             self.actuator.dispatch(Command::WriteGroupStatus {
+                background: !awaited,
                 group: key.clone(),
                 uid: record.uid.clone(),
                 from: Box::new(record.status),

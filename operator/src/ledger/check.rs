@@ -7,6 +7,15 @@ use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::plan::{Context, Decision, Preemptor};
 use std::collections::BTreeSet;
 
+/// What checking a plan found. It stays true until the model changes, and checking is the dearest thing that is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// The members fit at this moment.
+    pub fits_now: bool,
+    /// Other room was looked for, and none was found.
+    pub no_other_room: bool,
+}
+
 impl Flight {
     /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> bool {

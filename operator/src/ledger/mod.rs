@@ -22,13 +22,14 @@ mod tests;
 mod wind_down;
 
 pub use call::Call;
+pub use check::Check;
 
 use crate::command::Command;
 use crate::model::Model;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::plan::{Context, Placement, Preemptor, Reservation};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -114,6 +115,8 @@ pub struct Flight {
     pub started: Instant,
     /// When every victim was on its way.
     pub awaited: Option<Instant>,
+    /// What was found when the plan was last checked, and the [`Model::version`] it was found in.
+    pub checked: Option<(u64, Check)>,
     /// When the members were released.
     pub released: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
@@ -175,6 +178,7 @@ impl Flight {
             resumed: false,
             started: now,
             awaited: None,
+            checked: None,
             released: None,
             ending: None,
             refused: BTreeMap::new(),
@@ -250,7 +254,7 @@ impl Flight {
         }
     }
 
-    /// Looks at the cluster and says what to do next. `context` holds the other decisions in flight.
+    /// Looks at the cluster and says what to do next. `context` holds the decisions in flight.
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
         let mut out = Advance::default();
         let cluster = &model.cluster;
@@ -271,7 +275,7 @@ impl Flight {
             return out;
         }
         if self.plan.state == PlanState::Planned {
-            self.planned(cluster, context, clock, &mut out);
+            self.planned(model, context, clock, &mut out);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.reserve(cluster, clock, &mut out);
@@ -282,7 +286,7 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
             self.reserve(cluster, clock, &mut out);
-            self.await_victims(cluster, context, clock);
+            self.await_victims(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {
             self.release(model, context, clock, limits, &mut out);
@@ -331,13 +335,13 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
 /// Every flight, by preemptor.
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
-/// The decisions in flight as the planner has to know them when it plans for `preemptor`.
-pub fn context(flights: &Flights, preemptor: &Preemptor, spared: BTreeSet<String>) -> Context {
-    let others = || flights.values().filter(|f| f.preemptor != *preemptor);
+/// The decisions in flight as the planner has to know them, whoever it plans for: what a preemptor holds itself does not
+/// stand in its own way.
+pub fn context(flights: &Flights) -> Context {
+    let all = || flights.values();
     Context {
-        reservations: others().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
-        departing: others().flat_map(Flight::departing).cloned().collect(),
-        spared,
+        reservations: all().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
+        departing: all().flat_map(Flight::departing).cloned().collect(),
         ..Context::default()
     }
 }

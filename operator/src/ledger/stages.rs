@@ -1,6 +1,6 @@
 //! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
 
-use super::{Advance, Clock, Flight, Limits, current, is_gone, reserved};
+use super::{Advance, Check, Clock, Flight, Limits, current, is_gone, reserved};
 use crate::command::Command;
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
@@ -13,14 +13,18 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Flight {
-    pub(super) fn planned(&mut self, cluster: &Cluster, context: &Context, clock: Clock, out: &mut Advance) {
+    pub(super) fn planned(&mut self, model: &Model, context: &Context, clock: Clock, out: &mut Advance) {
+        let cluster = &model.cluster;
         if self.evicts() {
             if self.stored.is_none() {
                 return;
             }
-            if let Some(message) = self.outdated(cluster, context) {
-                self.drop_plan(PlanState::Cancelled, message);
-                return;
+            if self.checked.is_none_or(|(version, _)| version != model.version) {
+                if let Some(message) = self.outdated(cluster, context) {
+                    self.drop_plan(PlanState::Cancelled, message);
+                    return;
+                }
+                self.checked = Some((model.version, Check::default()));
             }
             if clock.epoch_seconds < self.planned_epoch() + self.delay_seconds(cluster) {
                 return;
@@ -73,29 +77,40 @@ impl Flight {
         }
     }
 
-    pub(super) fn await_victims(&mut self, cluster: &Cluster, context: &Context, clock: Clock) {
+    pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock) {
+        let cluster = &model.cluster;
         let placements = self.placements();
         let fits =
             |gone: &BTreeSet<String>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
-        let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
-        if victims_gone && fits(&BTreeSet::new()).is_ok() {
+        let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
+        let mut check = match known {
+            Some((_, check)) => check,
+            None => {
+                let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
+                let fits_now = victims_gone && fits(&BTreeSet::new()).is_ok();
+                if !fits_now && let Err(why) = fits(&self.leaving(cluster, context)) {
+                    self.drop_plan(PlanState::Cancelled, format!("The place was taken while victims left: {why}"));
+                    return;
+                }
+                Check { fits_now, no_other_room: false }
+            }
+        };
+        let since = *self.awaited.get_or_insert(clock.now);
+        if check.fits_now {
             if self.members.iter().all(|m| reserved(cluster, m)) {
                 self.plan.state = PlanState::Releasing;
             }
-            return;
+        } else if clock.now.duration_since(since) >= PATIENCE && !check.no_other_room {
+            // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
+            if let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
+                && placements.len() >= self.members.len()
+            {
+                self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
+                return;
+            }
+            check.no_other_room = true;
         }
-        if let Err(why) = fits(&self.leaving(cluster, context)) {
-            self.drop_plan(PlanState::Cancelled, format!("The place was taken while victims left: {why}"));
-            return;
-        }
-        // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
-        let since = *self.awaited.get_or_insert(clock.now);
-        if clock.now.duration_since(since) >= PATIENCE
-            && let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
-            && placements.len() >= self.members.len()
-        {
-            self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
-        }
+        self.checked = Some((model.version, check));
     }
 
     pub(super) fn release(

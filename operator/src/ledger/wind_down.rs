@@ -30,11 +30,11 @@ impl Flight {
         if refused && self.victims.iter().any(|v| unseen(cluster, v, clock)) {
             return;
         }
+        if ending.state != PlanState::Completed && self.members.iter().any(|m| m.nominate.pending()) {
+            return;
+        }
         // A refused victim is left out of the next plan, which keeps the places of the others.
         if ending.state != PlanState::Completed && !refused {
-            if self.members.iter().any(|m| m.nominate.pending()) {
-                return;
-            }
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)
                     && pod.node.is_none()

@@ -10,7 +10,7 @@ use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::model::{Group, ObjectKey, Phase};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// What was last decided for a preemptor, while no decision is in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,18 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
         set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
     }
     status
+}
+
+/// Whether a status tells more than other numbers: a condition or a plan in another state, or another preemptor.
+pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
+    let conditions = |status: &PodGroupStatus| {
+        let told = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
+        status.conditions.iter().map(told).collect::<Vec<_>>()
+    };
+    conditions(old) != conditions(new)
+        || old.preemption != new.preemption
+        || old.preempted_by != new.preempted_by
+        || old.observed_generation != new.observed_generation
 }
 
 fn count(facts: &Facts<'_>) -> PodCounts {

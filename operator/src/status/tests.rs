@@ -200,3 +200,17 @@ fn differing_priorities_are_counted_and_the_end_of_it_is_told() {
         "False PriorityMatches: All pods have the group's priority."
     );
 }
+
+#[test]
+fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
+    let mut case = Case::new().bound(&["p"]);
+    let old = case.store();
+    case.world.pod(TestPod::new("q", 100).of("g"));
+    let counted = case.status();
+    assert_ne!(old.pods, counted.pods);
+    assert!(!is_news(&old, &counted), "{counted:?}");
+    case.last_word = Some(LastWord { reason: Reason::Unschedulable, message: "No room.".into() });
+    assert!(is_news(&old, &case.status()));
+    let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
+    assert!(is_news(&old, &preempted));
+}

@@ -1,8 +1,9 @@
-//! `make up`, `make down` and `make demo`.
+//! `make up`, `make down`, `make demo` and `make bench-e2e`.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use giveway_tests::control_plane::{ControlPlane, Options};
+use giveway_tests::dev::bench::{self, BenchOptions};
 use giveway_tests::dev::demo;
 use giveway_tests::dev::up::{self, UpOptions};
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
         #[arg(long)]
         keep: bool,
     },
+    /// Measure how long gangs wait and whom they evict, with Giveway and with the in-tree group preemption.
+    Bench(BenchOptions),
     /// Hold a bare control plane until the program is killed (for the harness's own test).
     #[command(hide = true)]
     Hold,
@@ -38,6 +41,7 @@ async fn main() -> ExitCode {
         Command::Up(options) => up::up(&options).await.map(|()| true),
         Command::Down => up::down().await.map(|()| true),
         Command::Demo { keep } => demo::demo(keep).await,
+        Command::Bench(options) => bench::bench(&options).await,
         Command::Hold => hold().await.map(|()| true),
     };
     match result {

@@ -117,8 +117,11 @@ impl FillBuilder {
         created
     }
 
-    /// One entry for each pod that still fits on the nodes.
-    async fn places(&self) -> Vec<String> {
+    /// One entry for each pod that still fits on the nodes: its node, in the order in which pods are created.
+    ///
+    /// # Panics
+    /// There is no such node.
+    pub async fn places(&self) -> Vec<String> {
         let shape = default_request(self.shape.clone());
         let nodes = Api::<Node>::all(self.kit.client.clone()).list(&ListParams::default()).await.unwrap();
         let pods = Api::<Pod>::all(self.kit.client.clone()).list(&ListParams::default()).await.unwrap();

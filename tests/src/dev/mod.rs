@@ -1,5 +1,6 @@
-//! What stands behind `make up`, `make down` and `make demo`.
+//! What stands behind `make up`, `make down`, `make demo` and `make bench-e2e`.
 
+pub mod bench;
 pub mod demo;
 mod layout;
 mod state;

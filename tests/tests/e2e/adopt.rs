@@ -3,6 +3,7 @@
 use crate::MINUTE;
 use crate::cli::{Printed, giveway, run};
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, LABEL_CLASS_CHANGE};
+use giveway_tests::audit::log;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::NAMESPACE;
@@ -73,6 +74,13 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
     );
     world.apply(&manifest).await.unwrap();
     let before = classes(&world).get("high").await.unwrap();
+
+    let elsewhere = ["adopt", "priorityclass", "high", "--giveway-namespace", "elsewhere"];
+    refused(
+        &giveway(&mut world, &elsewhere).await,
+        1,
+        "error: PriorityClass high: namespaces \"elsewhere\" not found: --giveway-namespace names the namespace in which Giveway is installed",
+    );
 
     let preview = giveway(&mut world, &["adopt", "priorityclass", "high", "--dry-run"]).await;
     let shown: PriorityClass = serde_yaml_ng::from_str(preview.ok()).unwrap();
@@ -203,8 +211,44 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
     assert_eq!(left(&world).await, Vec::<String>::new());
 }
 
+/// Killed after every possible time, again and again: the class exists or its record does, and the next run ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_webhook_is_down_nothing_is_deleted() {
+async fn a_run_that_is_killed_at_any_moment_loses_nothing() {
+    let mut world = World::start().await;
+    let metadata = |class: &PriorityClass| (class.metadata.labels.clone(), class.value, class.description.clone());
+    let manifest = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: torn, labels: {team: a}}\nvalue: 6\ndescription: d\n";
+    world.apply(manifest).await.unwrap();
+    let before = metadata(&classes(&world).get("torn").await.unwrap());
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let config = world.plane().kubeconfig();
+    let mut unfinished = 0;
+    for round in 0..40_u64 {
+        let command = if round % 2 == 0 { "adopt" } else { "release" };
+        let mut killed = tokio::process::Command::new(&program)
+            .args([command, "priorityclass", "torn"])
+            .env("KUBECONFIG", &config)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Not to wait for anything: this is the moment at which it is killed.
+        let moment = std::time::Duration::from_millis(10 + 2 * round);
+        let _ = tokio::time::timeout(moment, killed.wait()).await;
+        killed.kill().await.unwrap();
+        let recorded = !left(&world).await.is_empty();
+        let exists = classes(&world).get_opt("torn").await.unwrap().is_some();
+        assert!(recorded || exists, "round {round}: the class is lost");
+        unfinished += u32::from(recorded);
+        giveway(&mut world, &[command, "priorityclass", "torn"]).await.ok();
+        let class = classes(&world).get("torn").await.unwrap();
+        assert_eq!((is_managed(&class), metadata(&class)), (command == "adopt", before.clone()), "round {round}");
+        assert_eq!(left(&world).await, Vec::<String>::new(), "round {round}");
+    }
+    println!("{unfinished} of 40 runs were killed between writing the record and removing it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_back_with_it() {
     let mut world = World::start().await;
     let before = world.class("high", 1000).create().await;
     world.webhook().kill();
@@ -212,6 +256,30 @@ async fn while_the_webhook_is_down_nothing_is_deleted() {
     refused(&said, 1, "error: PriorityClass high: ");
     assert!(said.err.contains("failed calling webhook") && !said.err.contains("NOT exist"), "{}", said.err);
     assert_eq!(classes(&world).get("high").await.unwrap().metadata.uid, before.metadata.uid);
+    assert_eq!(left(&world).await, Vec::<String>::new());
+
+    interrupt(&world, "adopt", &before).await;
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let (config, log) = (world.plane().kubeconfig(), world.plane().audit_log());
+    let adopting = run(&program, &["adopt", "priorityclass", "high"], &config, None);
+    let webhook = async {
+        wait_for("creating the class was tried in vain", MINUTE, async || {
+            let lines = log::read(&log).map_err(|error| error.to_string())?;
+            let tried = lines.iter().filter(|line| {
+                line.verb == "create"
+                    && line.object_ref.resource == "priorityclasses"
+                    && line.response_status.code == 500
+                    && !line.uri.contains("dryRun")
+            });
+            let count = tried.count();
+            if count > 1 { Ok(()) } else { Err(format!("{count} attempts")) }
+        })
+        .await;
+        world.webhook().start().await;
+    };
+    let (adopted, ()) = tokio::join!(adopting, webhook);
+    assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
+    assert!(is_managed(&classes(&world).get("high").await.unwrap()));
     assert_eq!(left(&world).await, Vec::<String>::new());
 }
 

@@ -89,6 +89,6 @@ async fn without_giveway_every_missing_part_is_named() {
     world.class("high", 1000).create().await;
     let adopted = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
     assert_eq!(adopted.status, Some(1), "{}", adopted.err);
-    let said = "error: PriorityClass high: namespaces \"giveway-system\" not found: --giveway-namespace names the namespace in which Giveway is installed";
+    let said = "error: PriorityClass high: Giveway is not installed, or its admission is not in force";
     assert!(adopted.err.contains(said), "{}", adopted.err);
 }

@@ -85,14 +85,14 @@ async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_no
 async fn a_refused_victim_is_left_out_and_another_one_goes() {
     let world = World::start().await;
     let db = guarded(&world, 2).await;
-    // db-1 is the least important, and under two budgets, which the eviction API cannot handle; db-0 is under one.
-    world.kubectl(&["label", "pod", "db-1", "also=this"]).await.unwrap();
+    // db-0 is chosen first, and under two budgets, which the eviction API cannot handle; db-1 is under one.
+    world.kubectl(&["label", "pod", "db-0", "also=this"]).await.unwrap();
     world.budget("all").matching("app", "db").min_available(1).create_allowing(1).await;
     world.budget("also").matching("also", "this").create_allowing(1).await;
     let pod = world.pod("below").priority("high").create().await;
     pod.wait_bound(MINUTE).await;
-    assert_eq!(world.audit().await.evicted_names(), ["db-0"]);
-    db[1].wait_event("EvictionRefused", MINUTE).await;
-    assert!(db[1].get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
+    assert_eq!(world.audit().await.evicted_names(), ["db-1"]);
+    db[0].wait_event("EvictionRefused", MINUTE).await;
+    assert!(db[0].get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
     world.check_promises().await;
 }

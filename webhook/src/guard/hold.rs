@@ -1,29 +1,40 @@
 //! Slow refusals.
 //!
 //! A scheduler that is refused at once asks again at once, fifty times a second, and everything else that it does gets
-//! slower; one that waits for its answer costs nothing. The number of answers held back is bounded; whoever is above
-//! the bound is answered at once. On shutdown every held answer goes out.
+//! slower; one that waits for its answer costs nothing. Refused pods of high priority are also first in its queue each
+//! time they come back, so a crowd of them would leave it no time for others: answers go out one by one, [`SPACING`]
+//! apart, as long as that makes nobody wait longer than the longest hold. The number of answers held back is bounded;
+//! whoever is above the bound is answered at once. On shutdown every held answer goes out.
 
 use crate::metrics::GuardMetrics;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// The time between two answers while many are held.
+pub const SPACING: Duration = Duration::from_millis(250);
 
 /// Where refusals wait.
 #[derive(Debug)]
 pub struct Holds {
     slots: Arc<Semaphore>,
     time: Duration,
+    longest: Duration,
+    /// When the next answer may go out.
+    next: Arc<Mutex<Instant>>,
     end: CancellationToken,
     metrics: GuardMetrics,
 }
 
 impl Holds {
-    /// Holds at most `most` refusals for `time`, and all of them no longer than until `end`.
-    pub fn new(time: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
-        Self { slots: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), time, end, metrics }
+    /// Holds at most `most` refusals for `time`, for up to `longest` when there are many, and all of them no longer
+    /// than until `end`.
+    pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
+        let slots = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let next = Arc::new(Mutex::new(Instant::now()));
+        Self { slots, time, longest: longest.max(time), next, end, metrics }
     }
 
     /// Begins to hold a refusal; `None` when too many are held.
@@ -34,7 +45,9 @@ impl Holds {
         };
         self.metrics.held.inc();
         let (since, metrics) = (Instant::now(), self.metrics.clone());
-        Some(Hold { since, until: since + self.time, end: self.end.clone(), metrics, _slot: slot })
+        let (until, latest) = (since + self.time, since + self.longest);
+        let (next, end) = (Arc::clone(&self.next), self.end.clone());
+        Some(Hold { since, until, latest, next, end, metrics, _slot: slot })
     }
 }
 
@@ -43,6 +56,8 @@ impl Holds {
 pub struct Hold {
     since: Instant,
     until: Instant,
+    latest: Instant,
+    next: Arc<Mutex<Instant>>,
     end: CancellationToken,
     metrics: GuardMetrics,
     _slot: OwnedSemaphorePermit,
@@ -58,11 +73,20 @@ impl Hold {
         }
     }
 
+    /// When this answer goes out.
+    fn take_turn(&self) -> Instant {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = self.until.max(*next).min(self.latest);
+        *next = until + SPACING;
+        until
+    }
+
     /// Waits until the hold is over.
     pub async fn wait_to_the_end(self) {
         self.metrics.holds.inc();
+        let until = self.take_turn();
         tokio::select! {
-            () = tokio::time::sleep_until(self.until) => {}
+            () = tokio::time::sleep_until(until) => {}
             () = self.end.cancelled() => {}
         }
     }
@@ -83,7 +107,19 @@ mod tests {
 
     fn holds(time: Duration) -> (Holds, CancellationToken, GuardMetrics) {
         let (end, metrics) = (CancellationToken::new(), GuardMetrics::default());
-        (Holds::new(time, 1, end.clone(), metrics.clone()), end, metrics)
+        (Holds::new(time, time, 1, end.clone(), metrics.clone()), end, metrics)
+    }
+
+    #[tokio::test]
+    async fn answers_to_a_crowd_go_out_one_by_one_and_nobody_waits_longer_than_the_longest_hold() {
+        let (time, longest) = (4 * SPACING, 6 * SPACING);
+        let holds = Holds::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
+        let crowd: Vec<Hold> = (0..5).filter_map(|_| holds.begin()).collect();
+        let since = crowd[0].since;
+        let turns: Vec<u128> = crowd.iter().map(|hold| (hold.take_turn() - since).as_millis()).collect();
+        for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
+            assert!(turn.abs_diff(wanted * SPACING.as_millis()) < SPACING.as_millis() / 2, "{turns:?}");
+        }
     }
 
     #[tokio::test]

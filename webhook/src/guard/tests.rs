@@ -42,7 +42,7 @@ struct Scene {
 fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, Claim)>) -> Scene {
     let (metrics, end, view) =
         (Arc::new(Metrics::default()), CancellationToken::new(), Arc::new(SharedView::complete(cluster.0)));
-    let holds = Holds::new(hold, most, end.clone(), metrics.guard.clone());
+    let holds = Holds::new(hold, hold, most, end.clone(), metrics.guard.clone());
     let ledger = Scripted { answers, ..Scripted::default() };
     let calls = Arc::clone(&ledger.calls);
     let (sender, notices) = notice::queue();
@@ -209,7 +209,7 @@ async fn an_incomplete_view_is_left_to_the_failure_policy() {
     let blind = SharedView::new(refusing().0.settings);
     let (sender, _receiver) = notice::queue();
     let (metrics, end) = (Arc::clone(&scene.metrics), CancellationToken::new());
-    let holds = Holds::new(LONG, 1, end, metrics.guard.clone());
+    let holds = Holds::new(LONG, LONG, 1, end, metrics.guard.clone());
     let guard = Guard::new(Arc::new(blind), Scripted::default(), holds, sender, metrics, Duration::from_millis(20));
     assert_eq!(guard.answer(review("UPDATE", json!({}))).await, Err(NotReady));
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"not_ready\"} 1"));

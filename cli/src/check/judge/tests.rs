@@ -1,0 +1,167 @@
+//! Every fault is one line with its weight, and an installation in which everything is well is the yardstick.
+
+use super::super::facts::{Deployment, Exposure, Interrupted, Lease};
+use super::super::finding::Status;
+use super::*;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
+
+/// CN=giveway.test, valid from 2026-01-01 to 2026-12-31.
+const PEM: &[u8] = include_bytes!("../../../tests/data/certificate.pem");
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+/// An installation in which everything is well.
+pub(in super::super) fn healthy() -> Facts {
+    let configuration =
+        Configuration { version: Some("0.1.0".into()), bundles: BTreeSet::from([PEM.to_vec()]), guard: true };
+    let deployment = |name: &str| Deployment { name: name.into(), version: Some("v0.1.0".into()) };
+    let now: Timestamp = NOW.parse().unwrap();
+    Facts {
+        version: "0.1.0".into(),
+        namespace: "giveway-system".into(),
+        now,
+        resources: Ok(RESOURCES.into_iter().map(str::to_owned).collect()),
+        admission: Admission::Answers,
+        mutating: Ok(Some(configuration.clone())),
+        validating: Ok(Some(configuration)),
+        serving: Ok(Some(PEM.to_vec())),
+        deployments: Ok(vec![deployment("giveway-operator"), deployment("giveway-webhook")]),
+        lease: Ok(Some(Lease {
+            name: "giveway-operator".into(),
+            holder: "a-1".into(),
+            renewed: Some(now - SignedDuration::from_secs(3)),
+            seconds: 15,
+        })),
+        in_tree: Ok(Vec::new()),
+        interrupted: Ok(Vec::new()),
+        exposure: Ok(Exposure::default()),
+    }
+}
+
+fn lease(age: i64, holder: &str) -> Option<Lease> {
+    let renewed = Some(NOW.parse::<Timestamp>().unwrap() - SignedDuration::from_secs(age));
+    Some(Lease { name: "giveway-operator".into(), holder: holder.into(), renewed, seconds: 15 })
+}
+
+#[test]
+fn in_a_healthy_installation_every_line_is_ok() {
+    let found = all(&healthy());
+    assert!(found.iter().all(|finding| finding.status == Status::Ok && finding.remedy.is_empty()), "{found:#?}");
+    let lines: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(
+        lines,
+        [
+            "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1.",
+            "Admission answers: a managed class (dry run) was filled in.",
+            "kube-scheduler's own preemptions are asked for at the webhook.",
+            "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31.",
+            "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31.",
+            "a-1 leads; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
+            "The chart is 0.1.0, as this program.",
+            "Deployment giveway-operator is v0.1.0, as this program.",
+            "Deployment giveway-webhook is v0.1.0, as this program.",
+            "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
+            "No pod has both a threshold and a budget.",
+        ]
+    );
+}
+
+#[test]
+fn each_fault_is_one_line_with_its_weight() {
+    use Status::{Fail, Warn};
+    let at = |time: &str| Facts { now: time.parse().unwrap(), lease: Err("-".into()), ..healthy() };
+    let no = || "forbidden".to_owned();
+    let configuration = || healthy().mutating.unwrap().unwrap();
+    let rows: Vec<(Facts, Status, &str, &str)> = vec![
+        (
+            Facts { resources: Ok(BTreeSet::new()), ..healthy() },
+            Fail,
+            "crds",
+            "does not serve podgroups, podgroups/status, workloads, workloads/status.",
+        ),
+        (Facts { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
+        (
+            Facts { mutating: Ok(None), ..healthy() },
+            Fail,
+            "webhook",
+            "There is no MutatingWebhookConfiguration giveway",
+        ),
+        (
+            Facts { validating: Ok(None), ..healthy() },
+            Fail,
+            "webhook",
+            "There is no ValidatingWebhookConfiguration giveway",
+        ),
+        (Facts { admission: Admission::Silent, ..healthy() }, Fail, "webhook", "without being filled in."),
+        (
+            Facts { admission: Admission::Fails("connection refused".into()), ..healthy() },
+            Fail,
+            "webhook",
+            "the API server says: connection refused",
+        ),
+        (
+            Facts { admission: Admission::Unknown(no()), ..healthy() },
+            Warn,
+            "webhook",
+            "Whether admission works is not known: forbidden",
+        ),
+        (
+            Facts { validating: Ok(Some(Configuration { guard: false, ..configuration() })), ..healthy() },
+            Warn,
+            "guard",
+            "are not guarded",
+        ),
+        (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31."),
+        (at("2027-01-02T00:00:00Z"), Fail, "certificate", "expired on 2026-12-31."),
+        (at("2025-12-31T00:00:00Z"), Fail, "certificate", "is valid only from 2026-01-01T00:00:00Z on."),
+        (
+            Facts { serving: Ok(Some(b"no".to_vec())), ..healthy() },
+            Fail,
+            "certificate",
+            "Secret giveway-webhook-tls has no certificate.",
+        ),
+        (Facts { serving: Ok(None), ..healthy() }, Warn, "certificate", "runs outside the cluster."),
+        (Facts { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever led"),
+        (
+            Facts { lease: Ok(lease(3, "")), ..healthy() },
+            Fail,
+            "operator",
+            "nobody holds the Lease giveway-system/giveway-operator.",
+        ),
+        (
+            Facts { lease: Ok(lease(21, "a-1")), ..healthy() },
+            Fail,
+            "operator",
+            "a-1 has not renewed the Lease giveway-system/giveway-operator for 21 s",
+        ),
+        (Facts { deployments: Ok(Vec::new()), ..healthy() }, Warn, "version", "so they run outside the cluster."),
+        (Facts { version: "0.2.0".into(), ..healthy() }, Warn, "version", "The chart is 0.1.0, this program 0.2.0."),
+        (
+            Facts { in_tree: Ok(vec!["scheduling.k8s.io/v1beta1".into()]), ..healthy() },
+            Warn,
+            "in-tree",
+            "is served (scheduling.k8s.io/v1beta1)",
+        ),
+        (
+            Facts { interrupted: Ok(vec![Interrupted { change: "adopt".into(), class: "high".into() }]), ..healthy() },
+            Fail,
+            "classes",
+            "`adopt priorityclass high` was interrupted",
+        ),
+    ];
+    for (facts, status, check, text) in rows {
+        let found = all(&facts);
+        let line = found.iter().find(|finding| finding.check == check && finding.message.contains(text));
+        let line = line.unwrap_or_else(|| panic!("{check}: {text} is not in {found:#?}"));
+        assert_eq!(line.status, status, "{}", line.message);
+        assert!(!line.remedy.is_empty(), "{}", line.message);
+    }
+}
+
+#[test]
+fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
+    for age in [-30, 0, 15, 20] {
+        let found = operator(&Facts { lease: Ok(lease(age, "a-1")), ..healthy() });
+        assert_eq!(found.status, Status::Ok, "{}", found.message);
+    }
+}

@@ -1,0 +1,109 @@
+//! Victims of guaranteed budgets: their turn, what a refusal means, and that nobody goes for nothing.
+
+use super::*;
+
+/// Replaces the victims of the run by single pods, each on a node of its own: `(name, threshold)`.
+fn singles(run: &mut Run, pods: &[(&str, Option<i32>)]) {
+    let single = |(index, (name, _)): (usize, &(&str, Option<i32>))| StoredVictim {
+        kind: "Pod".into(),
+        namespace: "default".into(),
+        name: (*name).to_owned(),
+        priority: 10,
+        violates_budget: false,
+        pods: vec![victim(name, &format!("n{}", index + 1))],
+    };
+    let mut plan = run.flight.plan.clone();
+    plan.victims = pods.iter().enumerate().map(single).collect();
+    run.flight = Flight::new(gang(), 100, plan, run.now);
+    run.flight.stored = Some(PlanState::Evicting);
+    // Of three pods one has to be healthy.
+    run.world.node("n3", 1).budget("db", "db", 2).pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000));
+    run.world.remove_pod("l1").remove_pod("l2");
+    for (index, (name, threshold)) in pods.iter().enumerate() {
+        let pod = TestPod::new(name, 10).on(&format!("n{}", index + 1));
+        run.world.pod(match threshold {
+            Some(threshold) => pod.guarded("db", *threshold),
+            None => pod,
+        });
+    }
+    run.step();
+    run.nominated();
+}
+
+#[test]
+fn a_victim_that_can_be_refused_goes_before_those_that_cannot() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(5000))]);
+    assert_eq!(names(&run.step()), ["evict db"]);
+    run.flight.evicted("uid-db", &EvictOutcome::Accepted, run.now);
+    assert_eq!(names(&run.step()), ["evict plain"]);
+}
+
+#[test]
+fn a_refusal_evicts_nobody_else_and_keeps_the_places() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(5000))]);
+    run.step();
+    run.flight.evicted("uid-db", &EvictOutcome::Refused("it needs 2 healthy pods and has 2".into()), run.now);
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "{:?}", names(&advance));
+    let ended = advance.ended.unwrap();
+    assert_eq!(ended.message, "The eviction of pod default/db was refused: it needs 2 healthy pods and has 2");
+    assert_eq!(run.flight.begun_units().len(), 0);
+}
+
+#[test]
+fn where_several_can_be_refused_none_goes_before_all_would_be_allowed() {
+    let mut run = Run::new();
+    singles(&mut run, &[("db-1", Some(5000)), ("db-2", Some(5000))]);
+    assert_eq!(names(&run.step()), ["ask about db-1", "ask about db-2"]);
+    run.flight.evicted("uid-db-1", &EvictOutcome::Allowed, run.now);
+    assert!(names(&run.step()).is_empty(), "one answer is missing");
+    run.flight.evicted("uid-db-2", &EvictOutcome::Allowed, run.now);
+    assert_eq!(names(&run.step()), ["evict db-1", "evict db-2"]);
+    let mut other = Run::new();
+    singles(&mut other, &[("db-1", Some(5000)), ("db-2", Some(5000))]);
+    other.step();
+    other.flight.evicted("uid-db-1", &EvictOutcome::Allowed, other.now);
+    other.flight.evicted("uid-db-2", &EvictOutcome::Refused("two budgets".into()), other.now);
+    assert_eq!(other.step().ended.unwrap().state, PlanState::Cancelled);
+    assert_eq!(other.flight.begun(), 0, "nobody was evicted");
+}
+
+#[test]
+fn a_preemptor_that_reaches_the_threshold_may_force_and_asks_nobody() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(100))]);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict plain", "evict db"]);
+    assert!(matches!(&advance.commands[1], Command::Evict(call) if call.budgeted && call.may_force));
+}
+
+#[test]
+fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_does_not_begin_it() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.node("n3", 1).budget("db", "db", 2).pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000));
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 50));
+    run.world.pod(TestPod::new("l2", 10).of("low").on("n2").guarded("db", 5000));
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["ask about l1", "ask about l2"], "also the one whose own threshold is reached");
+    run.flight.evicted("uid-l1", &EvictOutcome::Allowed, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Refused("none allowed".into()), run.now);
+    let advance = run.step();
+    assert!(names(&advance).is_empty() && advance.ended.is_some(), "{:?}", names(&advance));
+}
+
+#[test]
+fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(5000))]);
+    run.world.pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000).terminating());
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "{:?}", names(&advance));
+    let words =
+        "The eviction of pod default/db was refused: The disruption budget db needs 1 healthy pods and has 1 currently";
+    assert_eq!(advance.ended.unwrap().message, words);
+    assert!(run.flight.refused.contains_key("uid-db"));
+}

@@ -1,0 +1,161 @@
+//! The full cluster of a row, the same on both sides, and what is left of it afterwards.
+
+use super::rows::{CPUS, Layout, Row};
+use super::side::{LOW, Side};
+use crate::cluster::Shape;
+use crate::wait;
+use crate::world::World;
+use anyhow::{Context as _, Result};
+use futures::{TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Tells the pods that fill the cluster from those of the gang, and names the unit that a pod belongs to.
+const UNIT: &str = "bench.giveway.dev/unit";
+/// Requests in flight at the same time, also when the gang is submitted.
+const CONNECTIONS: usize = 16;
+/// Order of the places where groups are spread.
+const SEED: u64 = 42;
+/// How long the cluster may take to stand.
+const STANDS: Duration = Duration::from_secs(180);
+
+/// Fills the cluster and waits until every pod runs and every controller has done what it does about that.
+pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
+    let nodes = world.nodes(row.nodes).cpus(CPUS).create().await;
+    let places = world.fill(&nodes);
+    let (places, size) = match row.layout {
+        Layout::Singles => (places, 1),
+        Layout::Packed(size) => (places, size),
+        Layout::Spread(size) => (places.spread(SEED), size),
+    };
+    let places = places.places().await;
+    let mut groups = Vec::new();
+    let mut pods = Vec::new();
+    for (index, nodes) in places.chunks_exact(size).enumerate() {
+        let unit = format!("low-{index:04}");
+        let group = (row.layout != Layout::Singles).then_some(unit.as_str());
+        groups.extend(group.map(|name| side.group(name, size, LOW)));
+        for (member, node) in nodes.iter().enumerate() {
+            let shape = Member { class: LOW, cpus: 1, unit: &unit, node: Some(node) }.shape();
+            pods.push(side.pod(&format!("{unit}-{member}"), shape, group)?);
+        }
+    }
+    let count = pods.len();
+    create(world, &side.kind(), groups).await?;
+    create(world, &pod_kind(), objects(pods)?).await?;
+    let api: Api<Pod> = Api::namespaced(world.client(), "default");
+    wait::until(&format!("{count} pods run"), STANDS, async || {
+        let others = ListParams::default().fields("status.phase!=Running");
+        let others = api.list_metadata(&others).await.map_err(|error| error.to_string())?.items.len();
+        if others == 0 { Ok(()) } else { Err(format!("{others} do not run yet")) }
+    })
+    .await?;
+    settled(world, side, size).await
+}
+
+/// Waits until the controllers of the groups have seen all of their pods: what they do must not fall into the time
+/// that is measured.
+async fn settled(world: &World, side: Side, size: usize) -> Result<()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", &side.kind());
+    wait::until("every group has its finalizer and its status", STANDS, async || {
+        let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let is_settled = |group: &&DynamicObject| {
+            let running = group.data.pointer("/status/pods/running").and_then(Value::as_u64);
+            let told = side == Side::InTree || running == u64::try_from(size).ok();
+            told && group.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+        };
+        let settled = all.iter().filter(is_settled).count();
+        if settled == all.len() { Ok(()) } else { Err(format!("{settled} of {} have", all.len())) }
+    })
+    .await?;
+    Ok(())
+}
+
+/// What distinguishes the pods of a row.
+pub(super) struct Member<'a> {
+    pub(super) class: &'a str,
+    pub(super) cpus: u32,
+    pub(super) unit: &'a str,
+    pub(super) node: Option<&'a str>,
+}
+
+impl Member<'_> {
+    pub(super) fn shape(&self) -> Shape {
+        let cpus = Quantity(self.cpus.to_string());
+        Shape {
+            priority_class: Some(self.class.to_owned()),
+            resources: BTreeMap::from([("cpu".to_owned(), cpus)]),
+            labels: BTreeMap::from([(UNIT.to_owned(), self.unit.to_owned())]),
+            node: self.node.map(str::to_owned),
+            ..Shape::default()
+        }
+    }
+}
+
+/// Selects the pods of one unit.
+pub(super) fn selector(unit: &str) -> String {
+    format!("{UNIT}={unit}")
+}
+
+/// Creates objects of one kind, a bounded number at a time.
+pub(super) async fn create(world: &World, kind: &ApiResource, objects: Vec<DynamicObject>) -> Result<()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", kind);
+    stream::iter(objects.into_iter().map(Ok))
+        .try_for_each_concurrent(CONNECTIONS, |object| {
+            let api = api.clone();
+            async move {
+                let name = object.metadata.name.clone().unwrap_or_default();
+                api.create(&PostParams::default(), &object).await.with_context(|| format!("creating {name}"))?;
+                anyhow::Ok(())
+            }
+        })
+        .await
+}
+
+/// The kind `Pod`.
+pub(super) fn pod_kind() -> ApiResource {
+    ApiResource::erase::<Pod>(&())
+}
+
+/// Pods as objects that can be created.
+pub(super) fn objects(pods: Vec<Value>) -> Result<Vec<DynamicObject>> {
+    pods.into_iter().map(|pod| serde_json::from_value(pod).context("a pod")).collect()
+}
+
+/// What was evicted: pods, and units that lost some of their pods and kept others.
+pub(super) struct Lost {
+    pub(super) pods: usize,
+    pub(super) torn: usize,
+}
+
+/// Counts what is missing of what filled the cluster, when nothing is on its way out any more.
+pub(super) async fn lost(world: &World, row: &Row) -> Result<Lost> {
+    let size = match row.layout {
+        Layout::Singles => 1,
+        Layout::Packed(size) | Layout::Spread(size) => size,
+    };
+    let units = row.nodes * usize::try_from(CPUS)? / size;
+    let api: Api<Pod> = Api::namespaced(world.client(), "default");
+    let left = wait::until("no pod terminates", Duration::from_secs(60), async || {
+        let all = api.list_metadata(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let going = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+        if going > 0 {
+            return Err(format!("{going} do"));
+        }
+        let mut left: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in all {
+            let unit = pod.metadata.labels.and_then(|mut labels| labels.remove(UNIT)).unwrap_or_default();
+            *left.entry(unit).or_default() += 1;
+        }
+        Ok(left)
+    })
+    .await?;
+    let of_units = left.iter().filter(|(unit, _)| unit.starts_with("low-"));
+    let kept: Vec<usize> = of_units.map(|(_, pods)| *pods).collect();
+    Ok(Lost { pods: units * size - kept.iter().sum::<usize>(), torn: kept.iter().filter(|pods| **pods < size).count() })
+}

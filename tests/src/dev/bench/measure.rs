@@ -1,0 +1,98 @@
+//! One run: a fresh control plane, a full cluster, a gang.
+
+use super::lay::{self, Member};
+use super::rows::Row;
+use super::side::{HIGH, Side};
+use super::{Rate, lay::selector};
+use crate::world::World;
+use anyhow::{Context as _, Result, bail};
+use futures::{StreamExt as _, future};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::runtime::watcher::{self, Event, watcher};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Name of the gang, its group and its unit.
+const GANG: &str = "gang";
+/// How long it may take to be bound.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// From the first request of the submission to the last member bound; nothing when they were not bound in time.
+    pub(super) time: Option<Duration>,
+    /// Pods that were evicted.
+    pub(super) evicted: usize,
+    /// Groups that lost some of their pods and kept others.
+    pub(super) torn: usize,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.time {
+            Some(time) => write!(f, "{:.1} s", time.as_secs_f64())?,
+            None => write!(f, "not bound in {} s", LIMIT.as_secs())?,
+        }
+        write!(f, ", {} evicted", self.evicted)?;
+        if self.torn > 0 { write!(f, ", {} torn", self.torn) } else { Ok(()) }
+    }
+}
+
+/// Measures one row on one side.
+///
+/// # Errors
+/// Something does not start, or is refused.
+pub(super) async fn measure(row: &Row, side: Side, rate: Rate, logs: Option<&Path>) -> Result<Outcome> {
+    let mut world = side.start(rate).await?;
+    lay::fill(&world, side, row).await?;
+    let time = submit(&world, side, row).await?;
+    let lost = lay::lost(&world, row).await?;
+    if let Some(logs) = logs {
+        world.keep_logs(&logs.join(format!("{}-{}-{}", row.name, rate.name(), side.name())))?;
+    }
+    world.plane().check_alive()?;
+    Ok(Outcome { time, evicted: lost.pods, torn: lost.torn })
+}
+
+/// Submits the gang and waits until it is bound.
+async fn submit(world: &World, side: Side, row: &Row) -> Result<Option<Duration>> {
+    let api: Api<Pod> = Api::namespaced(world.client(), "default");
+    let mut seen = watcher(api, watcher::Config::default().labels(&selector(GANG))).boxed();
+    loop {
+        match seen.next().await.context("the watch ended")?? {
+            Event::InitDone => break,
+            Event::Init => {}
+            other => bail!("the gang was there before it was submitted: {other:?}"),
+        }
+    }
+    let pods = (0..row.gang).map(|index| {
+        let shape = Member { class: HIGH, cpus: row.cpus, unit: GANG, node: None }.shape();
+        side.pod(&format!("{GANG}-{index}"), shape, Some(GANG))
+    });
+    let pods = lay::objects(pods.collect::<Result<_>>()?)?;
+    let start = Instant::now();
+    let submission = async {
+        lay::create(world, &side.kind(), vec![side.group(GANG, row.gang, HIGH)]).await?;
+        lay::create(world, &lay::pod_kind(), pods).await
+    };
+    let bound = async {
+        let mut bound = BTreeSet::new();
+        while bound.len() < row.gang {
+            let event = seen.next().await.context("the watch ended")?;
+            // A watch that breaks off is taken up again by the stream itself.
+            let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
+            if pod.spec.and_then(|spec| spec.node_name).is_some_and(|node| !node.is_empty()) {
+                bound.extend(pod.metadata.uid);
+            }
+        }
+        anyhow::Ok(start.elapsed())
+    };
+    match tokio::time::timeout(LIMIT, future::try_join(submission, bound)).await {
+        Ok(result) => result.map(|((), time)| Some(time)),
+        Err(_) => Ok(None),
+    }
+}

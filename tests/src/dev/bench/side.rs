@@ -1,0 +1,88 @@
+//! The two sides: how each is started, and how groups and their pods are written for it.
+
+use super::Rate;
+use crate::cluster::Shape;
+use crate::world::World;
+use anyhow::Result;
+use giveway_crds::keys;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+/// Priority class of what fills the cluster.
+pub(super) const LOW: &str = "low";
+/// Priority class of the gang.
+pub(super) const HIGH: &str = "high";
+
+/// Who preempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Giveway,
+    InTree,
+}
+
+impl Side {
+    pub(super) const ALL: [Self; 2] = [Self::Giveway, Self::InTree];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Giveway => "giveway",
+            Self::InTree => "in-tree",
+        }
+    }
+
+    /// A control plane with the priority classes, and nothing else.
+    pub(super) async fn start(self, rate: Rate) -> Result<World> {
+        let mut builder = World::builder();
+        if rate == Rate::Raised {
+            builder = builder.scheduler_rate(1000, 1000);
+        }
+        let builder = match self {
+            Self::Giveway => builder.operator_flag("--lease-duration-seconds=15"),
+            Self::InTree => builder.in_tree(),
+        };
+        let world = builder.try_start().await?;
+        for (name, value) in [(LOW, 10), (HIGH, 1000)] {
+            let class = world.class(name, value);
+            let class = if self == Self::Giveway { class.managed() } else { class };
+            class.create().await;
+        }
+        Ok(world)
+    }
+
+    /// The kind `PodGroup` of this side.
+    pub(super) fn kind(self) -> ApiResource {
+        let (group, version) = match self {
+            Self::Giveway => (keys::GROUP, "v1alpha1"),
+            Self::InTree => ("scheduling.k8s.io", "v1beta1"),
+        };
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, "PodGroup"), "podgroups")
+    }
+
+    /// A PodGroup that needs all of its pods and gives way as a whole.
+    pub(super) fn group(self, name: &str, size: usize, class: &str) -> DynamicObject {
+        let mode = match self {
+            Self::Giveway => json!("PodGroup"),
+            Self::InTree => json!({ "all": {} }),
+        };
+        let spec = json!({
+            "schedulingPolicy": { "gang": { "minCount": size } },
+            "disruptionMode": mode,
+            "priorityClassName": class,
+        });
+        DynamicObject::new(name, &self.kind()).data(json!({ "spec": spec }))
+    }
+
+    /// A pod, which is a member of `group` when there is one. It is not typed, because the types know no
+    /// `spec.schedulingGroup` yet.
+    pub(super) fn pod(self, name: &str, mut shape: Shape, group: Option<&str>) -> Result<Value> {
+        if let (Self::Giveway, Some(group)) = (self, group) {
+            shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), group.to_owned());
+        }
+        let mut pod = serde_json::to_value(shape.pod(name))?;
+        if let (Self::InTree, Some(group)) = (self, group) {
+            pod["spec"]["schedulingGroup"] = json!({ "podGroupName": group });
+        }
+        Ok(pod)
+    }
+}
