@@ -12,11 +12,11 @@
 //! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out.
 
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
-use super::history::{History, How, Key, PlanRecord, Removal};
+use super::history::{History, How, Key, Removal};
 use super::{OPERATOR, promises};
 use giveway_crds::keys;
 use kube::core::SelectorExt as _;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A pod that was made to go, by the first request for it that was accepted.
 #[derive(Clone, Debug)]
@@ -62,7 +62,6 @@ pub fn judge(chronicle: &Chronicle, history: &History) -> Judgement {
         court.take(seen);
     }
     court.refusals();
-    court.guarded_first();
     court.judgement
 }
 
@@ -70,9 +69,8 @@ struct Court<'a> {
     history: &'a History,
     pods: BTreeMap<&'a str, &'a PodSeen>,
     budgets: BTreeMap<&'a Key, Watched<'a>>,
-    /// Every pod and budget that ever was, as it was last.
+    /// Every pod that ever was, as it was last.
     all_pods: BTreeMap<&'a str, &'a PodSeen>,
-    all_budgets: BTreeMap<&'a Key, &'a BudgetSeen>,
     judgement: Judgement,
 }
 
@@ -84,16 +82,14 @@ struct Watched<'a> {
 
 impl<'a> Court<'a> {
     fn new(chronicle: &'a Chronicle, history: &'a History) -> Self {
-        let (mut all_pods, mut all_budgets) = (BTreeMap::new(), BTreeMap::new());
+        let mut all_pods = BTreeMap::new();
         for seen in chronicle.events.values() {
-            match seen {
-                Seen::Pod(pod) => drop(all_pods.insert(pod.uid.as_str(), pod)),
-                Seen::Budget(budget) => drop(all_budgets.insert(&budget.key, budget)),
-                Seen::PodGone(_) | Seen::BudgetGone(_) => {}
+            if let Seen::Pod(pod) = seen {
+                all_pods.insert(pod.uid.as_str(), pod);
             }
         }
         let (pods, budgets, judgement) = (BTreeMap::new(), BTreeMap::new(), Judgement::default());
-        Self { history, pods, budgets, all_pods, all_budgets, judgement }
+        Self { history, pods, budgets, all_pods, judgement }
     }
 
     fn take(&mut self, seen: &'a Seen) {
@@ -164,6 +160,9 @@ impl<'a> Court<'a> {
         let keys = budgets.iter().map(|budget| budget.key.clone()).collect();
         let (user, how) = (act.user.clone(), act.how);
         self.judgement.acts.push(Act { pod: pod.key.clone(), user, how, budgets: keys, guarded });
+        if act.user == OPERATOR && !guarded {
+            self.guarded_first(pod, act);
+        }
         if act.how == How::Evict {
             if pod.healthy {
                 self.healthy_enough(pod, act, &budgets);
@@ -222,36 +221,21 @@ impl<'a> Court<'a> {
     }
 
     /// Promise 4: whoever may be deleted goes only when all who must be asked are on their way.
-    fn guarded_first(&mut self) {
-        let mut told = BTreeSet::new();
-        for removal in self.history.removals.iter().filter(|removal| removal.user == OPERATOR) {
-            let Some(record) = promises::plan_of(self.history, removal) else { continue };
-            if self.must_be_asked(&removal.uid, record).is_some() {
-                continue;
-            }
-            let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
-            for guarded in victims.filter_map(|pod| self.must_be_asked(&pod.uid, record)) {
-                let gone = self.history.pods.get(&guarded.uid).and_then(|pod| pod.removed);
-                if gone.is_none_or(|gone| gone > removal.at) {
-                    told.insert(format!(
-                        "{} was asked to go by {} before {}, which a budget guards, was on its way",
-                        removal.pod.1,
-                        self.told(removal),
-                        guarded.key.1
-                    ));
-                }
-            }
-        }
+    fn guarded_first(&mut self, pod: &PodSeen, act: &Removal) {
+        let Some(record) = promises::plan_of(self.history, act) else { return };
+        let Some(priority) = self.history.priority_of(&record.preemptor) else { return };
+        let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
+        let there = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
+        let guarded = there.filter(|other| !other.leaving && self.threshold(other).is_some_and(|it| it > priority));
+        let stays = |other: &&PodSeen| self.budgets.values().any(|budget| selects(budget.seen, other));
+        let told: Vec<String> = guarded
+            .filter(stays)
+            .map(|other| {
+                let (name, other) = (&pod.key.1, &other.key.1);
+                format!("{name} was taken by {} before {other}, which a budget guards", self.told(act))
+            })
+            .collect();
         self.judgement.broken.extend(told);
-    }
-
-    /// The pod, if a budget ever selected it and it is guarded against the preemptor of this plan.
-    fn must_be_asked(&self, uid: &str, record: &PlanRecord) -> Option<&'a PodSeen> {
-        let pod = self.all_pods.get(uid).copied()?;
-        let priority = self.history.priority_of(&record.preemptor)?;
-        let guarded = self.threshold(pod).is_some_and(|threshold| threshold > priority);
-        let budgeted = self.all_budgets.values().any(|budget| selects(budget, pod));
-        (guarded && budgeted).then_some(pod)
     }
 
     /// The threshold, if it is above the priority of the preemptor that the operator asked for.

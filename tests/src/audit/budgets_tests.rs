@@ -204,9 +204,7 @@ fn whoever_is_not_guarded_goes_only_after_all_who_are() {
     story.deleted(OPERATOR, "other");
     story.evicted(OPERATOR, "web-1");
     let told = |guarded: &str| {
-        format!(
-            "other was asked to go by Giveway for high of priority 9 before {guarded}, which a budget guards, was on its way"
-        )
+        format!("other was taken by Giveway for high of priority 9 before {guarded}, which a budget guards")
     };
     assert_eq!(story.broken(), [told("web-1"), told("web-2")]);
 }

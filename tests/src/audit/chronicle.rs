@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::core::Selector;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +145,7 @@ where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     K::DynamicType: Default,
 {
-    let mut events = watcher(api, watcher::Config::default()).boxed();
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
     let mut lists = 0;
     while let Some(event) = events.next().await {
         let mut chronicle = chronicle.lock().unwrap();

@@ -297,8 +297,9 @@ impl History {
             min_count: usize::try_from(min_count).unwrap_or(0),
             priority: number(group, "/spec/priority"),
             class,
-            // Until its finalizers are gone it is still written to.
-            deleted: group.pointer("/metadata/deletionTimestamp").is_some(),
+            // It is still written to until its finalizers are gone, and by who has not heard of it.
+            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
+                || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
         };
         self.groups.insert(key.clone(), record);
         let stored = group.pointer("/status/preemption").cloned();

@@ -28,10 +28,11 @@ const POOL: &str = "pool";
 /// A world whose budgets are watched from the beginning. The guarded classes have priority 100 and the name of their
 /// threshold, `guarded-1000`; those of preemptors have the name of their priority, `urgent-999`.
 struct Stage {
+    // Ends before the world does: whoever watches an API server that is gone tries again and again.
+    chronicler: Chronicler,
     world: World,
     /// Somebody else who evicts.
     other: Client,
-    chronicler: Chronicler,
 }
 
 impl Stage {
@@ -81,7 +82,13 @@ impl Scene {
 
     /// Pods with label `app=web` on every free place of these nodes.
     async fn web(&self, class: &str, nodes: &[String]) -> Vec<PodHandle> {
-        FillBuilder::new(self.kit.clone(), nodes).prefix("web").priority(class).label("app", "web").singles().await
+        self.web_on("web", class, nodes).await
+    }
+
+    /// The same, with names that begin otherwise.
+    async fn web_on(&self, prefix: &str, class: &str, nodes: &[String]) -> Vec<PodHandle> {
+        let fill = FillBuilder::new(self.kit.clone(), nodes).prefix(prefix).priority(class);
+        fill.label("app", "web").singles().await
     }
 
     fn deployment(&self, name: &str, class: &str, replicas: usize) -> DeploymentBuilder {

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::World;
 use giveway_tests::audit::{ADMIN, How, Promises};
-use giveway_tests::cluster::{FillBuilder, PodHandle, Shaped};
+use giveway_tests::cluster::{PodHandle, Shaped};
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
 
@@ -73,19 +73,20 @@ async fn a_drain_and_a_preemption_share_the_allowance(stage: &Stage) {
 
 async fn a_probe_that_fails_after_the_plan_saves_the_victims(stage: &Stage) {
     let scene = stage.scene("probe").await;
-    let nodes = scene.nodes(1, 2).await;
-    let web = scene.web("guarded-1000", &nodes).await;
+    let nodes = scene.nodes(1, 1).await;
+    scene.web("guarded-1000", &nodes).await;
+    // The other pod is on a node that the gang does not want.
+    let elsewhere = stage.world.nodes(1).cpus(1).prefix("probe-elsewhere").create().await;
+    let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(1).create_allowing(1).await;
     let gang = scene.gang("late", "urgent-500", 1).spec(|spec| spec.preemption_delay_seconds = Some(10)).create().await;
-    let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
-    let victim = plan.victims[0].name.clone();
-    let other = web.iter().find(|pod| pod.name != victim).unwrap();
-    other.set_ready(false).await.unwrap();
+    gang.wait_plan(PlanState::Planned, MINUTE).await;
+    far[0].set_ready(false).await.unwrap();
     group_told_no(&gang).await;
     let history = stage.world.audit().await;
     assert!(scene.requests(&history).iter().all(|removal| !removal.accepted), "{:?}", scene.requests(&history));
     // It was a plan for a while only: as soon as the pod is ready, it is made again, and carried out.
-    other.set_ready(true).await.unwrap();
+    far[0].set_ready(true).await.unwrap();
     gang.wait_bound(PATIENCE).await;
 }
 
@@ -103,8 +104,7 @@ async fn refused_half_way(stage: &Stage, name: &str, others: u32) {
     let web = scene.web("guarded-1000", &nodes).await;
     // Four more pods under the same budget, on a node that the gang does not want.
     let elsewhere = stage.world.nodes(1).cpus(4).prefix(&format!("{name}-elsewhere")).create().await;
-    let far = FillBuilder::new(scene.kit.clone(), &elsewhere).prefix("far").priority("guarded-1000");
-    let far = far.label("app", "web").singles().await;
+    let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(4).create_allowing(4).await;
     let gang = scene.gang(name, "urgent-500", 4).create().await;
     wait_for("the first victim is on its way", MINUTE, async || {

@@ -3,6 +3,7 @@
 use futures::{StreamExt as _, stream};
 use giveway_tests::cluster::ready;
 use k8s_openapi::api::core::v1::{Event as Told, Pod};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -53,8 +54,8 @@ impl Board {
         let (sender, changes) = watch::channel(0);
         let state: Arc<Mutex<State>> = Arc::default();
         let board = Self { state: state.clone(), changes };
-        let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default());
-        let told = watcher(Api::<Told>::all(client.clone()), watcher::Config::default());
+        let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff();
+        let told = watcher(Api::<Told>::all(client.clone()), watcher::Config::default()).default_backoff();
         let pods = pods.map(|seen| seen.map(Box::new).map(Seen::Pod)).boxed();
         let told = told.map(|seen| seen.map(Box::new).map(Seen::Told)).boxed();
         let task = tokio::spawn(async move {

@@ -1,6 +1,6 @@
 //! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
 
-use super::board::Board;
+use super::board::{Board, State};
 use super::script::{Form, PLACES, Rule, Script, Wish};
 use futures::future::join_all;
 use giveway_crds::PodGroup;
@@ -122,7 +122,7 @@ impl Slot {
             pod.label("app", &app).on(node).try_create()
         });
         let pods: Vec<PodHandle> = join_all(pods).await.into_iter().map(Result::unwrap).collect();
-        let running = |state: &super::board::State| {
+        let running = |state: &State| {
             let ready = |pod: &PodHandle| state.pods.get(&pod.uid).is_some_and(giveway_tests::cluster::ready);
             pods.iter().all(ready).then_some(())
         };
@@ -179,20 +179,24 @@ impl Slot {
             .await
     }
 
-    /// Removes everything, budgets first: what happens from now on is nobody's preemption.
+    /// Removes everything: preemptors first, so that nobody goes for them after the budgets are gone.
     async fn clean(&self, prefix: &str, takers: usize) {
         let (quick, all) = (DeleteParams::default(), ListParams::default());
-        self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
         for index in 0..takers {
             // Not every preemptor is a group.
             drop(self.kit.api::<PodGroup>().delete(&format!("{prefix}-p{index}"), &quick).await);
         }
+        let taker = |pod: &Pod| pod.metadata.name.as_ref().is_some_and(|name| name.starts_with(&format!("{prefix}-p")));
+        let mine = |pod: &&Pod| pod.metadata.namespace.as_deref() == Some(&self.kit.namespace);
+        let names = |state: &State| state.pods.values().filter(mine).filter(|pod| taker(pod)).map(name).collect();
+        let pods: Vec<String> = self.board.look(names);
+        join_all(pods.iter().map(async |pod| drop(self.kit.api::<Pod>().delete(pod, &quick).await))).await;
+        let left = |state: &State| (!state.pods.values().filter(mine).any(taker)).then_some(());
+        self.board.wait(&format!("the preemptors of {prefix} are gone"), left).await;
+        self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<Deployment>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<ReplicaSet>().delete_collection(&quick, &all).await.unwrap();
-        let gone = |state: &super::board::State| {
-            let mine = |pod: &&Pod| pod.metadata.namespace.as_deref() == Some(&self.kit.namespace);
-            (!state.pods.values().any(|pod| mine(&pod))).then_some(())
-        };
+        let gone = |state: &State| (!state.pods.values().any(|pod| mine(&pod))).then_some(());
         for _ in 0..60 {
             self.kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
             if self.board.find(Duration::from_secs(2), gone).await.is_some() {
@@ -201,4 +205,8 @@ impl Slot {
         }
         panic!("pods of {prefix} do not go");
     }
+}
+
+fn name(pod: &Pod) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
 }
