@@ -9,7 +9,8 @@
 //! 4. nobody else goes for a plan before every guarded victim of it is on its way.
 //!
 //! What the API server cannot know is held against nobody: pods that became unready, or that were deleted by somebody who
-//! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out.
+//! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out. What counts is the
+//! time at which the eviction was granted, which is in the budget's status before the pod goes.
 
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
 use super::history::{History, How, Key, Removal};
@@ -76,8 +77,12 @@ struct Court<'a> {
 
 struct Watched<'a> {
     seen: &'a BudgetSeen,
-    /// Pods that became unhealthy by nobody's eviction, and that the controller has not counted out yet.
-    unknown: i64,
+    /// How many pods became unhealthy by nobody's eviction.
+    sickened: i64,
+    /// How many of them the controller has counted out.
+    known: i64,
+    /// The same at the time at which the eviction of a pod was granted, by name: the pod itself goes a moment later.
+    granted: BTreeMap<&'a str, i64>,
 }
 
 impl<'a> Court<'a> {
@@ -128,10 +133,14 @@ impl<'a> Court<'a> {
             let there = self.healthy(budget).filter(|pod| !status.disrupted.contains(&pod.key.1)).count();
             status.healthy <= there as i64
         });
-        let watched = self.budgets.entry(&budget.key).or_insert(Watched { seen: budget, unknown: 0 });
+        let new = || Watched { seen: budget, sickened: 0, known: 0, granted: BTreeMap::new() };
+        let watched = self.budgets.entry(&budget.key).or_insert_with(new);
         watched.seen = budget;
+        for pod in budget.status.iter().flat_map(|status| &status.disrupted) {
+            watched.granted.entry(pod).or_insert(watched.known);
+        }
         if known {
-            watched.unknown = 0;
+            watched.known = watched.sickened;
         }
     }
 
@@ -141,7 +150,7 @@ impl<'a> Court<'a> {
 
     fn sickened(&mut self, pod: &PodSeen) {
         for budget in self.budgets.values_mut().filter(|budget| selects(budget.seen, pod)) {
-            budget.unknown += 1;
+            budget.sickened += 1;
         }
     }
 
@@ -182,7 +191,10 @@ impl<'a> Court<'a> {
         for budget in budgets {
             let Some(desired) = budget.status.as_ref().map(|status| status.desired) else { continue };
             let left = self.healthy(budget).count() as i64;
-            let unknown = self.budgets.get(&budget.key).map_or(0, |watched| watched.unknown);
+            let unknown = self.budgets.get(&budget.key).map_or(0, |watched| {
+                let known = watched.granted.get(pod.key.1.as_str()).copied();
+                watched.sickened - known.unwrap_or(watched.known)
+            });
             if left + unknown < desired {
                 self.judgement.broken.push(format!(
                     "{} was evicted by {} and left budget {} with {left} healthy pods of the {desired} that it desires",

@@ -169,6 +169,20 @@ fn what_the_controller_has_not_counted_out_yet_is_held_against_nobody_and_what_i
 }
 
 #[test]
+fn what_counts_is_what_was_known_when_the_eviction_was_granted() {
+    let mut story = Story::new(2);
+    story.pod("web-2", false, false);
+    story.budget("web", 2, 3, &["web-0"]);
+    story.budget("web", 2, 1, &["web-0"]);
+    story.evicted(OPERATOR, "web-0");
+    assert_eq!(story.broken(), Vec::<String>::new());
+    // The next one was granted when it was known.
+    story.budget("web", 2, 1, &["web-1"]);
+    story.evicted(OPERATOR, "web-1");
+    assert_eq!(story.broken().len(), 1, "{:?}", story.broken());
+}
+
+#[test]
 fn a_status_that_still_counts_what_went_is_no_knowledge() {
     let mut story = Story::new(1);
     story.pod("web-2", false, false);

@@ -1,7 +1,7 @@
 //! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
 
 use super::board::{Board, State};
-use super::script::{Form, PLACES, Rule, Script, Wish};
+use super::script::{Filler, Form, PLACES, Rule, Script, Wish};
 use futures::future::join_all;
 use giveway_crds::PodGroup;
 use giveway_crds::keys::LABEL_POD_GROUP;
@@ -116,7 +116,11 @@ impl Slot {
             self.nodes.iter().flat_map(|node| std::iter::repeat_n(node, free(node))).collect();
         places.truncate(places.len() - script.free);
         let app = format!("{prefix}-fill");
-        let class = if script.soft { "plain" } else { "low" };
+        let class = match script.filler {
+            Filler::Low => "low",
+            Filler::Soft => "plain",
+            Filler::Top => "top",
+        };
         let pods = places.iter().enumerate().map(|(index, node)| {
             let pod = PodBuilder::new(self.kit.clone(), &format!("{app}-{index}")).priority(class);
             pod.label("app", &app).on(node).try_create()
@@ -146,7 +150,7 @@ impl Slot {
             }
         };
         let soft = async {
-            if script.soft && soft > 0 {
+            if script.filler == Filler::Soft && soft > 0 {
                 let least = i32::try_from(soft).unwrap() - 1;
                 budget("soft").matching("app", &format!("{prefix}-fill")).min_available(least).create().await;
             }
@@ -186,24 +190,32 @@ impl Slot {
             // Not every preemptor is a group.
             drop(self.kit.api::<PodGroup>().delete(&format!("{prefix}-p{index}"), &quick).await);
         }
-        let taker = |pod: &Pod| pod.metadata.name.as_ref().is_some_and(|name| name.starts_with(&format!("{prefix}-p")));
-        let mine = |pod: &&Pod| pod.metadata.namespace.as_deref() == Some(&self.kit.namespace);
-        let names = |state: &State| state.pods.values().filter(mine).filter(|pod| taker(pod)).map(name).collect();
-        let pods: Vec<String> = self.board.look(names);
-        join_all(pods.iter().map(async |pod| drop(self.kit.api::<Pod>().delete(pod, &quick).await))).await;
-        let left = |state: &State| (!state.pods.values().filter(mine).any(taker)).then_some(());
-        self.board.wait(&format!("the preemptors of {prefix} are gone"), left).await;
+        self.remove_pods(&format!("{prefix}-p")).await;
         self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<Deployment>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<ReplicaSet>().delete_collection(&quick, &all).await.unwrap();
+        self.remove_pods("").await;
+    }
+
+    /// Deletes the pods whose names begin so, also those that somebody creates meanwhile.
+    async fn remove_pods(&self, prefix: &str) {
+        let mine = |pod: &&Pod| {
+            pod.metadata.namespace.as_deref() == Some(&self.kit.namespace) && name(pod).starts_with(prefix)
+        };
         let gone = |state: &State| (!state.pods.values().any(|pod| mine(&pod))).then_some(());
         for _ in 0..60 {
-            self.kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
+            let pods = self.kit.api::<Pod>().list(&ListParams::default()).await.unwrap().items;
+            let delete = async |pod: &Pod| {
+                // It may be gone by now.
+                drop(self.kit.api::<Pod>().delete(&name(pod), &DeleteParams::default()).await);
+            };
+            join_all(pods.iter().filter(mine).map(delete)).await;
             if self.board.find(Duration::from_secs(2), gone).await.is_some() {
                 return;
             }
         }
-        panic!("pods of {prefix} do not go");
+        let left: Vec<String> = self.board.look(|state| state.pods.values().filter(mine).map(name).collect());
+        panic!("these pods of {} do not go: {}", self.kit.namespace, left.join(", "));
     }
 }
 

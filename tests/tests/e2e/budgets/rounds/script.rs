@@ -22,6 +22,17 @@ pub enum Form {
     Whole,
 }
 
+/// The other pods on the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filler {
+    /// Pods that everybody may take first.
+    Low,
+    /// Pods as important as the guarded ones, with a budget that allows one disruption and is not guaranteed.
+    Soft,
+    /// Pods that nobody may take.
+    Top,
+}
+
 /// What the budget asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
@@ -53,8 +64,8 @@ pub struct Script {
     pub always_allow: bool,
     /// `minAvailable` of a second budget, over every other pod or, of a Deployment, all of them.
     pub second: Option<i32>,
-    /// Whether the pods that fill the nodes have a budget too, which allows one disruption and is not guaranteed.
-    pub soft: bool,
+    /// What fills the rest of the nodes.
+    pub filler: Filler,
     /// How many places stay free.
     pub free: usize,
     /// Who comes: priority and wish.
@@ -74,18 +85,19 @@ impl Script {
         let random = &mut random;
         let form =
             [Form::Bare, Form::Bare, Form::Deployment, Form::Deployment, Form::Group, Form::Whole][random.below(6)];
-        let pods = if form == Form::Whole { 4 + 2 * random.below(2) } else { 3 + random.below(4) };
+        let pods = if form == Form::Whole { 4 + 2 * random.below(2) } else { 4 + random.below(4) };
+        let threshold = THRESHOLDS[random.below(THRESHOLDS.len())];
         let takers = 1 + usize::from(random.percent(40));
         Self {
-            threshold: THRESHOLDS[random.below(THRESHOLDS.len())],
+            threshold,
             form,
             pods,
             rule: rule(form, pods, random),
             always_allow: random.percent(20),
             second: random.percent(20).then(|| small(random.below(3))),
-            soft: random.percent(40),
+            filler: [Filler::Low, Filler::Soft, Filler::Soft, Filler::Top, Filler::Top][random.below(5)],
             free: random.below(2),
-            takers: (0..takers).map(|_| (PRIORITIES[random.below(PRIORITIES.len())], wish(random))).collect(),
+            takers: (0..takers).map(|_| (priority(threshold, random), wish(random))).collect(),
             evictions: (0..random.below(3)).map(|_| random.below(pods)).collect(),
             flip: random.percent(15).then(|| random.below(pods)),
             pause: 40 * random.below(8) as u64,
@@ -102,6 +114,13 @@ fn rule(form: Form, pods: usize, random: &mut Random) -> Rule {
         2 => Rule::MinPercent(40 + 10 * random.below(6)),
         _ => Rule::MaxPercent(10 * random.below(7)),
     }
+}
+
+/// More often below the threshold than not.
+fn priority(threshold: i32, random: &mut Random) -> i32 {
+    let below = PRIORITIES.iter().filter(|priority| **priority < threshold).count();
+    let choices = if random.percent(60) { below } else { PRIORITIES.len() };
+    PRIORITIES[random.below(choices)]
 }
 
 fn wish(random: &mut Random) -> Wish {

@@ -56,12 +56,12 @@ impl Tally {
     pub fn check(&self) {
         for (what, count, least) in [
             ("rounds", self.rounds, 200),
-            ("evictions of guarded pods within the allowance", self.within, 30),
-            ("budgets in the way", self.refused, 30),
+            ("evictions of guarded pods within the allowance", self.within, 15),
+            ("budgets in the way", self.refused, 25),
             ("evictions refused by the API server", self.refused_midway, 5),
-            ("violations by who may", self.forced, 10),
+            ("violations by who may", self.forced, 12),
             ("successes", self.placed, 50),
-            ("preemptors without a place", self.without, 30),
+            ("preemptors without a place", self.without, 15),
             ("evictions by somebody else", self.others, 50),
             ("unready pods", self.flips, 10),
             ("Deployments", self.recreated, 30),
