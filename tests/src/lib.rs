@@ -4,6 +4,7 @@
 //! control_plane  starts and stops a real Kubernetes control plane
 //! giveway        installs Giveway on it the way a user does
 //! cluster        builders for nodes, classes, groups, pods and budgets
+//! random         choices that follow from a seed
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
 //! world          all of it in one value, for a test
@@ -18,6 +19,7 @@ pub mod control_plane;
 pub mod dev;
 pub mod giveway;
 pub mod paths;
+pub mod random;
 pub mod wait;
 pub mod world;
 

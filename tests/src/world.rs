@@ -130,6 +130,14 @@ impl World {
         self.kit.client.clone()
     }
 
+    /// A client of another user, with every right, that tries nothing twice.
+    ///
+    /// # Panics
+    /// The certificate cannot be made.
+    pub async fn client_of(&self, user: &str) -> Client {
+        self.plane.client_of(user).await.unwrap()
+    }
+
     /// What builders of one's own need.
     pub fn kit(&self) -> Kit {
         self.kit.clone()

@@ -297,7 +297,9 @@ impl History {
             min_count: usize::try_from(min_count).unwrap_or(0),
             priority: number(group, "/spec/priority"),
             class,
-            deleted: false,
+            // It is still written to until its finalizers are gone, and by who has not heard of it.
+            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
+                || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
         };
         self.groups.insert(key.clone(), record);
         let stored = group.pointer("/status/preemption").cloned();
@@ -343,6 +345,22 @@ impl History {
     pub fn priority_of_group(&self, key: &Key) -> Option<i32> {
         let group = self.groups.get(key)?;
         group.priority.or_else(|| self.classes.get(group.class.as_ref()?).copied())
+    }
+
+    /// The priority that a preemptor decides by.
+    pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
+        match preemptor {
+            Preemptor::Group(key) => self.priority_of_group(key),
+            Preemptor::Pod(uid) => self.effective_priority(uid),
+        }
+    }
+
+    /// The name of a preemptor.
+    pub fn name_of(&self, preemptor: &Preemptor) -> String {
+        match preemptor {
+            Preemptor::Group(key) => key.1.clone(),
+            Preemptor::Pod(uid) => self.pods.get(uid).map_or_else(|| uid.clone(), |pod| pod.key.1.clone()),
+        }
     }
 
     /// The members of a group that were created, by UID.

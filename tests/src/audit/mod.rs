@@ -1,13 +1,19 @@
 //! The oracle: what the API server's audit log proves, whatever Giveway says of itself.
 //!
 //! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod and which plans
-//! were stored when, and [`promises`] checks that against the promises of the design.
+//! were stored when, and [`promises`] checks that against the promises of the design. [`chronicle`] adds which pods were
+//! healthy at every moment, and [`budgets`] checks the promises about budgets against both.
 
+pub mod budgets;
+pub mod chronicle;
+#[cfg(test)]
+mod handwritten;
 pub mod history;
 pub mod log;
 pub mod promises;
 mod record;
 
+pub use chronicle::{Chronicle, Chronicler};
 pub use history::{Binding, GroupRecord, History, How, Nomination, PlanRecord, PodRecord, Preemptor, Removal};
 pub use promises::Promises;
 

@@ -1,7 +1,7 @@
 //! The promises of the design (section 6), checked against the audit log at rest: after every test, whatever it was
 //! about.
 
-use super::history::{GroupRecord, History, Key, PodRecord, Preemptor, Removal};
+use super::history::{GroupRecord, History, Key, PlanRecord, PodRecord, Preemptor, Removal};
 use super::{OPERATOR, SCHEDULER};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,10 +147,7 @@ fn lower_priority(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
         let Some(preemptor) = preemptor_of(history, removal) else { continue };
-        let taker = match &preemptor {
-            Preemptor::Group(key) => history.priority_of_group(key),
-            Preemptor::Pod(uid) => history.effective_priority(uid),
-        };
+        let taker = history.priority_of(&preemptor);
         let giver = history.effective_priority(&removal.uid);
         if giver >= taker {
             broken.push(format!(
@@ -162,10 +159,13 @@ fn lower_priority(history: &History) -> Vec<String> {
     broken
 }
 
-/// Who a pod was evicted for: the last plan that names it and was stored before it was asked to go.
+/// What a pod was evicted for: the last plan that names it and was stored before it was asked to go.
+pub(super) fn plan_of<'a>(history: &'a History, removal: &Removal) -> Option<&'a PlanRecord> {
+    history.plans.iter().rev().find(|record| record.at <= removal.at && record.names(&removal.uid))
+}
+
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {
-    let before = history.plans.iter().rev().filter(|record| record.at <= removal.at);
-    before.filter(|record| record.names(&removal.uid)).map(|record| record.preemptor.clone()).next()
+    plan_of(history, removal).map(|record| record.preemptor.clone())
 }
 
 fn victims_by_preemptor(history: &History) -> BTreeMap<Preemptor, usize> {

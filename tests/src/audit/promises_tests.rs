@@ -1,71 +1,8 @@
 //! An oracle that cannot say no proves nothing: each promise is broken once, in a log written for it.
 
-use super::super::log::Line;
+use super::super::handwritten::{Log, reference};
 use super::*;
 use serde_json::{Value, json};
-
-/// Writes audit logs: one line a second.
-#[derive(Default)]
-struct Log(Vec<Line>);
-
-impl Log {
-    fn line(&mut self, user: &str, verb: &str, object: Value, bodies: (Value, Value), code: u16) {
-        let at = format!("2026-01-01T00:{:02}:{:02}.000000Z", self.0.len() / 60, self.0.len() % 60);
-        let line = json!({
-            "verb": verb, "user": {"username": user}, "requestURI": "/", "objectRef": object,
-            "responseStatus": {"code": code}, "requestObject": bodies.0, "responseObject": bodies.1,
-            "requestReceivedTimestamp": at, "stageTimestamp": at
-        });
-        self.0.push(serde_json::from_value(line).unwrap());
-    }
-
-    fn group(&mut self, name: &str, priority: i32, mode: &str, status: Value) {
-        let object = json!({
-            "kind": "PodGroup", "metadata": {"namespace": "default", "name": name}, "status": status,
-            "spec": {"priority": priority, "disruptionMode": mode, "schedulingPolicy": {"gang": {"minCount": 2}}}
-        });
-        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "podgroups", "namespace": "default", "name": name});
-        self.line(OPERATOR, "patch", reference, (Value::Null, object), 200);
-    }
-
-    /// A pod of a group, bound when it has a node; its UID is its name.
-    fn pod(&mut self, name: &str, group: &str, node: &str) {
-        let object = json!({
-            "kind": "Pod",
-            "metadata": {
-                "namespace": "default", "name": name, "uid": name,
-                "labels": {"scheduling.giveway.dev/pod-group": group}
-            },
-            "spec": {"nodeName": node, "priority": 0}
-        });
-        self.line("admin", "create", reference("", name), (Value::Null, object), 201);
-    }
-
-    fn plan(&mut self, victims: &[&str]) {
-        let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
-        let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
-        let plan = json!({"id": "p", "term": "t", "state": "Planned", "strategy": "kep5710", "victims": [victim]});
-        self.group("high", 9, "Pod", json!({"preemption": plan}));
-    }
-
-    fn evict(&mut self, user: &str, pod: &str, code: u16) {
-        let request = json!({"deleteOptions": {"preconditions": {"uid": pod}}});
-        self.line(user, "create", reference("eviction", pod), (request, Value::Null), code);
-    }
-
-    fn bind(&mut self, pod: &str) {
-        let request = json!({"target": {"name": "n"}});
-        self.line(SCHEDULER, "create", reference("binding", pod), (request, Value::Null), 201);
-    }
-
-    fn broken(&self) -> Vec<String> {
-        Promises::new().broken(&History::new(&self.0))
-    }
-}
-
-fn reference(subresource: &str, name: &str) -> Value {
-    json!({"resource": "pods", "subresource": subresource, "namespace": "default", "name": name})
-}
 
 /// A whole group of two pods that run, and a gang of two that waits.
 fn start() -> Log {
@@ -77,6 +14,10 @@ fn start() -> Log {
     log.pod("high-0", "high", "");
     log.pod("high-1", "high", "");
     log
+}
+
+fn broken(log: &Log) -> Vec<String> {
+    Promises::new().broken(&log.history())
 }
 
 fn finish(log: &mut Log) {
@@ -92,8 +33,8 @@ fn a_preemption_by_the_book_breaks_nothing() {
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
-    assert_eq!(log.broken(), Vec::<String>::new());
-    let history = History::new(&log.0);
+    assert_eq!(broken(&log), Vec::<String>::new());
+    let history = log.history();
     assert_eq!(history.evicted_names(), ["low-0", "low-1"]);
     assert_eq!((torn_count(&history), unplanned_count(&history)), (0, 0));
 }
@@ -105,7 +46,7 @@ fn a_group_that_loses_one_pod_is_torn_whoever_took_it() {
         log.plan(&["low-0", "low-1"]);
         log.evict(user, "low-0", 201);
         finish(&mut log);
-        assert_eq!(log.broken(), ["group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed"]);
+        assert_eq!(broken(&log), ["group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed"]);
     }
 }
 
@@ -117,7 +58,7 @@ fn a_pod_that_was_created_after_the_eviction_is_not_part_of_the_torn_group() {
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
     log.pod("low-2", "low", "n");
-    assert_eq!(log.broken(), Vec::<String>::new());
+    assert_eq!(broken(&log), Vec::<String>::new());
 }
 
 #[test]
@@ -128,7 +69,7 @@ fn a_second_accepted_eviction_of_a_pod_is_told() {
         log.evict(OPERATOR, pod, 201);
     }
     finish(&mut log);
-    assert_eq!(log.broken(), ["low-1 was evicted 2 times"]);
+    assert_eq!(broken(&log), ["low-1 was evicted 2 times"]);
 }
 
 #[test]
@@ -138,7 +79,7 @@ fn an_eviction_before_the_plan_is_stored_is_told() {
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
-    let broken = log.broken();
+    let broken = broken(&log);
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert!(broken[0].contains("low-0 was evicted at") && broken[0].contains("without a plan"), "{broken:?}");
 }
@@ -151,7 +92,7 @@ fn a_victim_of_equal_priority_is_told() {
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
-    let broken = log.broken();
+    let broken = broken(&log);
     assert_eq!(broken.len(), 2, "{broken:?}");
     assert!(broken[0].starts_with("low-0 of priority Some(9) was evicted for"), "{broken:?}");
 }
@@ -163,8 +104,8 @@ fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     log.bind("high-0");
-    assert_eq!(log.broken(), ["2 pods were evicted for high, which has 1 of 2 pods bound"]);
-    let excused = Promises::new().excuse_unbound("high").broken(&History::new(&log.0));
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 1 of 2 pods bound"]);
+    let excused = Promises::new().excuse_unbound("high").broken(&log.history());
     assert_eq!(excused, Vec::<String>::new());
 }
 
@@ -173,5 +114,5 @@ fn dry_runs_remove_nobody() {
     let mut log = start();
     let request = json!({"deleteOptions": {"dryRun": ["All"]}});
     log.line(OPERATOR, "create", reference("eviction", "low-0"), (request, Value::Null), 201);
-    assert!(History::new(&log.0).evicted().is_empty());
+    assert!(log.history().evicted().is_empty());
 }

@@ -30,6 +30,12 @@ impl ClassBuilder {
         self.annotation(keys::ANNOTATION_MANAGED, "true")
     }
 
+    /// Guarantees the budgets of its pods against preemptors of lower priority than this (KEP-3280).
+    #[must_use]
+    pub fn threshold(self, priority: i32) -> Self {
+        self.annotation(keys::ANNOTATION_THRESHOLD, &priority.to_string())
+    }
+
     /// Asks for `preemptionPolicy: Never`.
     #[must_use]
     pub fn never(mut self) -> Self {

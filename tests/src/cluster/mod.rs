@@ -5,6 +5,7 @@
 
 mod budgets;
 mod classes;
+mod deployments;
 mod events;
 mod fill;
 mod groups;
@@ -15,6 +16,7 @@ mod shape;
 
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
+pub use deployments::DeploymentBuilder;
 pub use events::{Happened, wait_for_event};
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};

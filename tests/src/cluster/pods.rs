@@ -4,7 +4,10 @@ use super::events::{self, Happened};
 use super::{Kit, Shape, Shaped};
 use crate::wait::wait_for;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::policy::v1::Eviction;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
 use std::time::Duration;
 
 /// Describes a single pod, of 1 CPU unless it asks for something else.
@@ -170,6 +173,44 @@ impl PodHandle {
     /// The API server cannot be asked.
     pub async fn events(&self) -> Vec<Happened> {
         events::about(&self.kit, "Pod", &self.name).await.unwrap()
+    }
+
+    /// Waits for an event whose reason begins so, and returns its message.
+    ///
+    /// # Panics
+    /// The time is up.
+    pub async fn wait_event_like(&self, reason: &str, limit: Duration) -> String {
+        wait_for(&format!("there is an event {reason}* about pod {}", self.name), limit, async || {
+            let events = events::about(&self.kit, "Pod", &self.name).await.map_err(|error| error.to_string())?;
+            let found = events.iter().find(|event| event.reason.starts_with(reason));
+            found.map(|event| event.message.clone()).ok_or_else(|| format!("{events:?}"))
+        })
+        .await
+    }
+
+    /// Asks the API server to evict the pod, as `kubectl drain` does. The client should try nothing twice.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub async fn evict(&self, client: &Client) -> Result<(), kube::Error> {
+        let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        let eviction = Eviction { metadata, delete_options: None };
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &self.kit.namespace);
+        let params = PostParams::default();
+        let answer = pods.create_subresource::<_, serde_json::Value>("eviction", &self.name, &params, &eviction);
+        answer.await.map(drop)
+    }
+
+    /// Makes the pod ready or not, as a kubelet would after a probe.
+    ///
+    /// # Errors
+    /// It is refused, or the pod is gone.
+    pub async fn set_ready(&self, ready: bool) -> Result<(), kube::Error> {
+        let status = if ready { "True" } else { "False" };
+        let condition =
+            json!({"type": "Ready", "status": status, "lastTransitionTime": jiff::Timestamp::now().to_string()});
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        self.kit.api::<Pod>().patch_status(&self.name, &PatchParams::default(), &patch).await.map(drop)
     }
 
     /// Deletes the pod as a user would.

@@ -58,9 +58,24 @@ pub fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<()> {
 /// # Errors
 /// The kubeconfig is not usable.
 pub async fn client(kubeconfig: Kubeconfig) -> Result<Client> {
+    Ok(Client::try_from(config(kubeconfig).await?)?)
+}
+
+/// As [`client`], for requests that are refused at once and not tried again for minutes: a blocked eviction looks to the
+/// library like a server that is busy.
+///
+/// # Errors
+/// The kubeconfig is not usable.
+pub async fn impatient_client(kubeconfig: Kubeconfig) -> Result<Client> {
+    let mut config = config(kubeconfig).await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+async fn config(kubeconfig: Kubeconfig) -> Result<Config> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.proxy_url = None;
-    Ok(Client::try_from(config)?)
+    Ok(config)
 }
 
 /// Standard base64 with padding, as the API writes bytes.

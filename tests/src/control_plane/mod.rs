@@ -94,6 +94,16 @@ impl ControlPlane {
         self.client.clone()
     }
 
+    /// A client of another user, with every right, that tries nothing twice.
+    ///
+    /// # Errors
+    /// The certificate cannot be made.
+    pub async fn client_of(&self, user: &str) -> Result<Client> {
+        let identity = self.pki.client(user, &["system:masters"])?;
+        let credentials = Credentials::Certificate(&identity);
+        kubeconfig::impatient_client(kubeconfig::build(&self.server, &self.pki.ca(), user, &credentials)).await
+    }
+
     /// The directory with kubeconfigs, logs and the audit log.
     pub fn directory(&self) -> &Path {
         &self.directory

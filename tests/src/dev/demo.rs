@@ -1,10 +1,11 @@
 //! `make demo`: a full cluster makes room for a gang, and the audit log proves how.
 
-use super::layout::{self, GPUS, NODES};
+use super::layout::{self, BUDGET, GPUS, NODES, THRESHOLD};
 use super::timeline::Timeline;
 use super::up::{fresh_directory, print_usage};
 use super::{progress, state};
-use crate::audit::{Promises, promises};
+use crate::audit::budgets::{Judgement, Worst, judge};
+use crate::audit::{Chronicler, Promises, promises};
 use crate::world::World;
 use anyhow::{Context as _, Result, anyhow};
 use std::time::Duration;
@@ -30,12 +31,14 @@ pub async fn demo(keep: bool) -> Result<bool> {
     progress(&format!("filling {NODES} nodes of {GPUS} GPUs"));
     let layout = layout::build(&world).await;
     let room = layout::room(&world).await;
+    let chronicler = Chronicler::start(world.client()).await;
     println!(
         "\nThe cluster has {} GPUs, {} of them free. Every pod holds one:\n\
          {} training groups of 8 pods on a node each and {} spread over two nodes, which go whole or not at all;\n\
-         {} single pods; a service of {} pods with a budget that allows 2 disruptions.\n\
+         {} single pods; and, with the lowest priority of all, a service of {} pods with a budget that allows {} to go,\n\
+         and that is guaranteed against everybody below priority {THRESHOLD}.\n\
          Now comes a gang of {SIZE} pods, and all {SIZE} have to run, or none:\n",
-        room.total, room.free, layout.packed, layout.halved, layout.singles, layout.service
+        room.total, room.free, layout.packed, layout.halved, layout.singles, layout.service, layout.allowed
     );
     let mut timeline = Timeline::new(GANG, SIZE);
     println!("$ kubectl apply -f examples/demo/");
@@ -49,7 +52,7 @@ pub async fn demo(keep: bool) -> Result<bool> {
         describe(&world, &victim.name).await?;
     }
     let needed = (SIZE as u64).saturating_sub(room.free);
-    let kept = prove(&world, needed, room.largest.max(1)).await;
+    let kept = prove(&world, &chronicler, needed, room.largest.max(1)).await;
     if keep {
         state::leave_running(&mut world)?;
         println!("\nEverything is left running:");
@@ -97,15 +100,19 @@ fn shorten(text: &str) -> Vec<String> {
 }
 
 /// Prints what the audit log proves; returns whether every promise was kept.
-async fn prove(world: &World, needed: u64, largest: u64) -> bool {
+async fn prove(world: &World, chronicler: &Chronicler, needed: u64, largest: u64) -> bool {
+    let chronicle = chronicler.read().await;
     let history = world.audit().await;
     let evicted = history.evicted().len();
     let bound =
         history.members(&("default".to_owned(), GANG.to_owned())).filter(|(_, pod)| pod.bound.is_some()).count();
     let torn = promises::torn_count(&history);
     let fewest = needed.div_ceil(largest);
-    let broken = Promises::new().broken(&history);
-    println!("\nWhat the audit log of the API server proves:");
+    let judgement = judge(&chronicle, &history);
+    let mut broken = Promises::new().broken(&history);
+    broken.extend(judgement.broken.iter().cloned());
+    broken.extend(not_held(&judgement));
+    println!("\nWhat the audit log of the API server, and a watch of all pods, prove:");
     println!("  pods of the gang bound         {bound} of {SIZE}");
     println!("  pods evicted                   {evicted}");
     println!(
@@ -113,6 +120,10 @@ async fn prove(world: &World, needed: u64, largest: u64) -> bool {
     );
     println!("  groups torn apart              {torn}");
     println!("  evictions without a plan       {}", promises::unplanned_count(&history));
+    if let Some(worst) = judgement.worst.get(&budget()) {
+        let Worst { healthy, desired } = worst;
+        println!("  healthy pods of the service    never below {healthy}; its guaranteed budget asks for {desired}");
+    }
     if broken.is_empty() && bound == SIZE {
         println!("  Every promise was kept.");
         return true;
@@ -123,9 +134,36 @@ async fn prove(world: &World, needed: u64, largest: u64) -> bool {
     false
 }
 
+/// The budget that has to hold, by namespace and name.
+fn budget() -> (String, String) {
+    ("default".to_owned(), BUDGET.to_owned())
+}
+
+/// Whether the service had at all times as many healthy pods as its budget asks for, by the watch of pods and budget.
+fn not_held(judgement: &Judgement) -> Option<String> {
+    match judgement.worst.get(&budget()) {
+        Some(worst) if worst.healthy >= worst.desired => None,
+        Some(Worst { healthy, desired }) => Some(format!("the service had {healthy} healthy pods of {desired}")),
+        None => Some("the budget of the service was never counted".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::shorten;
+    use super::{budget, not_held, shorten};
+    use crate::audit::budgets::{Judgement, Worst};
+
+    #[test]
+    fn the_budget_held_only_if_it_was_counted_and_never_had_too_few() {
+        let with = |worst: Option<Worst>| {
+            let worst = worst.into_iter().map(|worst| (budget(), worst)).collect();
+            not_held(&Judgement { worst, ..Judgement::default() })
+        };
+        assert_eq!(with(Some(Worst { healthy: 7, desired: 7 })), None);
+        let few = with(Some(Worst { healthy: 6, desired: 7 }));
+        assert_eq!(few.as_deref(), Some("the service had 6 healthy pods of 7"));
+        assert_eq!(with(None).as_deref(), Some("the budget of the service was never counted"));
+    }
 
     #[test]
     fn long_lists_are_cut_and_what_follows_is_kept() {

@@ -20,16 +20,25 @@ pub(super) struct Layout {
     pub(super) halved: usize,
     /// Single pods.
     pub(super) singles: usize,
-    /// Pods of the service with a budget.
+    /// Pods of the service with a guaranteed budget.
     pub(super) service: usize,
+    /// How many of them may go.
+    pub(super) allowed: i32,
 }
+
+/// The budget of the service.
+pub(super) const BUDGET: &str = "web";
+/// From this priority on a preemptor may violate it: far above the gang's.
+pub(super) const THRESHOLD: i32 = 5000;
 
 /// Fills the cluster. Each group is one of mode `PodGroup`: it goes whole or not at all.
 pub(super) async fn build(world: &World) -> Layout {
     let nodes = world.nodes(NODES).cpus(64).memory("512Gi").gpus(GPUS).create().await;
-    for (name, value) in [("notebook", 50), ("training", 100), ("service", 500)] {
+    for (name, value) in [("notebook", 50), ("training", 100)] {
         world.class(name, value).managed().create().await;
     }
+    // The lowest priority of all: nothing but its budget protects the service.
+    world.class("service", 10).managed().threshold(THRESHOLD).create().await;
     let size = 8;
     let (packed_nodes, rest) = nodes.split_at(30);
     let (halved_nodes, rest) = rest.split_at(8);
@@ -45,10 +54,10 @@ pub(super) async fn build(world: &World) -> Layout {
     .await;
     let singles = world.fill(&rest[..1]).prefix("notebook").priority("notebook").gpu(1).singles().await;
     let service = world.fill(&rest[1..]).prefix("web").priority("service").gpu(1).label("app", "web").singles().await;
-    let allowed = 2;
+    let allowed = 1;
     let least = i32::try_from(service.len()).unwrap() - allowed;
-    world.budget("web").matching("app", "web").min_available(least).create_allowing(allowed).await;
-    Layout { packed: packed.len(), halved: halved.len(), singles: singles.len(), service: service.len() }
+    world.budget(BUDGET).matching("app", "web").min_available(least).create_allowing(allowed).await;
+    Layout { packed: packed.len(), halved: halved.len(), singles: singles.len(), service: service.len(), allowed }
 }
 
 /// GPUs of the cluster, how many of them no pod holds, and the most that a single pod holds.

@@ -6,6 +6,7 @@ mod admission;
 mod adopt;
 mod backfill;
 mod barrier;
+mod budgets;
 mod cascade;
 mod check;
 mod cli;

@@ -26,13 +26,13 @@ use board::Board;
 use compare::Tally;
 use futures::{StreamExt as _, stream};
 use giveway_tests::World;
+use giveway_tests::random::Random;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use random::Random;
 use round::Slot;
 use serde_json::json;
 

@@ -4,38 +4,8 @@
 //! keys, host names, namespaces and node selector are its own, and a pod affinity that reaches beyond them asks for its
 //! label `slot`.
 
+use giveway_tests::random::Random;
 use serde_json::{Value, json};
-
-/// SplitMix64: small, and good enough to choose with.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64, slot: usize, round: usize) -> Self {
-        Self(seed ^ (slot as u64) << 32 ^ (round as u64) << 16)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// True in so many of a hundred cases.
-    pub fn percent(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
-        list[self.below(list.len())]
-    }
-}
 
 /// Namespaces of a slot.
 pub fn namespaces(slot: usize) -> [Value; 2] {

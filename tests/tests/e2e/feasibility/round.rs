@@ -2,7 +2,8 @@
 
 use super::board::{Board, Verdict, verdict};
 use super::compare::{Objects, Tally, yaml};
-use super::random::{Pods, Random, node_name, node_patch, pin};
+use super::random::{Pods, node_name, node_patch, pin};
+use giveway_tests::random::Random;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};

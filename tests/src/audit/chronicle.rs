@@ -1,0 +1,201 @@
+//! What the watches of pods and budgets saw, in the order of etcd's revisions.
+//!
+//! The audit log tells who asked for what. It does not tell how many pods of a budget were ready at that moment: that is
+//! what this second witness is for. A resource version is the revision of the store at which the object was written, so
+//! the events of both watches have one exact order.
+
+use super::history::Key;
+use crate::cluster::ready;
+use crate::wait::wait_for;
+use futures::StreamExt as _;
+use giveway_crds::keys;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::ListParams;
+use kube::core::Selector;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// A pod, as it was from one revision on.
+#[derive(Clone, Debug)]
+pub struct PodSeen {
+    /// Namespace and name.
+    pub key: Key,
+    /// Its UID.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is ready and nobody deleted it: the disruption controller calls that healthy.
+    pub healthy: bool,
+    /// Whether somebody deleted it.
+    pub leaving: bool,
+    /// The threshold in its annotation (KEP-3280).
+    pub threshold: Option<i32>,
+}
+
+/// A budget, as it was from one revision on.
+#[derive(Clone, Debug)]
+pub struct BudgetSeen {
+    /// Namespace and name.
+    pub key: Key,
+    /// The pods that it protects.
+    pub selector: Selector,
+    /// What the disruption controller made of it; `None` before the first time.
+    pub status: Option<Counted>,
+}
+
+/// What the disruption controller, or an accepted eviction, wrote into the status of a budget.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// How many pods have to stay healthy.
+    pub desired: i64,
+    /// How many the controller found healthy.
+    pub healthy: i64,
+    /// Names of pods whose eviction was granted and that the controller has not seen going.
+    pub disrupted: BTreeSet<String>,
+}
+
+/// Something that was seen.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A pod was created or changed.
+    Pod(PodSeen),
+    /// The pod with this UID is gone.
+    PodGone(String),
+    /// A budget was created or changed.
+    Budget(BudgetSeen),
+    /// A budget is gone.
+    BudgetGone(Key),
+}
+
+/// All that was seen, by revision.
+#[derive(Clone, Debug, Default)]
+pub struct Chronicle {
+    /// The events.
+    pub events: BTreeMap<u64, Seen>,
+    /// Whether a watch broke off and was started anew: what happened between is not known.
+    pub gap: bool,
+    listed: usize,
+}
+
+/// Writes a chronicle until it is stopped.
+pub struct Chronicler {
+    client: Client,
+    chronicle: Arc<Mutex<Chronicle>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Chronicler {
+    /// Starts the watches, and waits until both have listed what there is.
+    ///
+    /// # Panics
+    /// The API server does not answer.
+    pub async fn start(client: Client) -> Self {
+        let chronicle: Arc<Mutex<Chronicle>> = Arc::default();
+        let pods = tokio::spawn(follow(Api::<Pod>::all(client.clone()), chronicle.clone(), pod, |pod: &Pod| {
+            Seen::PodGone(pod.uid().unwrap_or_default())
+        }));
+        let budgets = Api::<PodDisruptionBudget>::all(client.clone());
+        let budgets = tokio::spawn(follow(budgets, chronicle.clone(), budget, |budget: &PodDisruptionBudget| {
+            Seen::BudgetGone(key(budget))
+        }));
+        let this = Self { client, chronicle, tasks: [pods, budgets] };
+        wait_for("pods and budgets are watched", Duration::from_secs(30), async || {
+            let listed = this.chronicle.lock().unwrap().listed;
+            if listed == 2 { Ok(()) } else { Err(format!("{listed} of 2 lists are complete")) }
+        })
+        .await;
+        this
+    }
+
+    /// What was seen so far, once that is everything that was written before this call.
+    ///
+    /// # Panics
+    /// The watches do not catch up, or broke off.
+    pub async fn read(&self) -> Chronicle {
+        let everything = ListParams::default();
+        let pods = Api::<Pod>::all(self.client.clone()).list(&everything).await.unwrap();
+        let budgets = Api::<PodDisruptionBudget>::all(self.client.clone()).list(&everything).await.unwrap();
+        let pods = pods.items.iter().map(revision);
+        let wanted: BTreeSet<u64> = pods.chain(budgets.items.iter().map(revision)).collect();
+        let chronicle = wait_for("the watches caught up", Duration::from_secs(30), async || {
+            let chronicle = self.chronicle.lock().unwrap();
+            let missing = wanted.iter().filter(|revision| !chronicle.events.contains_key(revision)).count();
+            if missing == 0 { Ok(chronicle.clone()) } else { Err(format!("{missing} revisions were not seen")) }
+        })
+        .await;
+        assert!(!chronicle.gap, "a watch broke off, so the chronicle has a gap");
+        chronicle
+    }
+}
+
+impl Drop for Chronicler {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn follow<K>(api: Api<K>, chronicle: Arc<Mutex<Chronicle>>, seen: fn(&K) -> Seen, gone: fn(&K) -> Seen)
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+    K::DynamicType: Default,
+{
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut lists = 0;
+    while let Some(event) = events.next().await {
+        let mut chronicle = chronicle.lock().unwrap();
+        match event {
+            Ok(Event::Init) => {
+                lists += 1;
+                chronicle.gap |= lists > 1;
+            }
+            Ok(Event::InitDone) => chronicle.listed += 1,
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                chronicle.events.insert(revision(&object), seen(&object));
+            }
+            Ok(Event::Delete(object)) => {
+                chronicle.events.insert(revision(&object), gone(&object));
+            }
+            // A watch that ended is taken up where it ended; if it cannot be, there is another list.
+            Err(_) => {}
+        }
+    }
+}
+
+fn revision<K: kube::Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn key<K: kube::Resource>(object: &K) -> Key {
+    (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
+}
+
+fn pod(pod: &Pod) -> Seen {
+    Seen::Pod(PodSeen {
+        key: key(pod),
+        uid: pod.uid().unwrap_or_default(),
+        labels: pod.labels().clone(),
+        healthy: ready(pod),
+        leaving: pod.metadata.deletion_timestamp.is_some(),
+        threshold: pod.annotations().get(keys::ANNOTATION_THRESHOLD).and_then(|text| text.parse().ok()),
+    })
+}
+
+fn budget(budget: &PodDisruptionBudget) -> Seen {
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
+    let status = budget.status.as_ref().filter(|status| status.observed_generation == budget.metadata.generation);
+    Seen::Budget(BudgetSeen {
+        key: key(budget),
+        selector: selector.try_into().unwrap_or_default(),
+        status: status.map(|status| Counted {
+            desired: i64::from(status.desired_healthy),
+            healthy: i64::from(status.current_healthy),
+            disrupted: status.disrupted_pods.iter().flat_map(BTreeMap::keys).cloned().collect(),
+        }),
+    })
+}

@@ -1,0 +1,71 @@
+//! Audit logs written by hand, for tests of the oracle.
+
+use super::history::History;
+use super::log::Line;
+use super::{OPERATOR, SCHEDULER};
+use serde_json::{Value, json};
+
+/// Writes audit logs: one line a second.
+#[derive(Default)]
+pub struct Log(Vec<Line>);
+
+impl Log {
+    pub fn line(&mut self, user: &str, verb: &str, object: Value, bodies: (Value, Value), code: u16) {
+        let at = format!("2026-01-01T00:{:02}:{:02}.000000Z", self.0.len() / 60, self.0.len() % 60);
+        let line = json!({
+            "verb": verb, "user": {"username": user}, "requestURI": "/", "objectRef": object,
+            "responseStatus": {"code": code}, "requestObject": bodies.0, "responseObject": bodies.1,
+            "requestReceivedTimestamp": at, "stageTimestamp": at
+        });
+        self.0.push(serde_json::from_value(line).unwrap());
+    }
+
+    pub fn group(&mut self, name: &str, priority: i32, mode: &str, status: Value) {
+        let object = json!({
+            "kind": "PodGroup", "metadata": {"namespace": "default", "name": name}, "status": status,
+            "spec": {"priority": priority, "disruptionMode": mode, "schedulingPolicy": {"gang": {"minCount": 2}}}
+        });
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "podgroups", "namespace": "default", "name": name});
+        self.line(OPERATOR, "patch", reference, (Value::Null, object), 200);
+    }
+
+    /// A pod of a group, bound when it has a node; its UID is its name.
+    pub fn pod(&mut self, name: &str, group: &str, node: &str) {
+        let object = json!({
+            "kind": "Pod",
+            "metadata": {
+                "namespace": "default", "name": name, "uid": name,
+                "labels": {"scheduling.giveway.dev/pod-group": group}
+            },
+            "spec": {"nodeName": node, "priority": 0}
+        });
+        self.line("admin", "create", reference("", name), (Value::Null, object), 201);
+    }
+
+    pub fn plan(&mut self, victims: &[&str]) {
+        let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
+        let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
+        let plan = json!({"id": "p", "term": "t", "state": "Planned", "strategy": "kep5710", "victims": [victim]});
+        self.group("high", 9, "Pod", json!({"preemption": plan}));
+    }
+
+    pub fn evict(&mut self, user: &str, pod: &str, code: u16) {
+        let request = json!({"deleteOptions": {"preconditions": {"uid": pod}}});
+        self.line(user, "create", reference("eviction", pod), (request, Value::Null), code);
+    }
+
+    pub fn bind(&mut self, pod: &str) {
+        let request = json!({"target": {"name": "n"}});
+        self.line(SCHEDULER, "create", reference("binding", pod), (request, Value::Null), 201);
+    }
+
+    /// What the log tells.
+    pub fn history(&self) -> History {
+        History::new(&self.0)
+    }
+}
+
+/// A reference to a pod, or to a subresource of it.
+pub fn reference(subresource: &str, name: &str) -> Value {
+    json!({"resource": "pods", "subresource": subresource, "namespace": "default", "name": name})
+}

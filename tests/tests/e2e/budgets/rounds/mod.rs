@@ -1,0 +1,64 @@
+//! More than 200 random rounds: never below `desiredHealthy` by an act of a preemptor below the threshold.
+//!
+//! A slot has two nodes and a namespace of its own. In every round there are other guarded pods, budgets and preemptors in
+//! it, somebody else evicts, and pods become unready. Slots work side by side. At the end the oracle judges all of it, and
+//! the tally tells what was at stake. `GIVEWAY_SEED` chooses another seed than the fixed one.
+
+mod board;
+mod play;
+mod script;
+mod tally;
+
+use super::{POOL, Stage};
+use board::Board;
+use futures::{StreamExt as _, stream};
+use giveway_tests::World;
+use giveway_tests::audit::Promises;
+use giveway_tests::cluster::NodesBuilder;
+use play::{Played, Slot};
+use script::{NODES, PLACES, PRIORITIES, Script, THRESHOLDS};
+use std::time::Instant;
+use tally::Tally;
+
+const SLOTS: usize = 15;
+const ROUNDS: usize = 15;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_random_round_of_225_violates_a_guaranteed_budget() {
+    let seed = std::env::var("GIVEWAY_SEED").ok().map_or(0xb0d6_e75a, |text| text.parse().expect("a number"));
+    println!("seed {seed}");
+    let world = World::builder().scheduler_rate(1000, 1000);
+    let stage = Stage::build(world, &THRESHOLDS, &PRIORITIES).await;
+    for (name, priority) in [("low", 10), ("top", 900)] {
+        stage.world.class(name, priority).managed().create().await;
+    }
+    let (board, watch) = Board::start(&stage.world.client());
+    let slots = stream::iter(0..SLOTS).map(|number| set_up(&stage, &board, number)).buffered(8);
+    let slots: Vec<Slot> = slots.collect().await;
+    let start = Instant::now();
+    let played: Vec<Vec<Played>> =
+        stream::iter(slots).map(|slot| run(slot, seed)).buffer_unordered(SLOTS).collect().await;
+    let played: Vec<Played> = played.into_iter().flatten().collect();
+    println!("{} rounds in {:.0} s", played.len(), start.elapsed().as_secs_f32());
+    watch.abort();
+    let (judgement, _) = stage.judge(&Promises::new()).await;
+    let tally = Tally::new(&played, &judgement);
+    println!("seed {seed}: {tally}");
+    tally.check();
+}
+
+async fn set_up(stage: &Stage, board: &Board, number: usize) -> Slot {
+    let name = format!("slot-{number:02}");
+    let kit = stage.world.namespace(&name).await;
+    let nodes = NodesBuilder::new(kit.clone(), NODES).cpus(u32::try_from(PLACES).unwrap());
+    let nodes = nodes.prefix(&name).label(POOL, &name).create().await;
+    Slot { number, kit, nodes, board: board.clone(), other: stage.other.clone() }
+}
+
+async fn run(slot: Slot, seed: u64) -> Vec<Played> {
+    let mut played = Vec::new();
+    for round in 0..ROUNDS {
+        played.push(slot.play(round, &Script::new(seed, slot.number, round)).await);
+    }
+    played
+}

@@ -1,0 +1,224 @@
+//! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
+
+use super::board::{Board, State};
+use super::script::{Filler, Form, PLACES, Rule, Script, Wish};
+use futures::future::join_all;
+use giveway_crds::PodGroup;
+use giveway_crds::keys::LABEL_POD_GROUP;
+use giveway_tests::cluster::{BudgetBuilder, DeploymentBuilder, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped as _};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, ListParams};
+use std::time::Duration;
+
+/// A namespace and nodes that one round after the other uses.
+pub struct Slot {
+    pub number: usize,
+    pub kit: Kit,
+    pub nodes: Vec<String>,
+    pub board: Board,
+    /// Somebody else who evicts.
+    pub other: kube::Client,
+}
+
+/// What became of a preemptor.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// All its pods have a node.
+    Placed,
+    /// It was told why not.
+    Told(String),
+}
+
+/// What came of a round.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// The first part of the names of everything in the round.
+    pub prefix: String,
+    pub form: Form,
+    pub outcomes: Vec<Outcome>,
+    /// Evictions that somebody else asked for, and whether each was accepted.
+    pub evictions: Vec<bool>,
+    pub flipped: bool,
+}
+
+impl Slot {
+    pub async fn play(&self, round: usize, script: &Script) -> Played {
+        let prefix = format!("s{:02}-r{round:02}", self.number);
+        let web = self.service(&prefix, script).await;
+        let soft = self.fill(&prefix, script).await;
+        self.budgets(&prefix, script, soft).await;
+        let takers = script.takers.iter().enumerate();
+        let takers = join_all(takers.map(|(index, taker)| self.taker(format!("{prefix}-p{index}"), *taker)));
+        let others = async {
+            tokio::time::sleep(Duration::from_millis(script.pause)).await;
+            let flipped = async {
+                match script.flip {
+                    Some(pod) => web[pod].set_ready(false).await.is_ok(),
+                    None => false,
+                }
+            };
+            let evictions = script.evictions.iter().map(|pod| web[*pod].evict(&self.other));
+            tokio::join!(join_all(evictions), flipped)
+        };
+        let (outcomes, (evictions, flipped)) = tokio::join!(takers, others);
+        self.clean(&prefix, script.takers.len()).await;
+        let evictions = evictions.into_iter().map(|answer| answer.is_ok()).collect();
+        Played { prefix, form: script.form, outcomes, evictions, flipped }
+    }
+
+    /// The guarded pods.
+    async fn service(&self, prefix: &str, script: &Script) -> Vec<PodHandle> {
+        let (class, app) = (format!("guarded-{}", script.threshold), format!("{prefix}-web"));
+        let groups = match script.form {
+            Form::Group => vec![script.pods],
+            Form::Whole => vec![script.pods / 2; 2],
+            Form::Bare | Form::Deployment => vec![],
+        };
+        for (index, size) in groups.iter().enumerate() {
+            let group = GroupBuilder::new(self.kit.clone(), &format!("{app}-{index}"), *size).priority(&class);
+            let group = if script.form == Form::Whole { group.whole() } else { group };
+            group.create_group().await;
+        }
+        if script.form == Form::Deployment {
+            let deployment = DeploymentBuilder::new(self.kit.clone(), &app, script.pods).priority(&class);
+            deployment.label("tier", "x").node_selector(super::POOL, &self.kit.namespace).submit().await;
+        } else {
+            let per_group = groups.first().copied().unwrap_or(script.pods);
+            let pods = (0..script.pods).map(|index| {
+                let pod = PodBuilder::new(self.kit.clone(), &format!("{app}-pod-{index}")).priority(&class);
+                let pod = pod.label("app", &app).on(&self.nodes[index % self.nodes.len()]);
+                let pod = if index % 2 == 0 { pod.label("tier", "x") } else { pod };
+                let grouped = !groups.is_empty();
+                let group = format!("{app}-{}", index / per_group);
+                if grouped { pod.label(LABEL_POD_GROUP, &group) } else { pod }.try_create()
+            });
+            join_all(pods).await.into_iter().for_each(|pod| drop(pod.unwrap()));
+        }
+        self.board
+            .wait(&format!("{} pods of {app} are ready", script.pods), |state| {
+                let mine = |pod: &&Pod| pod.metadata.labels.as_ref().and_then(|l| l.get("app")) == Some(&app);
+                let pods: Vec<&Pod> = state.ready_in(&self.kit.namespace).filter(mine).collect();
+                let all = pods.len() == script.pods;
+                all.then(|| pods.into_iter().map(|pod| PodHandle::new(self.kit.clone(), pod)).collect())
+            })
+            .await
+    }
+
+    /// Other pods on what is left of the nodes; returns how many.
+    async fn fill(&self, prefix: &str, script: &Script) -> usize {
+        let free = |node: &String| {
+            let on = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) == Some(node);
+            PLACES - self.board.look(|state| state.ready_in(&self.kit.namespace).filter(on).count())
+        };
+        let mut places: Vec<&String> =
+            self.nodes.iter().flat_map(|node| std::iter::repeat_n(node, free(node))).collect();
+        places.truncate(places.len() - script.free);
+        let app = format!("{prefix}-fill");
+        let class = match script.filler {
+            Filler::Low => "low",
+            Filler::Soft => "plain",
+            Filler::Top => "top",
+        };
+        let pods = places.iter().enumerate().map(|(index, node)| {
+            let pod = PodBuilder::new(self.kit.clone(), &format!("{app}-{index}")).priority(class);
+            pod.label("app", &app).on(node).try_create()
+        });
+        let pods: Vec<PodHandle> = join_all(pods).await.into_iter().map(Result::unwrap).collect();
+        let running = |state: &State| {
+            let ready = |pod: &PodHandle| state.pods.get(&pod.uid).is_some_and(giveway_tests::cluster::ready);
+            pods.iter().all(ready).then_some(())
+        };
+        self.board.wait("the other pods are ready", running).await;
+        pods.len()
+    }
+
+    async fn budgets(&self, prefix: &str, script: &Script, soft: usize) {
+        let budget = |name: &str| BudgetBuilder::new(self.kit.clone(), &format!("{prefix}-{name}"));
+        let web = budget("web").matching("app", &format!("{prefix}-web"));
+        let web = match script.rule {
+            Rule::Min(pods) => web.min_available(pods),
+            Rule::Max(pods) => web.max_unavailable(pods),
+            Rule::MinPercent(percent) => web.min_available_percent(percent),
+            Rule::MaxPercent(percent) => web.max_unavailable_percent(percent),
+        };
+        let web = if script.always_allow { web.unhealthy_pods("AlwaysAllow") } else { web };
+        let second = async {
+            if let Some(pods) = script.second {
+                budget("second").matching("tier", "x").min_available(pods).create().await;
+            }
+        };
+        let soft = async {
+            if script.filler == Filler::Soft && soft > 0 {
+                let least = i32::try_from(soft).unwrap() - 1;
+                budget("soft").matching("app", &format!("{prefix}-fill")).min_available(least).create().await;
+            }
+        };
+        tokio::join!(web.create(), second, soft);
+    }
+
+    /// Creates a preemptor and waits until it has places, or is told why not.
+    async fn taker(&self, name: String, (priority, wish): (i32, Wish)) -> Outcome {
+        let (class, pool) = (format!("urgent-{priority}"), self.kit.namespace.clone());
+        let pods = match wish {
+            Wish::Pod(cpus) => {
+                let pod = PodBuilder::new(self.kit.clone(), &name).priority(&class).cpu(cpus);
+                vec![pod.node_selector(super::POOL, &pool).create().await]
+            }
+            Wish::Gang(size, whole) => {
+                let gang = GroupBuilder::new(self.kit.clone(), &name, size).priority(&class);
+                let gang = if whole { gang.whole() } else { gang };
+                gang.node_selector(super::POOL, &pool).create().await.pods
+            }
+        };
+        let key = (pool, name.clone());
+        self.board
+            .wait(&format!("{name} is placed or told why not"), |state| {
+                // Who lost its place again, to a preemptor of higher priority, had it.
+                let placed = |pod: &PodHandle| state.node(&pod.uid).is_some() || !state.pods.contains_key(&pod.uid);
+                let all = pods.iter().all(placed).then_some(Outcome::Placed);
+                all.or_else(|| state.refused.get(&key).cloned().map(Outcome::Told))
+            })
+            .await
+    }
+
+    /// Removes everything: preemptors first, so that nobody goes for them after the budgets are gone.
+    async fn clean(&self, prefix: &str, takers: usize) {
+        let (quick, all) = (DeleteParams::default(), ListParams::default());
+        for index in 0..takers {
+            // Not every preemptor is a group.
+            drop(self.kit.api::<PodGroup>().delete(&format!("{prefix}-p{index}"), &quick).await);
+        }
+        self.remove_pods(&format!("{prefix}-p")).await;
+        self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
+        self.kit.api::<Deployment>().delete_collection(&quick, &all).await.unwrap();
+        self.kit.api::<ReplicaSet>().delete_collection(&quick, &all).await.unwrap();
+        self.remove_pods("").await;
+    }
+
+    /// Deletes the pods whose names begin so, also those that somebody creates meanwhile.
+    async fn remove_pods(&self, prefix: &str) {
+        let mine = |pod: &&Pod| {
+            pod.metadata.namespace.as_deref() == Some(&self.kit.namespace) && name(pod).starts_with(prefix)
+        };
+        let gone = |state: &State| (!state.pods.values().any(|pod| mine(&pod))).then_some(());
+        for _ in 0..60 {
+            let pods = self.kit.api::<Pod>().list(&ListParams::default()).await.unwrap().items;
+            let delete = async |pod: &Pod| {
+                // It may be gone by now.
+                drop(self.kit.api::<Pod>().delete(&name(pod), &DeleteParams::default()).await);
+            };
+            join_all(pods.iter().filter(mine).map(delete)).await;
+            if self.board.find(Duration::from_secs(2), gone).await.is_some() {
+                return;
+            }
+        }
+        let left: Vec<String> = self.board.look(|state| state.pods.values().filter(mine).map(name).collect());
+        panic!("these pods of {} do not go: {}", self.kit.namespace, left.join(", "));
+    }
+}
+
+fn name(pod: &Pod) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
+}
