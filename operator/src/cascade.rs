@@ -174,7 +174,7 @@ impl Cascades {
                         pod: pod.key.clone(),
                         uid: pod.uid.clone(),
                         budgeted,
-                        may_force: !(budgeted && guarded),
+                        may_force: !guarded,
                         rehearsal: false,
                         again: true,
                         message: cascade.message.clone(),

@@ -138,9 +138,9 @@ pub struct EvictCall {
     pub pod: ObjectKey,
     /// Its UID: a precondition of the eviction.
     pub uid: String,
-    /// Whether a budget matches it: then the eviction API is asked, otherwise the pod is deleted.
+    /// Whether a budget is known that matches it.
     pub budgeted: bool,
-    /// Whether the pod may be deleted when a budget refuses its eviction (KEP-3280).
+    /// Whether the pod may be deleted: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
     pub may_force: bool,
     /// Whether the eviction API is only asked whether it would allow it (a dry run).
     pub rehearsal: bool,
@@ -150,6 +150,19 @@ pub struct EvictCall {
     pub message: String,
     /// Cancelled when the plan is dropped: then the eviction is not made.
     pub permission: CancellationToken,
+}
+
+impl EvictCall {
+    /// Whether the eviction API is asked, and the pod not just deleted. What carries a threshold is asked about although
+    /// no budget is known: one that was created a moment ago may not have been seen yet.
+    pub fn asks(&self) -> bool {
+        self.budgeted || !self.may_force
+    }
+
+    /// Whether a budget is known that may refuse it.
+    pub fn refusable(&self) -> bool {
+        self.budgeted && !self.may_force
+    }
 }
 
 /// How an eviction ended.

@@ -33,7 +33,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutc
         }
     }
     mark(&pods, call).await?;
-    if !call.budgeted {
+    if !call.asks() {
         return delete(&pods, call).await;
     }
     match request(&pods, call).await {

@@ -50,7 +50,7 @@ impl Flight {
                 Some((i, self.evict_call(model, v, pod)))
             })
             .collect();
-        let refusable = calls.iter().filter(|(_, c)| !c.may_force).count();
+        let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
         if !only_begun && self.breaches(model, &calls) {
             return;
         }
@@ -58,7 +58,7 @@ impl Flight {
             return;
         }
         for (index, call) in calls {
-            if refusable > 0 && call.may_force && !only_begun {
+            if refusable > 0 && !call.refusable() && !only_begun {
                 continue;
             }
             let victim = &mut self.victims[index];
@@ -71,7 +71,7 @@ impl Flight {
 
     /// Drops the plan when guarded victims whose turn has come cannot go, by what is known here.
     fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
-        let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| !call.may_force).map(|(i, _)| *i).collect();
+        let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
         let on_their_way = self.victims.iter().filter(|v| v.accepted || v.call.pending()).filter_map(pod);
         let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
@@ -92,7 +92,7 @@ impl Flight {
     /// Asks the eviction API about everybody whom it can refuse. Returns whether it would allow every single one.
     fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
         let mut allowed = true;
-        for (index, call) in calls.iter().filter(|(_, call)| !call.may_force) {
+        for (index, call) in calls.iter().filter(|(_, call)| call.refusable()) {
             let rehearsal = &mut self.victims[*index].rehearsal;
             if matches!(rehearsal, Call::Done(_)) {
                 continue;
@@ -115,7 +115,7 @@ impl Flight {
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,
-            may_force: !(budgeted && guarded),
+            may_force: !guarded,
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
             message: crate::status::victim_message(self, &unit.kind, unit.priority),

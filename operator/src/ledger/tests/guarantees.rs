@@ -80,6 +80,20 @@ fn a_preemptor_that_reaches_the_threshold_may_force_and_asks_nobody() {
 }
 
 #[test]
+fn what_carries_a_threshold_is_asked_about_although_no_budget_is_known() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
+    run.world.pod(TestPod::new("l2", 10).of("low").on("n2"));
+    run.step();
+    run.nominated();
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l1", "evict l2"]);
+    let asks = |command: &Command| matches!(command, Command::Evict(call) if call.asks() && !call.may_force);
+    assert!(advance.commands.iter().all(asks), "the budget may have been created a moment ago");
+}
+
+#[test]
 fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_does_not_begin_it() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
