@@ -8,6 +8,7 @@ use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
+use giveway_planner::plan::Preemptor;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::ResourceExt;
@@ -96,6 +97,14 @@ impl Model {
     /// Whether every kind was listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
+    }
+
+    /// The priority that a preemptor preempts with; `None` when it does not exist.
+    pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
+        match preemptor {
+            Preemptor::Group(key) => self.cluster.group(key).map(|group| group.priority),
+            Preemptor::Pod(key) => self.cluster.pod(key).map(|pod| self.cluster.effective_priority(pod)),
+        }
     }
 
     /// Takes in one input. Reports are not for the model and are ignored.

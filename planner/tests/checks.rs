@@ -27,6 +27,17 @@ fn placements_fit_together_once_the_victims_are_gone() {
 }
 
 #[test]
+fn a_resource_that_nobody_offers_is_named_also_where_the_place_of_a_pod_that_asks_for_it_is_held() {
+    let all = [node("a", 2), pod("p").asks("example.com/unknown", "1"), pod("q")];
+    let cluster = cluster(&all);
+    let problem = "Pod default/p does not fit on node a any more: insufficient example.com/unknown.";
+    assert_eq!(check(&cluster, &[placement("p", "a")], &[]), Err(problem.to_owned()));
+    let reservation = Reservation { uid: "uid-p".into(), pod: key("p"), node: "a".into(), priority: 50 };
+    let context = Context { reservations: vec![reservation], ..Context::default() };
+    assert_eq!(still_fits(&cluster, &[placement("q", "a")], 10, &context, &BTreeSet::new()), Ok(()));
+}
+
+#[test]
 fn a_member_that_is_bound_to_its_node_is_fine_and_counts_once() {
     let cluster = cluster(&[node("a", 2), pod("p").on("a"), pod("q")]);
     assert_eq!(check(&cluster, &[placement("p", "a"), placement("q", "a")], &[]), Ok(()));

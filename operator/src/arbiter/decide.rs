@@ -17,7 +17,7 @@ impl Arbiter {
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).collect();
         self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
-        let mut in_flight = (self.model.version, ledger::context(&self.flights));
+        let mut in_flight = None;
         for preemptor in order {
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
@@ -26,13 +26,13 @@ impl Arbiter {
                 continue;
             }
             waiting.seen = Some(version);
-            if in_flight.0 != version {
-                in_flight = (version, ledger::context(&self.flights));
-            }
-            let context = &mut in_flight.1;
+            let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
+            let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
+            let mut context = known.unwrap_or_else(|| ledger::context(&self.flights, state.1));
             context.spared = spared;
             let started = Instant::now();
-            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, context);
+            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
+            in_flight = Some((state, context));
             self.metrics.decided(started.elapsed());
             self.decided(&preemptor, decision, clock);
         }
@@ -128,10 +128,7 @@ impl Arbiter {
         self.plans_made += 1;
         let term = self.leadership.term();
         let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
-        let priority = match preemptor {
-            Preemptor::Group(key) => self.model.cluster.group(key).map_or(0, |g| g.priority),
-            Preemptor::Pod(key) => self.model.cluster.pod(key).map_or(0, |p| self.model.cluster.effective_priority(p)),
-        };
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let stored = stored(plan, format!("{suffix}-{}", self.plans_made), term.to_owned());
         let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
         if flight.evicts() {

@@ -25,6 +25,7 @@ use crate::status::{self, Victimhood};
 use crate::watch::Input;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_planner::Context;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::jiff::Timestamp;
@@ -174,11 +175,7 @@ impl Arbiter {
             self.model.pods.iter().filter_map(|(key, r)| Some((Preemptor::Pod(key.clone()), r.plan.clone()?)));
         let stored: Vec<_> = of_groups.chain(of_pods).filter(|(_, plan)| plan.state.in_flight()).collect();
         for (preemptor, mut plan) in stored {
-            let priority = match &preemptor {
-                Preemptor::Group(key) => self.model.cluster.group(key).map(|g| g.priority),
-                Preemptor::Pod(key) => self.model.cluster.pod(key).map(|p| self.model.cluster.effective_priority(p)),
-            };
-            let Some(priority) = priority else { continue };
+            let Some(priority) = self.model.priority_of(&preemptor) else { continue };
             tracing::info!(%preemptor, plan = %plan.id, state = ?plan.state, "resuming a stored plan");
             plan.term = self.leadership.term().to_owned();
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
@@ -215,11 +212,14 @@ impl Arbiter {
     fn advance(&mut self, clock: Clock) {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
-        let context = ledger::context(&self.flights);
+        let priorities: BTreeSet<i32> = self.flights.values().map(|flight| flight.priority).collect();
+        let contexts: BTreeMap<i32, Context> =
+            priorities.into_iter().map(|priority| (priority, ledger::context(&self.flights, priority))).collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
+            let Some(context) = contexts.get(&flight.priority) else { continue };
             let before = flight.plan.state;
-            let advance = flight.advance(&self.model, &context, clock, limits);
+            let advance = flight.advance(&self.model, context, clock, limits);
             let now = flight.plan.state;
             if now != before && advance.ended.is_none() {
                 self.staged(&preemptor, now);

@@ -211,7 +211,13 @@ impl Flight {
     /// UIDs that this flight evicts, whether they are gone already or not: all of them, or those that were begun when
     /// the plan is being dropped.
     pub fn departing(&self) -> impl Iterator<Item = &String> {
-        let begun = self.ending.as_ref().map(|_| self.begun_units());
+        self.going(self.ending.is_some())
+    }
+
+    /// Victims that go: all of them, or only those that go whatever becomes of the plan (an eviction was asked for, or
+    /// their unit was begun).
+    fn going(&self, only_certain: bool) -> impl Iterator<Item = &String> {
+        let begun = only_certain.then(|| self.begun_units());
         let leaves = move |v: &&VictimPod| {
             let asked = v.call.pending() || v.accepted;
             begun.as_ref().is_none_or(|units| asked || units.contains(&v.unit))
@@ -335,13 +341,14 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
 /// Every flight, by preemptor.
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
-/// The decisions in flight as the planner has to know them, whoever it plans for: what a preemptor holds itself does not
-/// stand in its own way.
-pub fn context(flights: &Flights) -> Context {
+/// The decisions in flight as the planner has to know them when it plans for this priority, whoever the preemptor is:
+/// what it holds itself does not stand in its own way. A plan of lower priority may have to be dropped for it, so that
+/// only those of its victims are on their way out who go in any case.
+pub fn context(flights: &Flights, priority: i32) -> Context {
     let all = || flights.values();
     Context {
         reservations: all().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
-        departing: all().flat_map(Flight::departing).cloned().collect(),
+        departing: all().flat_map(|f| f.going(f.ending.is_some() || f.priority < priority)).cloned().collect(),
         ..Context::default()
     }
 }

@@ -337,7 +337,7 @@ fn evictions_that_wait_for_their_turn_are_withdrawn_with_the_plan() {
 fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
     let mut run = Run::evicting();
     let mut flights = Flights::new();
-    let departing = |flights: &Flights| context(flights).departing.len();
+    let departing = |flights: &Flights| context(flights, 1000).departing.len();
     flights.insert(gang(), run.flight.clone());
     assert_eq!(departing(&flights), 2);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
@@ -351,12 +351,22 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
 }
 
 #[test]
+fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_way_out_for_it() {
+    let run = Run::evicting();
+    let departing =
+        |flight: Flight, priority: i32| context(&Flights::from([(gang(), flight)]), priority).departing.len();
+    assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
+    assert_eq!(departing(flight(run.now), 101), 0, "the plan will be dropped before anybody is evicted");
+    assert_eq!(departing(run.flight, 101), 2, "both were asked to go already");
+}
+
+#[test]
 fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     let flights = Flights::from([(gang(), run.flight.clone())]);
     let clock = Clock { now: run.now, epoch_seconds: 0 };
-    let advance = run.flight.advance(&run.world.model, &context(&flights), clock, LIMITS);
+    let advance = run.flight.advance(&run.world.model, &context(&flights, 1000), clock, LIMITS);
     assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
     assert!(advance.ended.is_none());
 }

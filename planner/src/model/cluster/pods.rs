@@ -30,6 +30,8 @@ impl Cluster {
     }
 
     fn insert_pod(&mut self, pod: Pod) {
+        // It may ask for what nobody offers or uses.
+        self.free.widen(self.names.len());
         let key = pod.key.clone();
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let group = pod.group_key().map(|key| self.group_slot(&key));
