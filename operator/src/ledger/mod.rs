@@ -225,6 +225,11 @@ impl Flight {
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
+    /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
+    pub fn asked(&self) -> impl Iterator<Item = &String> {
+        self.victims.iter().filter(|v| v.call.pending() || v.accepted).map(|v| &v.uid)
+    }
+
     /// How many victims are gone.
     pub fn gone(&self, cluster: &Cluster) -> usize {
         self.victims.iter().filter(|v| is_gone(cluster, &v.pod, &v.uid)).count()
