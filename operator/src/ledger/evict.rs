@@ -73,7 +73,7 @@ impl Flight {
     fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
         let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
-        let on_their_way = self.victims.iter().filter(|v| v.accepted || v.call.pending()).filter_map(pod);
+        let on_their_way = self.victims.iter().filter(|v| v.asked()).filter_map(pod);
         let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
         let mut refused = model.breaches(on_their_way.chain(next));
         refused.retain(|uid, _| {

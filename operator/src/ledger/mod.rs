@@ -218,16 +218,13 @@ impl Flight {
     /// their unit was begun).
     fn going(&self, only_certain: bool) -> impl Iterator<Item = &String> {
         let begun = only_certain.then(|| self.begun_units());
-        let leaves = move |v: &&VictimPod| {
-            let asked = v.call.pending() || v.accepted;
-            begun.as_ref().is_none_or(|units| asked || units.contains(&v.unit))
-        };
+        let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.asked() || units.contains(&v.unit));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
     /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
     pub fn asked(&self) -> impl Iterator<Item = &String> {
-        self.victims.iter().filter(|v| v.call.pending() || v.accepted).map(|v| &v.uid)
+        self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 
     /// How many victims are gone.
@@ -316,6 +313,13 @@ impl Flight {
             let leaving = current(cluster, &victim.pod, &victim.uid).is_none_or(|p| p.terminating || !p.live());
             victim.accepted |= leaving;
         }
+    }
+}
+
+impl VictimPod {
+    /// Whether its eviction is under way or was accepted, or it leaves by itself.
+    fn asked(&self) -> bool {
+        self.call.pending() || self.accepted
     }
 }
 
