@@ -32,4 +32,5 @@ pub use model::{Cluster, ObjectKey};
 pub use plan::{
     Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
 };
+pub use smol_str::SmolStr;
 pub use still_fits::still_fits;
