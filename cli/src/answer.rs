@@ -257,7 +257,7 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
 }
 
 fn placement(placement: &Placement) -> PlacementLine {
-    PlacementLine { pod: placement.pod.to_string(), node: placement.node.clone() }
+    PlacementLine { pod: placement.pod.to_string(), node: placement.node.to_string() }
 }
 
 fn summary(decisions: &[Answer]) -> String {
@@ -286,7 +286,7 @@ impl Whole {
     fn of(world: &World, pod: &Pod) -> Self {
         match (world.cluster.group_of(pod), owner(pod)) {
             (Some(group), _) => Self::Group(group.key.clone()),
-            (None, Some(owner)) => Self::Owner(pod.key.namespace.clone(), owner),
+            (None, Some(owner)) => Self::Owner(pod.key.namespace.to_string(), owner),
             (None, None) => Self::Alone(pod.key.clone()),
         }
     }
@@ -330,11 +330,11 @@ fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
         let whole = victim.pods.first().and_then(|pod| whole(&pod.key)).unwrap_or(Whole::Alone(victim.key.clone()));
         let owners: BTreeSet<String> =
             victim.pods.iter().filter_map(|pod| cluster.pod(&pod.key)).filter_map(owner).collect();
-        let nodes: BTreeSet<String> = victim.pods.iter().map(|pod| pod.node.clone()).collect();
+        let nodes: BTreeSet<String> = victim.pods.iter().map(|pod| pod.node.to_string()).collect();
         VictimLine {
             kind: victim.kind.as_str(),
-            namespace: victim.key.namespace.clone(),
-            name: victim.key.name.clone(),
+            namespace: victim.key.namespace.to_string(),
+            name: victim.key.name.to_string(),
             priority: victim.priority,
             owner: (!owners.is_empty()).then(|| owners.into_iter().collect::<Vec<_>>().join(", ")),
             loses: Loss {
@@ -345,7 +345,7 @@ fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
             pods: victim.pods.iter().map(|pod| pod.key.to_string()).collect(),
             nodes: nodes.into_iter().collect(),
             violates_budget: victim.violates_budget,
-            why: victim.why.clone(),
+            why: victim.why.to_string(),
         }
     };
     victims.iter().map(line).collect()

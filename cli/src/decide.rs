@@ -89,7 +89,7 @@ fn bind(world: &mut World, placements: &[Placement]) -> Result<(), CliError> {
         let key: &ObjectKey = &placement.pod;
         if let Some(mut pod) = world.pending.get(key).cloned() {
             if let Some(spec) = &mut pod.spec {
-                spec.node_name = Some(placement.node.clone());
+                spec.node_name = Some(placement.node.to_string());
                 spec.scheduling_gates = None;
             }
             world.add_pod(pod)?;

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::live::Objects;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, Workload, keys};
-use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, Strategy};
+use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -146,11 +146,11 @@ impl World {
                 let pod = ObjectKey::new(&other.key().namespace, &placement.pod);
                 let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());
                 if waits {
-                    let (uid, node) = (placement.uid.clone(), placement.node.clone());
+                    let (uid, node) = (SmolStr::new(&placement.uid), SmolStr::new(&placement.node));
                     context.reservations.push(Reservation { uid, pod, node, priority });
                 }
             }
-            context.departing.extend(plan.victims.iter().flat_map(|v| &v.pods).map(|pod| pod.uid.clone()));
+            context.departing.extend(plan.victims.iter().flat_map(|v| &v.pods).map(|pod| SmolStr::new(&pod.uid)));
         }
         context
     }

@@ -18,6 +18,7 @@ use crate::model::Model;
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
+use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -106,7 +107,7 @@ impl Missing {
 pub struct BackFill {
     own_namespace: String,
     /// Calls under way, by UID of the pod.
-    calls: BTreeMap<String, Call>,
+    calls: BTreeMap<SmolStr, Call>,
 }
 
 impl BackFill {

@@ -21,6 +21,7 @@ use crate::status::Victimhood;
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
+use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +61,7 @@ struct Cascade {
     /// The sentence for the group and its pods.
     message: String,
     /// The evictions, by UID.
-    calls: BTreeMap<String, Call>,
+    calls: BTreeMap<SmolStr, Call>,
 }
 
 /// What [`Cascades::pass`] wants.
@@ -69,7 +70,7 @@ pub struct Step {
     /// The evictions to make.
     pub commands: Vec<Command>,
     /// Pods that have to wait for their budgets: group, pod, UID and reason.
-    pub refused: Vec<(ObjectKey, ObjectKey, String, String)>,
+    pub refused: Vec<(ObjectKey, ObjectKey, SmolStr, String)>,
     /// Groups that are through.
     pub through: Vec<ObjectKey>,
 }
@@ -125,7 +126,7 @@ impl Cascades {
     pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<String> {
         let cascade = self.0.get_mut(group)?;
         let done = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Gone);
-        cascade.calls.entry(uid.to_owned()).or_default().answered(done, now);
+        cascade.calls.entry(uid.into()).or_default().answered(done, now);
         Some(cascade.message.clone())
     }
 
@@ -142,7 +143,7 @@ impl Cascades {
             return step;
         }
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
-        let taken: BTreeSet<&String> = evicting.flat_map(|flight| flight.departing()).collect();
+        let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
             let rest: Vec<&Pod> = rest(model, group, cascade.at).collect();
             if rest.is_empty() {

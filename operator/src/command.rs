@@ -4,6 +4,7 @@ use crate::backfill::Missing;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use tokio_util::sync::CancellationToken;
@@ -20,9 +21,9 @@ pub enum Command {
         /// The member.
         pod: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// The node, or nothing.
-        node: Option<String>,
+        node: Option<SmolStr>,
     },
     /// Remove our gate from a pod.
     Release {
@@ -33,7 +34,7 @@ pub enum Command {
         /// The member.
         pod: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
     },
     /// Mark a pod as a victim and evict it.
     Evict(Box<EvictCall>),
@@ -42,7 +43,7 @@ pub enum Command {
         /// The group.
         group: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// The status it was, by our knowledge.
         from: Box<PodGroupStatus>,
         /// The status it gets.
@@ -62,7 +63,7 @@ pub enum Command {
         /// The preemptor.
         pod: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// The plan.
         plan: Option<Box<StoredPlan>>,
     },
@@ -71,7 +72,7 @@ pub enum Command {
         /// The pod.
         pod: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// What it lacks.
         missing: Missing,
     },
@@ -82,7 +83,7 @@ pub enum Command {
         /// The group.
         group: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// Whether the finalizer is to be there.
         protect: bool,
     },
@@ -137,7 +138,7 @@ pub struct EvictCall {
     /// The victim.
     pub pod: ObjectKey,
     /// Its UID: a precondition of the eviction.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Whether a budget is known that matches it.
     pub budgeted: bool,
     /// Whether the pod may be deleted: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
@@ -190,7 +191,7 @@ pub struct Notice {
     /// The object.
     pub key: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Whether it is a warning.
     pub warning: bool,
     /// Reason of the event.

@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -17,7 +18,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub struct Housekeeping {
     /// Pods that were told that their group does not exist, by UID.
-    orphans: BTreeSet<String>,
+    orphans: BTreeSet<SmolStr>,
     /// Calls under way, by what they write.
     calls: BTreeMap<String, Call>,
     /// Groups that have to be looked at again, because a call for them has not shown its effect.
@@ -184,8 +185,8 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
     };
     Some(PodGroup {
         metadata: ObjectMeta {
-            name: Some(key.name.clone()),
-            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.to_string()),
+            namespace: Some(key.namespace.to_string()),
             owner_references: owner.map(|o| vec![o]),
             ..ObjectMeta::default()
         },

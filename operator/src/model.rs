@@ -7,6 +7,7 @@ use crate::watch::{Input, Update, key_of};
 use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
+use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub struct GroupRecord {
     /// UID of the object.
-    pub uid: String,
+    pub uid: SmolStr,
     /// `metadata.generation`.
     pub generation: Option<i64>,
     /// The status as last seen, or as last written by us if that is newer.
@@ -42,7 +43,7 @@ pub struct WorkloadRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodRecord {
     /// UID of the pod.
-    pub uid: String,
+    pub uid: SmolStr,
     /// The plan stored on a single pod that preempts.
     pub plan: Option<StoredPlan>,
     /// What kube-scheduler last said of the pod, while it is pending.
@@ -85,12 +86,12 @@ pub struct Model {
     /// Pods that lack annotations of their class, because admission did not see them.
     pub unfilled: BTreeMap<ObjectKey, Missing>,
     /// Pods that kube-scheduler took since the arbiter last looked, by UID.
-    pub fallen: BTreeMap<String, Fallen>,
+    pub fallen: BTreeMap<SmolStr, Fallen>,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
-    classes: BTreeMap<String, Since>,
+    classes: BTreeMap<SmolStr, Since>,
     synced: BTreeSet<&'static str>,
-    namespaces: BTreeSet<String>,
+    namespaces: BTreeSet<SmolStr>,
 }
 
 impl Model {
@@ -257,7 +258,7 @@ impl Model {
     /// Which of these pods, when they go one after the other, leave a budget with fewer healthy pods than it wants, by UID
     /// and with the reason; judged by the pods as they are known here. The eviction API believes the budget's status, which
     /// lags behind deletions; this does not.
-    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<String, String> {
+    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<SmolStr, String> {
         let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         let mut breaches = BTreeMap::new();
         for pod in pods.filter(|pod| pod.ready) {
@@ -291,7 +292,7 @@ impl Model {
             return Ok(self.cluster.remove_pod(key));
         };
         let record = PodRecord {
-            uid: pod.uid().unwrap_or_default(),
+            uid: pod.uid().unwrap_or_default().into(),
             plan: pod.annotations().get(keys::ANNOTATION_PLAN).and_then(|text| serde_json::from_str(text).ok()),
             scheduler_message: scheduler_message(&pod),
             preempted: cascade::preempted_at(&pod),
@@ -331,7 +332,7 @@ impl Model {
         };
         let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
         let record = GroupRecord {
-            uid: group.uid().unwrap_or_default(),
+            uid: group.uid().unwrap_or_default().into(),
             generation: group.metadata.generation,
             protected: group.finalizers().iter().any(|f| f == keys::FINALIZER_PROTECTION),
             deleting: group.metadata.deletion_timestamp.is_some(),

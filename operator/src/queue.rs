@@ -5,6 +5,7 @@ use crate::ledger::Flights;
 use crate::model::Model;
 use crate::status::LastWord;
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
 use giveway_planner::plan::Preemptor;
 use std::cmp::Reverse;
@@ -28,7 +29,7 @@ pub struct Waiting {
     /// What was decided last.
     pub last_word: Option<LastWord>,
     /// Victims that the API server refused, and until when they are spared.
-    pub spared: BTreeMap<String, Instant>,
+    pub spared: BTreeMap<SmolStr, Instant>,
     /// The last refusal, as a sentence, while victims are spared.
     pub refusal: Option<String>,
     /// Plans in a row that were given up for a refusal.
@@ -45,7 +46,7 @@ impl Waiting {
 
     /// Notes that the API server refused victims for their budgets. The next plan spares them and is made at once; after
     /// many refusals in a row it waits as after a failure.
-    pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a String>, sentence: &str, now: Instant) {
+    pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: &str, now: Instant) {
         self.spared.extend(uids.map(|uid| (uid.clone(), now + SPARE)));
         self.refusal = Some(sentence.to_owned());
         self.refusals += 1;
@@ -57,7 +58,7 @@ impl Waiting {
     }
 
     /// Victims to spare now.
-    pub fn spared(&mut self, now: Instant) -> BTreeSet<String> {
+    pub fn spared(&mut self, now: Instant) -> BTreeSet<SmolStr> {
         let before = self.spared.len();
         self.spared.retain(|_, until| *until > now);
         if self.spared.len() < before {
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn a_refused_victim_is_spared_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
-        let uid = "uid-db".to_owned();
+        let uid = SmolStr::new("uid-db");
         for _ in 0..8 {
             waiting.refused([&uid].into_iter(), "Refused.", now);
             assert_eq!(waiting.not_before, None, "at once");

@@ -33,5 +33,6 @@ pub use model::{Cluster, ObjectKey};
 pub use plan::{
     Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
 };
+pub use smol_str::SmolStr;
 pub use spared::{Spared, Sparing, spared};
 pub use still_fits::still_fits;

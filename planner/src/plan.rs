@@ -12,6 +12,7 @@ use crate::overlay::Overlay;
 use crate::placement::fill;
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who needs room.
@@ -45,11 +46,11 @@ impl std::fmt::Display for Preemptor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// UID of the pod.
-    pub uid: String,
+    pub uid: SmolStr,
     /// The pod, which is in the model and not bound yet.
     pub pod: ObjectKey,
     /// The node that is held for it.
-    pub node: String,
+    pub node: SmolStr,
     /// Priority of the preemptor of that decision.
     pub priority: i32,
 }
@@ -88,9 +89,9 @@ pub struct Context {
     /// Placements of the decisions in flight.
     pub reservations: Vec<Reservation>,
     /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
-    pub departing: BTreeSet<String>,
+    pub departing: BTreeSet<SmolStr>,
     /// UIDs of pods that must not be victims, nor any unit they belong to.
-    pub spared: BTreeSet<String>,
+    pub spared: BTreeSet<SmolStr>,
     /// How to search.
     pub strategy: Strategy,
 }
@@ -126,9 +127,9 @@ pub struct Placement {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Name of the node.
-    pub node: String,
+    pub node: SmolStr,
 }
 
 /// Who is placed where, who goes for it, and what that costs.
@@ -183,7 +184,7 @@ pub struct Victim {
     /// Whether evicting it violates a PodDisruptionBudget.
     pub violates_budget: bool,
     /// One sentence that says why it was chosen.
-    pub why: String,
+    pub why: SmolStr,
 }
 
 /// A pod that is evicted.
@@ -192,9 +193,9 @@ pub struct VictimPod {
     /// The pod.
     pub key: ObjectKey,
     /// Its UID: only this pod is evicted.
-    pub uid: String,
+    pub uid: SmolStr,
     /// The node it runs on.
-    pub node: String,
+    pub node: SmolStr,
 }
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
@@ -303,7 +304,7 @@ fn victim(
     unit: usize,
     ranks: &BTreeSet<Rank>,
     violating: &BTreeSet<PodIndex>,
-    reasons: &mut BTreeMap<i32, String>,
+    reasons: &mut BTreeMap<i32, SmolStr>,
 ) -> Victim {
     let (unit, preemptor) = (&problem.potential.units[unit], problem.demand.priority);
     let pod = |index: &PodIndex| {
@@ -321,8 +322,10 @@ fn victim(
         pods: unit.pods.iter().filter_map(pod).collect(),
         violates_budget: !violating.is_empty() && unit.pods.iter().any(|pod| violating.contains(pod)),
         why: match unit.kind {
-            UnitKind::Pod => reasons.entry(unit.priority).or_insert_with(|| explain::why(unit, preemptor, 1)).clone(),
-            UnitKind::PodGroup => explain::why(unit, preemptor, unit.pods.iter().filter(needed).count()),
+            UnitKind::Pod => {
+                reasons.entry(unit.priority).or_insert_with(|| explain::why(unit, preemptor, 1).into()).clone()
+            }
+            UnitKind::PodGroup => explain::why(unit, preemptor, unit.pods.iter().filter(needed).count()).into(),
         },
     }
 }

@@ -4,6 +4,7 @@ use crate::feasibility::{Nodes, Room, unsuitable};
 use crate::model::{Cluster, PodIndex};
 use crate::overlay::held_places;
 use crate::plan::{Context, Placement};
+use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
 /// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
@@ -17,7 +18,7 @@ pub fn still_fits(
     placements: &[Placement],
     priority: i32,
     context: &Context,
-    gone: &BTreeSet<String>,
+    gone: &BTreeSet<SmolStr>,
 ) -> Result<(), String> {
     let nodes = Nodes::new(cluster);
     let mut waiting = Vec::new();

@@ -57,7 +57,7 @@ impl Case {
         let Some(plan) = plan else { return Ok(()) };
         self.valid(plan)?;
         let pods: BTreeSet<String> =
-            plan.victims.iter().flat_map(|v| &v.pods).map(|pod| pod.key.name.clone()).collect();
+            plan.victims.iter().flat_map(|v| &v.pods).map(|pod| pod.key.name.to_string()).collect();
         if let Some(violations) = expect["budgetViolations"].as_u64()
             && plan.cost.budget_violations as u64 > violations
         {

@@ -4,15 +4,15 @@
 mod common;
 
 use common::*;
-use giveway_planner::{Cluster, Context, Placement, Reservation, still_fits};
+use giveway_planner::{Cluster, Context, Placement, Reservation, SmolStr, still_fits};
 use std::collections::BTreeSet;
 
 fn placement(pod: &str, node: &str) -> Placement {
-    Placement { pod: key(pod), uid: format!("uid-{pod}"), node: node.into() }
+    Placement { pod: key(pod), uid: format!("uid-{pod}").into(), node: node.into() }
 }
 
 fn check(cluster: &Cluster, placements: &[Placement], gone: &[&str]) -> Result<(), String> {
-    let gone: BTreeSet<String> = gone.iter().map(|name| format!("uid-{name}")).collect();
+    let gone: BTreeSet<SmolStr> = gone.iter().map(|name| format!("uid-{name}").into()).collect();
     still_fits(cluster, placements, 10, &Context::default(), &gone)
 }
 

@@ -152,7 +152,7 @@ fn two_decisions_cannot_spend_one_allowance() {
         budget("db", "db", 1),
         pod("p").priority(999),
     ];
-    let mut context = Context { departing: ["uid-db-a".to_owned()].into(), ..Context::default() };
+    let mut context = Context { departing: ["uid-db-a".into()].into(), ..Context::default() };
     context.reservations.push(Reservation {
         uid: "uid-other".into(),
         pod: key("other"),

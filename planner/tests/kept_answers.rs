@@ -74,12 +74,12 @@ fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
     for (kind, name) in objects.keys().filter(|(kind, _)| kind == "Pod") {
         let _ = kind;
         match numbers.below(10) {
-            0 => drop(context.departing.insert(format!("uid-{name}"))),
-            1 => drop(context.spared.insert(format!("uid-{name}"))),
+            0 => drop(context.departing.insert(format!("uid-{name}").into())),
+            1 => drop(context.spared.insert(format!("uid-{name}").into())),
             2 => context.reservations.push(Reservation {
-                uid: format!("uid-{name}"),
+                uid: format!("uid-{name}").into(),
                 pod: key(name),
-                node: format!("node-{:02}", numbers.below(nodes)),
+                node: format!("node-{:02}", numbers.below(nodes)).into(),
                 priority: if numbers.one_in(2) { 60 } else { 40 },
             }),
             _ => {}

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 /// Names of the nodes on which the pod fits.
 fn fits_on(cluster: &Cluster, pod: &Built) -> Vec<String> {
-    let nodes: Vec<String> = cluster.nodes().map(|node| node.name.clone()).collect();
+    let nodes: Vec<String> = cluster.nodes().map(|node| node.name.to_string()).collect();
     let fits = |node: &String| {
         let mut cluster = cluster.clone();
         add(&mut cluster, pod);
         let key = key(pod.0["metadata"]["name"].as_str().unwrap());
         let uid = format!("uid-{}", key.name);
-        let placement = giveway_planner::Placement { pod: key, uid, node: node.clone() };
+        let placement = giveway_planner::Placement { pod: key, uid: uid.into(), node: node.into() };
         let priority = pod.0["spec"]["priority"].as_i64().unwrap_or(0) as i32;
         giveway_planner::still_fits(&cluster, &[placement], priority, &Default::default(), &Default::default()).is_ok()
     };

@@ -14,7 +14,7 @@ fn in_flight(pod2: Built, node1: &[Built], node2: &[Built]) -> (Cluster, Context
     all.extend_from_slice(node1);
     all.extend_from_slice(node2);
     let reservation = Reservation { uid: "uid-pod1".into(), pod: key("pod1"), node: "node1".into(), priority: 50 };
-    let departing = BTreeSet::from(["uid-low-1".to_owned()]);
+    let departing = BTreeSet::from(["uid-low-1".into()]);
     (cluster(&all), Context { reservations: vec![reservation], departing, ..Context::default() })
 }
 

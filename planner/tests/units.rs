@@ -59,7 +59,7 @@ fn decide(cluster: &Cluster, strategy: Strategy) -> Decision {
 }
 
 fn victims(plan: &Plan) -> BTreeSet<String> {
-    plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.key.name.clone()).collect()
+    plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.key.name.to_string()).collect()
 }
 
 /// A preemptor that needs the room of the first units in kube-scheduler's order takes exactly these, by the strategy

@@ -215,11 +215,11 @@ async fn exposure(api: &Api) -> Result<Known<Exposure>, CliError> {
         let (Some(threshold), budgets) = (pod.threshold, world.cluster.budgets_of(pod)) else { continue };
         if !budgets.is_empty() {
             found.guarded.push(GuardedPod {
-                namespace: pod.key.namespace.clone(),
-                name: pod.key.name.clone(),
+                namespace: pod.key.namespace.to_string(),
+                name: pod.key.name.to_string(),
                 priority: pod.priority,
                 threshold,
-                budgets: budgets.iter().map(|budget| budget.key.name.clone()).collect(),
+                budgets: budgets.iter().map(|budget| budget.key.name.to_string()).collect(),
             });
         }
     }

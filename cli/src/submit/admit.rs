@@ -99,8 +99,11 @@ fn from_template(
 ) -> Result<Option<Box<PodGroup>>, Problem> {
     let Some(found) = world.workloads.get(&ObjectKey::new(&key.namespace, workload)) else { return Ok(None) };
     let Some(shape) = found.spec.pod_group_templates.iter().find(|t| t.name == template) else { return Ok(None) };
-    let metadata =
-        ObjectMeta { name: Some(key.name.clone()), namespace: Some(key.namespace.clone()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta {
+        name: Some(key.name.to_string()),
+        namespace: Some(key.namespace.to_string()),
+        ..ObjectMeta::default()
+    };
     let spec = PodGroupSpec {
         pod_group_template_ref: Some(PodGroupTemplateRef {
             workload: WorkloadTemplateRef {

@@ -72,7 +72,7 @@ fn reason(status: &kube::core::Status) -> String {
 /// Adds the condition that tells the pod's owner who took its place.
 async fn mark(pods: &Api<Pod>, call: &EvictCall) -> Result<(), CallError> {
     let patch = json!({
-        "metadata": { "uid": call.uid },
+        "metadata": { "uid": call.uid.as_str() },
         "status": { "conditions": [{
             "type": types::DISRUPTION_TARGET,
             "status": "True",
@@ -90,12 +90,12 @@ async fn mark(pods: &Api<Pod>, call: &EvictCall) -> Result<(), CallError> {
 async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     let eviction = Eviction {
         metadata: ObjectMeta {
-            name: Some(call.pod.name.clone()),
-            namespace: Some(call.pod.namespace.clone()),
+            name: Some(call.pod.name.to_string()),
+            namespace: Some(call.pod.namespace.to_string()),
             ..ObjectMeta::default()
         },
         delete_options: Some(DeleteOptions {
-            preconditions: Some(Preconditions { uid: Some(call.uid.clone()), resource_version: None }),
+            preconditions: Some(Preconditions { uid: Some(call.uid.to_string()), resource_version: None }),
             ..DeleteOptions::default()
         }),
     };
@@ -105,7 +105,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
 
 async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallError> {
     let params = DeleteParams {
-        preconditions: Some(KubePreconditions { uid: Some(call.uid.clone()), resource_version: None }),
+        preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: None }),
         ..DeleteParams::default()
     };
     pods.delete(&call.pod.name, &params).await?;

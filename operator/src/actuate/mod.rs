@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::watch::Input;
 use background::Background;
 use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use kube::Client;
@@ -74,7 +75,7 @@ pub enum Report {
         /// Identity of the plan.
         plan: String,
         /// UID of the member.
-        uid: String,
+        uid: SmolStr,
         /// Whether it was a release.
         release: bool,
         /// Whether it worked.
@@ -87,7 +88,7 @@ pub enum Report {
         /// The victim.
         pod: ObjectKey,
         /// UID of the victim.
-        uid: String,
+        uid: SmolStr,
         /// What happened.
         outcome: EvictOutcome,
     },
@@ -114,7 +115,7 @@ pub enum Report {
         /// The pod.
         pod: ObjectKey,
         /// Its UID.
-        uid: String,
+        uid: SmolStr,
         /// What was added.
         result: Result<Missing, CallError>,
     },

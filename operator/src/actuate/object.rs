@@ -97,9 +97,9 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice) -> Result<(), 
     let reference = ObjectReference {
         api_version: Some(api_version),
         kind: Some(notice.kind.to_owned()),
-        name: Some(notice.key.name.clone()),
-        namespace: Some(notice.key.namespace.clone()),
-        uid: Some(notice.uid.clone()),
+        name: Some(notice.key.name.to_string()),
+        namespace: Some(notice.key.namespace.to_string()),
+        uid: Some(notice.uid.to_string()),
         ..ObjectReference::default()
     };
     recorder.publish(&event, &reference).await?;

@@ -26,6 +26,7 @@ use crate::watch::Input;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::Context;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::jiff::Timestamp;
@@ -215,7 +216,7 @@ impl Arbiter {
         let priorities: BTreeSet<i32> = self.flights.values().map(|flight| flight.priority).collect();
         let contexts: BTreeMap<i32, Context> =
             priorities.into_iter().map(|priority| (priority, ledger::context(&self.flights, priority))).collect();
-        let mut under_way: BTreeSet<String> = self.flights.values().flat_map(Flight::asked).cloned().collect();
+        let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let Some(context) = contexts.get(&flight.priority) else { continue };
@@ -344,7 +345,7 @@ impl Arbiter {
 
 /// Whether a command is to be carried out: of two plans that share a victim, because the more important one is going to
 /// displace the other, one evicts it, and the other waits until it sees that.
-fn evicts_first(command: &Command, flight: &mut Flight, under_way: &mut BTreeSet<String>, now: Instant) -> bool {
+fn evicts_first(command: &Command, flight: &mut Flight, under_way: &mut BTreeSet<SmolStr>, now: Instant) -> bool {
     let Command::Evict(call) = command else { return true };
     let first = call.rehearsal || under_way.insert(call.uid.clone());
     if !first {

@@ -74,7 +74,7 @@ impl Arbiter {
             self.actuator.dispatch(Command::Publish(Notice {
                 kind: "Pod",
                 key: pod.clone(),
-                uid: uid.to_owned(),
+                uid: uid.into(),
                 warning: true,
                 reason: Reason::EvictionRefused,
                 action: format!("Evicting for {matter}"),

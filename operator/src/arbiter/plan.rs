@@ -4,6 +4,7 @@ use super::Arbiter;
 use crate::command::Command;
 use crate::ledger::{Call, Clock};
 use giveway_crds::plan::{PlanState, StoredCost, StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::{Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,7 +27,7 @@ impl Arbiter {
         }
     }
 
-    pub(super) fn store(&mut self, pod: &ObjectKey, uid: String, plan: Option<StoredPlan>) {
+    pub(super) fn store(&mut self, pod: &ObjectKey, uid: SmolStr, plan: Option<StoredPlan>) {
         self.storing.entry(pod.clone()).or_default().start();
         self.actuator.dispatch(Command::StorePodPlan { pod: pod.clone(), uid, plan: plan.map(Box::new) });
     }
@@ -45,21 +46,25 @@ pub(super) fn stored(plan: &Plan, id: String, term: String) -> StoredPlan {
         placements: plan
             .placements
             .iter()
-            .map(|p| StoredPlacement { pod: p.pod.name.clone(), uid: p.uid.clone(), node: p.node.clone() })
+            .map(|p| StoredPlacement { pod: p.pod.name.to_string(), uid: p.uid.to_string(), node: p.node.to_string() })
             .collect(),
         victims: plan
             .victims
             .iter()
             .map(|v| StoredVictim {
                 kind: v.kind.as_str().to_owned(),
-                namespace: v.key.namespace.clone(),
-                name: v.key.name.clone(),
+                namespace: v.key.namespace.to_string(),
+                name: v.key.name.to_string(),
                 priority: v.priority,
                 violates_budget: v.violates_budget,
                 pods: v
                     .pods
                     .iter()
-                    .map(|p| StoredVictimPod { name: p.key.name.clone(), uid: p.uid.clone(), node: p.node.clone() })
+                    .map(|p| StoredVictimPod {
+                        name: p.key.name.to_string(),
+                        uid: p.uid.to_string(),
+                        node: p.node.to_string(),
+                    })
                     .collect(),
             })
             .collect(),

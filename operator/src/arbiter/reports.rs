@@ -7,6 +7,7 @@ use crate::backfill::Missing;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
 use crate::status;
 use giveway_crds::condition::Reason;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use std::time::Instant;
@@ -52,7 +53,7 @@ impl Arbiter {
     }
 
     /// An eviction was answered: its plan or cascade has to know, and so has the pod.
-    fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: String, outcome: &EvictOutcome, now: Instant) {
+    fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
         let (sentence, matter) = match cause {
             Cause::Plan { preemptor, id } => {
                 let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
@@ -79,7 +80,7 @@ impl Arbiter {
     }
 
     /// Annotations that admission missed were added, or not.
-    fn back_filled(&mut self, pod: ObjectKey, uid: String, result: Result<Missing, CallError>, now: Instant) {
+    fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Missing, CallError>, now: Instant) {
         self.backfill.answered(&uid, result.is_ok(), now);
         match result {
             Ok(added) if added.annotations.is_empty() => {}

@@ -7,6 +7,7 @@ use crate::command::Command;
 use crate::ledger::Clock;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,7 +22,7 @@ const PACE: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Writing {
     /// UID of the group these belong to.
-    uid: String,
+    uid: SmolStr,
     /// A write is under way.
     pending: bool,
     /// What was written last: newer than what the watch may show.

@@ -3,6 +3,7 @@
 
 use super::{Ending, Flight, current};
 use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::plan::{Context, Decision, Preemptor};
 use std::collections::BTreeSet;
@@ -110,8 +111,8 @@ impl Flight {
     }
 
     /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates.
-    pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<String> {
-        let mut gone: BTreeSet<String> = self.departing().cloned().collect();
+    pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
+        let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
         gone.extend(context.departing.iter().cloned());
         let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
         for node in nodes {

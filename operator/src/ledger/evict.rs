@@ -23,7 +23,7 @@ impl Flight {
             }
             EvictOutcome::Refused(message) => {
                 call.answered(false, now);
-                self.refused.insert(uid.to_owned(), message.clone());
+                self.refused.insert(uid.into(), message.clone());
                 let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
                 self.drop_plan(PlanState::Cancelled, message);
             }

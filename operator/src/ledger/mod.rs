@@ -27,6 +27,7 @@ pub use check::Check;
 use crate::command::Command;
 use crate::model::Model;
 use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::plan::{Context, Placement, Preemptor, Reservation};
 use std::collections::BTreeMap;
@@ -55,9 +56,9 @@ pub struct Member {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// The node it is to run on.
-    pub node: String,
+    pub node: SmolStr,
     /// The patch of `status.nominatedNodeName`.
     pub nominate: Call,
     /// The removal of the gate.
@@ -70,7 +71,7 @@ pub struct VictimPod {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Index of its unit in the plan.
     pub unit: usize,
     /// The dry run that comes before it where others can be refused as well.
@@ -122,7 +123,7 @@ pub struct Flight {
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
-    pub refused: BTreeMap<String, String>,
+    pub refused: BTreeMap<SmolStr, String>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -145,8 +146,8 @@ impl Flight {
             .iter()
             .map(|p| Member {
                 pod: ObjectKey::new(&namespace, &p.pod),
-                uid: p.uid.clone(),
-                node: p.node.clone(),
+                uid: SmolStr::new(&p.uid),
+                node: SmolStr::new(&p.node),
                 nominate: Call::Idle,
                 release: Call::Idle,
             })
@@ -158,7 +159,7 @@ impl Flight {
             .flat_map(|(unit, v)| {
                 v.pods.iter().map(move |p| VictimPod {
                     pod: ObjectKey::new(&v.namespace, &p.name),
-                    uid: p.uid.clone(),
+                    uid: SmolStr::new(&p.uid),
                     unit,
                     rehearsal: Call::Idle,
                     call: Call::Idle,
@@ -210,20 +211,20 @@ impl Flight {
 
     /// UIDs that this flight evicts, whether they are gone already or not: all of them, or those that were begun when
     /// the plan is being dropped.
-    pub fn departing(&self) -> impl Iterator<Item = &String> {
+    pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         self.going(self.ending.is_some())
     }
 
     /// Victims that go: all of them, or only those that go whatever becomes of the plan (an eviction was asked for, or
     /// their unit was begun).
-    fn going(&self, only_certain: bool) -> impl Iterator<Item = &String> {
+    fn going(&self, only_certain: bool) -> impl Iterator<Item = &SmolStr> {
         let begun = only_certain.then(|| self.begun_units());
         let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.asked() || units.contains(&v.unit));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
     /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
-    pub fn asked(&self) -> impl Iterator<Item = &String> {
+    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 

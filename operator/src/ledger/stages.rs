@@ -4,6 +4,7 @@ use super::{Advance, Check, Clock, Flight, Limits, current, is_gone, reserved};
 use crate::command::Command;
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use giveway_planner::plan::{Context, Decision, Placement, Preemptor};
 use std::collections::BTreeSet;
@@ -81,7 +82,7 @@ impl Flight {
         let cluster = &model.cluster;
         let placements = self.placements();
         let fits =
-            |gone: &BTreeSet<String>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
+            |gone: &BTreeSet<SmolStr>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
         let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
         let mut check = match known {
             Some((_, check)) => check,

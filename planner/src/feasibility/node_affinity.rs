@@ -17,15 +17,15 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
 /// A term without requirements matches no node.
 fn term_matches(term: &NodeTerm, node: &Node) -> bool {
     !(term.labels.is_empty() && term.fields.is_empty())
-        && term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key)))
-        && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(&node.name)))
+        && term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key).map(String::as_str)))
+        && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(node.name.as_str())))
 }
 
 /// Whether a requirement holds for a value; one that makes no sense (`Gt` of a word) holds for none.
-fn holds(rule: &Requirement, value: Option<&String>) -> bool {
+fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     match rule.operator.as_str() {
-        "In" => value.is_some_and(|v| rule.values.contains(v)),
-        "NotIn" => value.is_none_or(|v| !rule.values.contains(v)),
+        "In" => value.is_some_and(|v| rule.values.iter().any(|value| value == v)),
+        "NotIn" => value.is_none_or(|v| !rule.values.iter().any(|value| value == v)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         "Gt" => compare(rule, value).is_some_and(|(value, bound)| value > bound),
@@ -34,7 +34,7 @@ fn holds(rule: &Requirement, value: Option<&String>) -> bool {
     }
 }
 
-fn compare(rule: &Requirement, value: Option<&String>) -> Option<(i64, i64)> {
+fn compare(rule: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
     let [bound] = rule.values.as_slice() else { return None };
     Some((value?.parse().ok()?, bound.parse().ok()?))
 }

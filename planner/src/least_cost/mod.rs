@@ -16,6 +16,7 @@ mod rebuild;
 mod retry;
 mod settle;
 mod single;
+mod under;
 
 use crate::cost::Cost;
 use crate::domain::UnitIndex;

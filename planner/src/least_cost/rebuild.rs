@@ -7,12 +7,15 @@
 
 use super::lot::Lot;
 use super::numbers::Numbers;
+use super::under::Under;
 use crate::domain::UnitIndex;
 use crate::problem::Problem;
 
 /// So many steps are taken, and so many amounts are looked at, at most.
 const STEPS: usize = 1_500;
 const EFFORT: usize = 6_000_000;
+/// What costs at most a twentieth more than the bound is given up after so many without anything better.
+const PATIENCE: usize = 1_500_000;
 /// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
 /// plan can weigh, and what is lost in rounding does not matter for a price.
 const VIOLATION: f64 = 1e18;
@@ -47,9 +50,11 @@ pub(super) fn run(
         return None;
     }
     let first = rebuild.score();
-    let (mut current, mut best, mut victims) = (first, first, rebuild.gone.clone());
+    let (mut current, mut best, mut victims, mut found) = (first, first, rebuild.gone.clone(), 0);
     for step in 0..STEPS {
-        if rebuild.effort > EFFORT || (best.violations == 0 && ceiling_is_tight && best.weight <= weight) {
+        let near = |weight| best.violations == 0 && best.weight <= weight;
+        let limit = if near(weight + weight / 20) { EFFORT.min(found + PATIENCE) } else { EFFORT };
+        if rebuild.effort > limit || (near(weight) && ceiling_is_tight) {
             break;
         }
         let limit = if best.violations == 0 { best.highest } else { i32::MAX };
@@ -64,7 +69,7 @@ pub(super) fn run(
         if rebuilt && rebuild.accepts(&current, &score, heat) {
             current = score;
             if score < best {
-                best = score;
+                (best, found) = (score, rebuild.effort);
                 victims.clone_from(&rebuild.gone);
             }
         } else {
@@ -88,9 +93,13 @@ struct Rebuild<'p, 'a> {
     position: Vec<usize>,
     weight: u64,
     pods: usize,
+    /// By unit: the budgets it is under.
+    under: Vec<Under>,
     /// By budget: victims, and those of them that are guarded.
     victims: Vec<usize>,
     guarded: Vec<usize>,
+    /// How many budgets more victims are under than may go.
+    exceeded: usize,
     /// By node: what the next member costs there, as far as that is known.
     prices: Vec<Option<f64>>,
     /// What was flipped in this step.
@@ -105,6 +114,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     fn new(problem: &'p Problem<'a>, lot: &'p mut Lot) -> Self {
         Self {
             problem,
+            under: lot.units.iter().map(|unit| Under::new(problem, unit.number)).collect(),
+            exceeded: 0,
             numbers: Numbers::new(),
             gone: Vec::new(),
             position: vec![usize::MAX; lot.units.len()],
@@ -148,23 +159,32 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     }
 
     fn count_budgets(&mut self, unit: usize, leaves: bool) {
-        if self.victims.is_empty() {
-            return;
-        }
-        let unit = &self.problem.potential.units[self.lot.units[unit].number];
-        let guarded = usize::from(self.problem.budgets.guards(unit));
-        for budget in unit.pods.iter().flat_map(|pod| self.problem.budgets.of_pod(*pod)) {
-            if leaves {
-                self.victims[*budget] += 1;
-                self.guarded[*budget] += guarded;
-            } else {
-                self.victims[*budget] -= 1;
-                self.guarded[*budget] -= guarded;
+        let Under { sets, guarded } = &self.under[unit];
+        for (budgets, pods) in sets {
+            let guarded = if *guarded { *pods } else { 0 };
+            for budget in budgets {
+                let allowed = self.problem.budgets.allowed(*budget);
+                let before = self.victims[*budget] > allowed;
+                if leaves {
+                    self.victims[*budget] += pods;
+                    self.guarded[*budget] += guarded;
+                } else {
+                    self.victims[*budget] -= pods;
+                    self.guarded[*budget] -= guarded;
+                }
+                match (before, self.victims[*budget] > allowed) {
+                    (false, true) => self.exceeded += 1,
+                    (true, false) => self.exceeded -= 1,
+                    _ => {}
+                }
             }
         }
     }
 
     fn breached(&self) -> bool {
+        if self.exceeded == 0 {
+            return false;
+        }
         let over = |budget: usize| self.victims[budget] > self.problem.budgets.allowed(budget);
         (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
     }
@@ -180,7 +200,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         let units = self.gone.iter().map(|unit| &self.lot.units[*unit]);
         let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
         self.effort += self.gone.len();
-        let violations = if self.victims.is_empty() {
+        let violations = if self.exceeded == 0 {
             0
         } else {
             self.effort += 16 * self.pods;
@@ -336,16 +356,16 @@ impl<'p, 'a> Rebuild<'p, 'a> {
 
     /// The weight of a unit, and what it adds for budgets and for its priority.
     fn dearness(&self, unit: usize) -> f64 {
-        let unit = &self.lot.units[unit];
+        let (unit, under) = (&self.lot.units[unit], &self.under[unit]);
         #[allow(clippy::cast_precision_loss, reason = "a price need not be exact")]
         let mut dearness = unit.weight as f64 + unit.pods as f64;
         if unit.priority > self.soft {
             dearness += CEILING;
         }
-        if !self.victims.is_empty() {
-            let pods = &self.problem.potential.units[unit.number].pods;
-            let over = |budget: &usize| self.victims[*budget] >= self.problem.budgets.allowed(*budget);
-            let violating = pods.iter().filter(|pod| self.problem.budgets.of_pod(**pod).iter().any(over)).count();
+        let over = |budget: &usize| self.victims[*budget] >= self.problem.budgets.allowed(*budget);
+        let violating: usize =
+            under.sets.iter().filter(|(budgets, _)| budgets.iter().any(over)).map(|(_, pods)| pods).sum();
+        if violating > 0 {
             dearness += VIOLATION * f64::from(u32::try_from(violating).unwrap_or(u32::MAX));
         }
         dearness

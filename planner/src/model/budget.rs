@@ -5,6 +5,7 @@ use super::pod::{Phase, Pod};
 use super::selector::Selector;
 use crate::error::ModelError;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ pub struct Budget {
     /// Its key.
     pub key: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// How many more pods may go now; 0 while its status is older than its spec, as the eviction API has it.
     pub disruptions_allowed: i32,
     /// How many healthy pods it wants.
@@ -45,7 +46,7 @@ impl Budget {
         let current = status.filter(|s| s.observed_generation >= metadata.generation);
         Ok(Self {
             key: ObjectKey::new(namespace, name),
-            uid: metadata.uid.clone().unwrap_or_default(),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             disruptions_allowed: current.map_or(0, |s| s.disruptions_allowed),
             desired_healthy: status.map_or(0, |s| s.desired_healthy),
             unready_may_go: always || healthy,
@@ -67,7 +68,7 @@ impl Budget {
     /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
     pub fn counts(&self, pod: &Pod) -> bool {
         let exempt = (pod.bound() && pod.phase == Phase::Pending) || (!pod.ready && self.unready_may_go);
-        !exempt && !self.disrupted_pods.contains(&pod.key.name)
+        !exempt && !self.disrupted_pods.contains(pod.key.name.as_str())
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.

@@ -6,6 +6,7 @@ use crate::error::ModelError;
 use giveway_crds::PodGroup;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::Classes;
+use smol_str::SmolStr;
 
 /// A PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Group {
     /// Its key.
     pub key: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Its `metadata.generation`.
     pub generation: Option<i64>,
     /// Pods that must be placed together; `None` for a basic group.
@@ -68,7 +69,7 @@ impl Group {
         }
         let mut read = Self {
             key,
-            uid: metadata.uid.clone().unwrap_or_default(),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation,
             min_count: policy.min_count(),
             mode: spec.disruption_mode,

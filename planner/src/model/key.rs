@@ -1,20 +1,21 @@
 //! Namespace and name: the identity of an object for people, and the last resort of every order.
 
+use smol_str::SmolStr;
 use std::fmt;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
-    pub namespace: String,
+    pub namespace: SmolStr,
     /// The name.
-    pub name: String,
+    pub name: SmolStr,
 }
 
 impl ObjectKey {
     /// The key of `namespace/name`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+    pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
+        Self { namespace: SmolStr::new(namespace), name: SmolStr::new(name) }
     }
 }
 

@@ -4,13 +4,14 @@ use super::requests;
 use super::resources::{Names, ResourceId};
 use crate::error::ModelError;
 use k8s_openapi::api::core::v1::Node as NodeObject;
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
-    pub name: String,
+    pub name: SmolStr,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Taints that keep pods away (`NoSchedule` and `NoExecute`).
@@ -36,7 +37,7 @@ impl Node {
     /// Reads a node.
     pub(super) fn from_object(node: &NodeObject, names: &mut Names) -> Result<Self, ModelError> {
         let name = match node.metadata.name.as_deref() {
-            Some(name) if !name.is_empty() => name.to_owned(),
+            Some(name) if !name.is_empty() => SmolStr::new(name),
             _ => return Err(ModelError::nameless("Node", String::new(), "metadata.name")),
         };
         let offered = node.status.as_ref().and_then(|s| s.allocatable.as_ref());

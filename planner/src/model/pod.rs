@@ -9,6 +9,7 @@ use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{keys, membership, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
@@ -20,7 +21,7 @@ pub struct Pod {
     /// Its key.
     pub key: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Name of its group, in its own namespace; the group need not exist.
@@ -38,9 +39,9 @@ pub struct Pod {
     /// What it asks of a node.
     pub requests: Resources,
     /// The node it is bound to.
-    pub node: Option<String>,
+    pub node: Option<SmolStr>,
     /// The node that is nominated for it.
-    pub nominated_node: Option<String>,
+    pub nominated_node: Option<SmolStr>,
     /// Its phase.
     pub phase: Phase,
     /// Whether its deletion has begun.
@@ -123,7 +124,7 @@ impl Pod {
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let owners = metadata.owner_references.iter().flatten();
         Ok(Self {
-            uid: metadata.uid.clone().unwrap_or_default(),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             labels: metadata.labels.clone().unwrap_or_default(),
             group,
             priority: spec.priority.unwrap_or(0),
@@ -137,8 +138,8 @@ impl Pod {
                 .unwrap_or(PreemptionPolicy::PreemptLowerPriority),
             threshold: annotation(keys::ANNOTATION_THRESHOLD).map(|t| t.parse().unwrap_or(priority::MAX_THRESHOLD)),
             requests,
-            node: spec.node_name.clone().filter(|node| !node.is_empty()),
-            nominated_node: status.nominated_node_name.clone().filter(|node| !node.is_empty()),
+            node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
+            nominated_node: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             phase: match status.phase.as_deref() {
                 Some("Running") => Phase::Running,
                 Some("Succeeded") => Phase::Succeeded,

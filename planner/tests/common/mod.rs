@@ -4,7 +4,7 @@
 
 use giveway_crds::PodGroup;
 use giveway_crds::policy::DisruptionMode;
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, plan, still_fits};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, SmolStr, plan, still_fits};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ pub fn victims(plan: &Plan) -> Vec<&str> {
 }
 
 /// UIDs of the victim pods.
-pub fn victim_uids(plan: &Plan) -> BTreeSet<String> {
+pub fn victim_uids(plan: &Plan) -> BTreeSet<SmolStr> {
     plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()).collect()
 }
 
@@ -208,8 +208,8 @@ pub fn check_plan(cluster: &Cluster, preemptor: &Preemptor, plan: &Plan) -> Resu
         Preemptor::Pod(key) => cluster.effective_priority(cluster.pod(key).unwrap()),
     };
     let leaving = cluster.pods().filter(|pod| pod.terminating).map(|pod| pod.uid.clone());
-    let all: BTreeSet<String> = victim_uids(plan).into_iter().chain(leaving).collect();
-    let fits = |gone: &BTreeSet<String>| still_fits(cluster, &plan.placements, priority, &Context::default(), gone);
+    let all: BTreeSet<SmolStr> = victim_uids(plan).into_iter().chain(leaving).collect();
+    let fits = |gone: &BTreeSet<SmolStr>| still_fits(cluster, &plan.placements, priority, &Context::default(), gone);
     fits(&all)?;
     for victim in &plan.victims {
         if victim.priority >= priority {

@@ -188,8 +188,8 @@ impl World {
     }
 
     /// The units that these victims are.
-    pub fn chosen(&self, uids: &BTreeSet<String>) -> Vec<Vec<usize>> {
-        let goes = |unit: &Vec<usize>| uids.contains(&format!("uid-{}", self.pods[unit[0]].name));
+    pub fn chosen(&self, uids: &BTreeSet<SmolStr>) -> Vec<Vec<usize>> {
+        let goes = |unit: &Vec<usize>| uids.contains(format!("uid-{}", self.pods[unit[0]].name).as_str());
         self.units().into_iter().filter(goes).collect()
     }
 

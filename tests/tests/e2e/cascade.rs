@@ -3,7 +3,7 @@
 use crate::{DISRUPTED, MINUTE, SCHEDULED, told};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::SCHEDULER;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{Group, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 
@@ -11,6 +11,13 @@ use giveway_tests::world::World;
 async fn classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
+}
+
+/// The operator leads and knows these groups: what is gone before that leaves no trace.
+async fn known(groups: &[Group]) {
+    for group in groups {
+        group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    }
 }
 
 /// The only pod that kube-scheduler took.
@@ -27,6 +34,7 @@ async fn the_rest_of_the_group_goes_and_its_condition_says_who_began() {
     classes(&world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    known(&low).await;
     let pod = world.pod("stock").priority("stock").create().await;
     pod.wait_bound(MINUTE).await;
     let first = taken(&world).await;
@@ -104,6 +112,7 @@ async fn a_guarded_budget_is_not_forced_and_says_what_waits_for_it() {
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     let low = world.gang("db", 2).whole().priority("guarded").label("app", "db").on(&nodes).create().await;
+    known(std::slice::from_ref(&low)).await;
     world.budget("db").matching("app", "db").min_available(1).create_allowing(1).await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let first = taken(&world).await;

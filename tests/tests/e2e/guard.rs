@@ -186,12 +186,12 @@ async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
     service(&world, 8, 7).await;
     let watched = Watched::begin(&world);
+    // The most important one comes first: a place that another one had by then it would take from that one.
+    let vip = world.pod("vip").priority("high").create().await;
     let mut others = Vec::new();
     for name in ["mid-a", "mid-b", "mid-c"] {
         others.push(world.pod(name).priority("mid").create().await);
     }
-    // Whoever the victim went for: the most important one takes the place.
-    let vip = world.pod("vip").priority("high").create().await;
     vip.wait_bound(MINUTE).await;
     for pod in &others {
         pod.wait_event("GuaranteedBudget", MINUTE).await;

@@ -23,6 +23,7 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::lean::Kept;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct Cluster {
     pub trust_pod_policy: bool,
     names: Names,
     nodes: Slab<NodeSlot>,
-    node_index: BTreeMap<String, NodeIndex>,
+    node_index: BTreeMap<SmolStr, NodeIndex>,
     /// The nodes that exist, by name.
     order: Vec<(NodeIndex, Arc<Node>)>,
     /// By node: its place in `order`.
@@ -69,7 +70,7 @@ pub struct Cluster {
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).
 #[derive(Clone, Debug, Default)]
 struct NodeSlot {
-    name: String,
+    name: SmolStr,
     node: Option<Arc<Node>>,
     /// Pods bound to it that have not ended, by key.
     pods: Vec<PodIndex>,

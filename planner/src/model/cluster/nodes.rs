@@ -182,8 +182,8 @@ impl Cluster {
         if let Some(index) = self.node_index.get(name) {
             return *index;
         }
-        let index = self.nodes.insert(NodeSlot { name: name.to_owned(), ..NodeSlot::default() });
-        self.node_index.insert(name.to_owned(), index);
+        let index = self.nodes.insert(NodeSlot { name: name.into(), ..NodeSlot::default() });
+        self.node_index.insert(name.into(), index);
         index
     }
 

@@ -99,7 +99,7 @@ fn nomination(pod: &Pod) -> Option<&str> {
 
 fn place(cluster: &Cluster, pod: &Pod, node: &str) -> Option<String> {
     let placement =
-        Placement { pod: key(pod), uid: pod.metadata.uid.clone().unwrap_or_default(), node: node.to_owned() };
+        Placement { pod: key(pod), uid: pod.metadata.uid.clone().unwrap_or_default().into(), node: node.into() };
     let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
     let fits = still_fits(cluster, &[placement], priority, &Context::default(), &BTreeSet::new());
     fits.err().map(|why| why.split_once(": ").map_or(why.clone(), |(_, reason)| reason.to_owned()))
