@@ -1,6 +1,7 @@
 //! The answer of `plan`: one JSON object whose fields are an interface for scripts, so they are only ever added to.
 
 use crate::decide::Outcome;
+use crate::spared::{self, SparedLine};
 use crate::submit::MISSING_GROUP;
 use crate::world::World;
 use giveway_crds::condition::Reason;
@@ -28,6 +29,8 @@ pub(crate) struct Answer {
     pub(crate) placements: Vec<PlacementLine>,
     /// Who is evicted, by unit.
     pub(crate) victims: Vec<VictimLine>,
+    /// Who is of lower priority, runs on a node of the placement, and stays.
+    pub(crate) spared: Vec<SparedLine>,
     /// Every pod that is evicted.
     pub(crate) victim_pods: Vec<String>,
     /// How many of them go against a budget.
@@ -182,6 +185,7 @@ impl Answer {
             }
             sum.absorb(part);
         }
+        sum.spared = spared::by_all(&decisions);
         sum.message = summary(&decisions);
         sum.preemptor = names.join(",");
         sum.decisions = decisions;
@@ -229,7 +233,8 @@ impl Answer {
             0 => format!("It fits once {} pods are gone that leave anyway.", plan.awaited.len()),
             _ => format!("It fits once its victims are gone: {}.", plan.cost),
         };
-        self.trace.clone_from(&plan.trace);
+        self.spared = outcome.sparing.units.iter().map(SparedLine::from).collect();
+        self.trace = plan.trace.iter().chain(&outcome.sparing.others).cloned().collect();
         self.not_modeled.clone_from(&plan.not_modeled);
         if self.preemption_needed {
             self.notes.extend(not_by_giveway(world, &outcome.preemptor));
@@ -360,6 +365,6 @@ impl VictimLine {
 
     /// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
-        format!("{}/{}/{}", self.kind.to_lowercase(), self.namespace, self.name)
+        spared::reference(self.kind, &self.namespace, &self.name)
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::error::CliError;
 use crate::world::World;
-use giveway_planner::{Decision, ObjectKey, Placement, Preemptor, Reservation, Strategy, plan};
+use giveway_planner::{
+    Context, Decision, ObjectKey, Placement, Preemptor, Reservation, Sparing, Strategy, plan, spared,
+};
 use std::cmp::Reverse;
 
 /// A decision, and for whom it was made.
@@ -14,12 +16,25 @@ pub(crate) struct Outcome {
     pub(crate) priority: i32,
     /// What was decided.
     pub(crate) decision: Decision,
+    /// Who stays beside a plan.
+    pub(crate) sparing: Sparing,
+}
+
+impl Outcome {
+    /// Decides on the world as it is.
+    fn new(world: &World, preemptor: &Preemptor, context: &Context) -> Self {
+        let decision = plan(&world.cluster, preemptor, context);
+        let sparing = match &decision {
+            Decision::Preempt(plan) => spared(&world.cluster, preemptor, context, plan),
+            _ => Sparing::default(),
+        };
+        Self { preemptor: preemptor.clone(), priority: world.priority(preemptor), decision, sparing }
+    }
 }
 
 /// One decision for one preemptor, on the world as it is.
 pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Outcome {
-    let decision = plan(&world.cluster, preemptor, &world.context(preemptor, strategy));
-    Outcome { preemptor: preemptor.clone(), priority: world.priority(preemptor), decision }
+    Outcome::new(world, preemptor, &world.context(preemptor, strategy))
 }
 
 /// Decisions for all of them in the operator's order: priority, then age, then name. What fits is bound; what takes the
@@ -42,10 +57,9 @@ pub(crate) fn in_turn(
             let mut context = world.context(&preemptor, strategy);
             context.reservations.extend(reservations.iter().cloned());
             context.departing.extend(departing.iter().cloned());
-            let decision = plan(&world.cluster, &preemptor, &context);
-            let priority = world.priority(&preemptor);
+            let outcome = Outcome::new(&world, &preemptor, &context);
             let mut again = false;
-            match &decision {
+            match &outcome.decision {
                 Decision::Fits { placements, left } => {
                     bind(&mut world, placements)?;
                     again = *left > 0 && !placements.is_empty();
@@ -56,12 +70,12 @@ pub(crate) fn in_turn(
                         uid: placement.uid.clone(),
                         pod: placement.pod.clone(),
                         node: placement.node.clone(),
-                        priority,
+                        priority: outcome.priority,
                     }));
                 }
                 _ => {}
             }
-            outcomes.push(Outcome { preemptor: preemptor.clone(), priority, decision });
+            outcomes.push(outcome);
             if !again {
                 break;
             }

@@ -30,6 +30,7 @@ mod mask;
 mod output;
 mod plan;
 mod snapshot;
+mod spared;
 mod submit;
 mod why;
 mod world;

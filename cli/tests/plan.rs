@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{giveway, giveway_with};
+use common::{Printed, giveway, giveway_with};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -44,6 +44,45 @@ fn explain_says_how_the_plan_was_found_and_why_each_victim_goes() {
     let why = "  - podgroup/research/nightly: Its priority 10 is below 1000, and the place of 4 of its 4 pods is \
                needed; the group goes whole.\n";
     assert!(text.contains(why), "{text}");
+}
+
+/// A plan for pods of class high with two CPUs each, on `cluster.yaml`.
+fn pods(names: &[&str], more: &[&str]) -> Printed {
+    let pod = |name: &&str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{priorityClassName: high, \
+             containers: [{{name: c, resources: {{requests: {{cpu: '2'}}}}}}]}}}}"
+        )
+    };
+    let manifest = names.iter().map(pod).collect::<Vec<_>>().join("\n---\n");
+    let printed = giveway_with(&[&["plan", "-f", "-", "--snapshot", "cluster.yaml"], more].concat(), None, &manifest);
+    assert_eq!((printed.status, printed.err.as_str()), (Some(0), ""));
+    printed
+}
+
+#[test]
+fn explain_says_why_the_others_on_the_nodes_stay_after_why_each_victim_goes() {
+    let text = pods(&["p"], &["--explain"]).out;
+    let end = "  - 1 other unit of a priority below 1000 has no pod on the nodes of the placement.\n  \
+               - pod/shop/web-7d9f-b: Its priority 0 is below 1000, and its place is needed.\n  \
+               - pod/shop/web-7d9f-a stays: Node n2 has room for the preemptor beside it once the victims are gone.\n";
+    assert!(text.ends_with(end), "{text}");
+    let answer = pods(&["p"], &["-o", "json"]).json();
+    assert_eq!(
+        answer["spared"],
+        json!([{"kind": "Pod", "namespace": "shop", "name": "web-7d9f-a", "priority": 0,
+            "why": "Node n2 has room for the preemptor beside it once the victims are gone."}])
+    );
+    let last = answer["trace"].as_array().unwrap().last().unwrap();
+    assert_eq!(last, "1 other unit of a priority below 1000 has no pod on the nodes of the placement.");
+}
+
+#[test]
+fn whom_a_later_decision_evicts_stays_for_the_first_one_only() {
+    let answer = pods(&["p", "q"], &["-o", "json"]).json();
+    assert_eq!(answer["victimPods"], json!(["shop/web-7d9f-b", "shop/web-7d9f-a"]));
+    assert_eq!(answer["decisions"][0]["spared"][0]["name"], "web-7d9f-a");
+    assert_eq!((&answer["decisions"][1]["spared"], &answer["spared"]), (&json!([]), &json!([])));
 }
 
 #[test]

@@ -142,6 +142,21 @@ impl<'a> Budgets<'a> {
         !self.preview(tally, units).1
     }
 
+    /// The first budget by name that would be violated if the unit went with the victims so far, and whether it is
+    /// guaranteed then. Guaranteed ones come first.
+    pub(crate) fn objection(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
+        let guarded = self.guards(unit);
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for number in unit.pods.iter().flat_map(|pod| self.of_pod(*pod)) {
+            *counts.entry(*number).or_default() += 1;
+        }
+        let violated =
+            counts.into_iter().filter(|(number, pods)| tally.victims[*number] + pods > self.allowed(*number));
+        violated
+            .map(|(number, _)| (number, guarded || tally.guarded[number] > 0))
+            .min_by_key(|(number, guaranteed)| (!guaranteed, *number))
+    }
+
     /// Which of these units, from the most important on, violate a budget when all of them go.
     pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
         let mut tally = self.tally();
@@ -186,6 +201,11 @@ impl<'a> Budgets<'a> {
     /// How many budgets there are; they are numbered from 0.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// A budget by its number; the numbers are in the order of the keys.
+    pub(crate) fn at(&self, number: usize) -> &'a Budget {
+        self.list[number]
     }
 
     /// The numbers of the budgets that a pod is under.

@@ -1,8 +1,8 @@
 //! The decision engine of Giveway: who gives way, and for whom.
 //!
 //! It is pure: no client, no clock, no environment, no randomness, no async. [`model::Cluster`] holds what is known of
-//! the cluster; [`plan`] decides for one preemptor; [`still_fits`] checks a decision again later. The same
-//! cluster gives the same decision, in whatever order its objects arrived.
+//! the cluster; [`plan()`] decides for one preemptor; [`spared()`] says who stays then, and why; [`still_fits`] checks a
+//! decision again later. The same cluster gives the same decision, in whatever order its objects arrived.
 
 mod budgets;
 mod clearing;
@@ -23,6 +23,7 @@ pub mod plan;
 mod problem;
 pub mod quantity;
 mod reprieve;
+mod spared;
 mod still_fits;
 
 pub use cost::Cost;
@@ -33,4 +34,5 @@ pub use plan::{
     Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
 };
 pub use smol_str::SmolStr;
+pub use spared::{Spared, Sparing, spared};
 pub use still_fits::still_fits;

@@ -62,6 +62,9 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
         for victim in &answer.victims {
             line(out, width, "  -", &format!("{}: {}", victim.reference(), victim.why));
         }
+        for unit in &answer.spared {
+            line(out, width, "  -", &format!("{} stays: {}", unit.reference(), unit.why));
+        }
     }
 }
 
