@@ -36,12 +36,11 @@ impl<'a> Potential<'a> {
     pub(crate) fn new(cluster: &'a Cluster, nodes: &Nodes<'_>, overlay: &Overlay, priority: i32, ceiling: i32) -> Self {
         let mut potential = Self::none(nodes);
         for rank in 0..nodes.len() {
-            for index in cluster.pods_at(nodes.index(rank)) {
-                let row = cluster.row(*index);
+            for (index, row) in cluster.rows_at(nodes.index(rank)) {
                 if row.priority >= priority || row.priority > ceiling {
                     continue;
                 }
-                let Some(unit) = overlay.unit_of(*index, &row) else { continue };
+                let Some(unit) = overlay.unit_of(index, &row) else { continue };
                 let number = match unit {
                     UnitRef::Pod(_) => potential.push(cluster, overlay, unit),
                     UnitRef::Group(_) => match potential.groups.get(&unit) {

@@ -2,6 +2,7 @@
 
 use crate::cost::Cost;
 use crate::demand::Demand;
+use crate::domain::UnitIndex;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
@@ -12,6 +13,7 @@ use crate::overlay::Overlay;
 use crate::placement::fill;
 use crate::problem::Problem;
 use giveway_crds::policy::PreemptionPolicy;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,7 +182,7 @@ pub struct Victim {
     /// Its effective priority.
     pub priority: i32,
     /// Every pod of it that is evicted, by name.
-    pub pods: Vec<VictimPod>,
+    pub pods: SmallVec<[VictimPod; 1]>,
     /// Whether evicting it violates a PodDisruptionBudget.
     pub violates_budget: bool,
     /// One sentence that says why it was chosen.
@@ -265,18 +267,34 @@ pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) 
     let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
     let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
     let mut reasons = BTreeMap::new();
+    let mut list = Vec::with_capacity(victims.len());
+    for some in victims.chunks(AHEAD) {
+        fetch(problem, some);
+        list.extend(some.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)));
+    }
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
     let not_modeled: BTreeSet<String> =
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
         placements: placements(problem.cluster, problem.nodes, &placed),
-        victims: victims.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)).collect(),
+        victims: list,
         awaited: awaited(problem, &mut room, &placed, &ranks),
         cost,
         trace,
         not_modeled: not_modeled.into_iter().collect(),
     }
+}
+
+/// So many victims are fetched from memory at once.
+const AHEAD: usize = 64;
+
+/// Reads a little of every pod of these units. Sharing a UID waits for its memory, one after the other; here the waits
+/// overlap, which halves the time that tens of thousands of victims take.
+fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
+    let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
+    let bytes = pods.filter_map(|pod| problem.cluster.pod_at(*pod)?.uid.bytes().next());
+    std::hint::black_box(bytes.fold(0, |seen, byte| seen ^ byte));
 }
 
 /// The pods that leave anyway and without whose leaving the members would not fit.

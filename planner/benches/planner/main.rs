@@ -54,6 +54,11 @@ fn strategy() -> Strategy {
     std::env::var("STRATEGY").map_or_else(|_| Strategy::default(), |name| Strategy::parse(&name).expect("a strategy"))
 }
 
+/// By how much the variable `ROUNDS` multiplies the rounds, for a profiler.
+fn many() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 /// Decides, and says in one word what came out.
 fn decide(cluster: &Cluster, preemptor: &Preemptor) -> (Decision, Took) {
     let context = Context { strategy: strategy(), ..Context::default() };
@@ -75,7 +80,7 @@ fn outcome(decision: &Decision) -> String {
 fn cold(cluster: &Cluster, preemptor: &Preemptor, rounds: usize) -> (Samples, String) {
     let mut samples = Samples::default();
     let mut said = String::new();
-    for _ in 0..rounds {
+    for _ in 0..rounds * many() {
         let copy = cluster.clone();
         let (decision, time) = decide(&copy, preemptor);
         samples.push(time);
@@ -89,8 +94,7 @@ fn warm(cluster: &mut Cluster, preemptor: &Preemptor, rounds: usize) -> Samples 
     let mut samples = Samples::default();
     let context = Context { strategy: strategy(), ..Context::default() };
     decide(cluster, preemptor);
-    let rounds = rounds * std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for round in 0..rounds {
+    for round in 0..rounds * many() {
         let name = format!("event-{:03}", round / 2);
         let pod = generate::on(generate::pod("team-00", &name, 100, &[("cpu", "1")]), round / 2 * 7 % 1000);
         let timer = Timer::start();

@@ -88,8 +88,8 @@ impl Gang<'_, '_> {
         while self.remaining() > 0 {
             let Some((_, units)) = self.cheapest() else { return };
             let mut touched = Vec::new();
+            self.lot.flip_all(&units);
             for unit in units {
-                self.lot.flip(unit);
                 self.open[unit] = false;
                 self.doomed.push(unit);
                 touched.extend(self.lot.frees(unit).map(|(node, _)| node));
@@ -205,9 +205,9 @@ impl Gang<'_, '_> {
 
     fn price(&mut self, node: usize, set: &[usize]) -> Price {
         let before = self.lot.total;
-        set.iter().for_each(|unit| self.lot.flip(*unit));
+        self.lot.flip_all(set);
         let gain = (self.lot.total - before).min(self.remaining());
-        set.iter().for_each(|unit| self.lot.flip(*unit));
+        self.lot.flip_all(set);
         let units = set.iter().map(|unit| &self.problem.potential.units[self.lot.units[*unit].number]);
         Price::of(units, 0, gain, node)
     }
@@ -256,12 +256,11 @@ impl Gang<'_, '_> {
     fn reprieve(&mut self, mut units: Vec<usize>) -> Vec<usize> {
         units.sort_unstable_by_key(|unit| self.order[*unit]);
         units.retain(|unit| {
-            self.lot.flip(*unit);
-            let holds = self.lot.frees(*unit).all(|(node, _)| self.lot.holds(node, self.used[node]));
-            if !holds {
+            let stays = self.lot.may_return(*unit, &self.used);
+            if stays {
                 self.lot.flip(*unit);
             }
-            !holds
+            !stays
         });
         units
     }

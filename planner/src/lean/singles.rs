@@ -104,12 +104,11 @@ pub(super) fn bound(
     let ceiling = answer.steps.iter().find(|step| step.all > 0)?.priority;
     let mut free = free_now(cluster, nodes, rank, scale, overlay)?;
     let mut here: Vec<Here> = Vec::new();
-    for index in cluster.pods_at(nodes.index(rank)) {
-        let row = cluster.row(*index);
-        if overlay.leaves(*index, &row) {
+    for (index, row) in cluster.rows_at(nodes.index(rank)) {
+        if overlay.leaves(index, &row) {
             add(&mut free, scale.of(row.kind), 1);
         } else if row.priority <= ceiling
-            && let Some(unit) = overlay.unit_of(*index, &row)
+            && let Some(unit) = overlay.unit_of(index, &row)
         {
             match here.iter_mut().find(|other| matches!(unit, UnitRef::Group(_)) && other.unit == unit) {
                 Some(known) => add(&mut known.freed, scale.of(row.kind), 1),

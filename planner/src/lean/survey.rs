@@ -3,7 +3,7 @@
 
 use super::risk::Risk;
 use crate::feasibility::{Nodes, Rank, Refusal, about};
-use crate::model::{Cluster, Kind, KindId, PodIndex, ResourceId};
+use crate::model::{Cluster, Kind, KindId, PodIndex, ResourceId, Row};
 use crate::overlay::Overlay;
 use std::sync::Arc;
 
@@ -109,7 +109,11 @@ impl Scale {
 
     /// How many fit into so much.
     fn fit(&self, free: &[i64]) -> u32 {
-        let fit = free.iter().zip(&self.each).map(|(free, each)| free.max(&0) / each).min();
+        self.fit_each(free.iter().copied())
+    }
+
+    fn fit_each(&self, free: impl Iterator<Item = i64>) -> u32 {
+        let fit = free.zip(&self.each).map(|(free, each)| free.max(0) / each).min();
         fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
@@ -155,7 +159,7 @@ pub(super) struct Survey<'s> {
     pub(super) kind: &'s Arc<Kind>,
     pub(super) priority: i32,
     /// Used again for every node.
-    pub(super) movable: Vec<(i32, PodIndex, KindId, bool)>,
+    pub(super) movable: Vec<(i32, KindId, bool)>,
 }
 
 impl Survey<'_> {
@@ -178,41 +182,34 @@ impl Survey<'_> {
             ..Answer::default()
         };
         let terms = &self.kind.constraints.anti_affinity;
-        let meets = |index: PodIndex| {
-            let row = self.cluster.row(index);
+        let meets = |(index, row): (PodIndex, Row)| {
             self.cluster.kind(row.kind).is_some_and(|kind| Arc::ptr_eq(kind, self.kind))
                 || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
         };
-        let pods = self.cluster.pods_at(self.nodes.index(rank));
-        answer.blocked = !terms.is_empty() && pods.iter().any(|index| meets(*index));
-        let mut risky = false;
-        self.movable.clear();
-        for index in pods {
-            let row = self.cluster.row(*index);
-            if self.overlay.leaves(*index, &row) {
+        let rows = || self.cluster.rows_at(self.nodes.index(rank));
+        answer.blocked = !terms.is_empty() && rows().any(meets);
+        for (index, row) in rows() {
+            if self.overlay.leaves(index, &row) {
                 add(&mut free, self.scale.of(row.kind), 1);
                 answer.vacating = true;
-            } else if row.priority < self.priority
-                && let Some(unit) = self.overlay.unit_of(*index, &row)
-            {
-                let at_risk = self.risk.concerns(unit);
-                risky |= at_risk;
-                self.movable.push((row.priority, *index, row.kind, at_risk));
+            } else if row.priority < self.priority && self.overlay.unit_of(index, &row).is_some() {
+                answer.movable += 1;
                 add(&mut answer.freed, self.scale.of(row.kind), 1);
             }
         }
-        answer.movable = u32::try_from(self.movable.len()).unwrap_or(u32::MAX);
         answer.then = self.scale.fit_from(&free, answer.now);
         if answer.refusal.is_some() {
             (answer.now, answer.then) = (0, 0);
             return Some(answer);
         }
+        let risky = self.find_movable(rank, &free, &answer);
         self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
-        let (mut mild, mut step) = (free.clone(), Step { priority: 0, all: answer.then, mild: answer.then });
+        let mut mild = if risky { free.clone() } else { Vec::new() };
+        let mut step = Step { priority: 0, all: answer.then, mild: answer.then };
         for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
             let before = step;
             step.priority = level[0].0;
-            for (_, _, kind, at_risk) in level {
+            for (_, kind, at_risk) in level {
                 add(&mut free, self.scale.of(*kind), 1);
                 if risky && !at_risk {
                     add(&mut mild, self.scale.of(*kind), 1);
@@ -225,5 +222,28 @@ impl Survey<'_> {
             }
         }
         Some(answer)
+    }
+
+    /// Notes the pods that may be evicted and free something of which there is too little for as many members as fit with
+    /// everybody gone; all others make no difference. Returns whether one of them is at risk.
+    fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &Answer) -> bool {
+        let Self { scale, .. } = self;
+        let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));
+        let mut risky = false;
+        self.movable.clear();
+        if most <= answer.then {
+            return risky;
+        }
+        let scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
+        let scarce: Vec<usize> = (0..free.len()).filter(|at| scarce(*at)).collect();
+        for (index, row) in self.cluster.rows_at(self.nodes.index(rank)) {
+            let helps = row.priority < self.priority && scarce.iter().any(|at| scale.of(row.kind)[*at] > 0);
+            if helps && let Some(unit) = self.overlay.unit_of(index, &row) {
+                let at_risk = self.risk.concerns(unit);
+                risky |= at_risk;
+                self.movable.push((row.priority, row.kind, at_risk));
+            }
+        }
+        risky
     }
 }

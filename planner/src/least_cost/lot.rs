@@ -187,10 +187,14 @@ impl Lot {
         (placed, used)
     }
 
-    /// Whether so many members have room on a node.
-    pub(crate) fn holds(&self, node: usize, members: usize) -> bool {
-        let members = i64::try_from(members).unwrap_or(i64::MAX);
-        self.free_on(node).iter().zip(&self.request).all(|(free, each)| each.saturating_mul(members) <= *free)
+    /// Whether a unit that is gone can be put back where so many members are on every node.
+    pub(crate) fn may_return(&self, unit: usize, used: &[usize]) -> bool {
+        self.frees(unit).all(|(node, amounts)| {
+            let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
+            let mut left =
+                self.free_on(node).iter().zip(amounts).map(|(free, amount)| free - amount).zip(&self.request);
+            left.all(|(left, each)| each.saturating_mul(members) <= left)
+        })
     }
 
     /// Whether a node takes no more members whoever goes.
@@ -214,15 +218,30 @@ impl Lot {
 
     /// Takes a unit out when it is in, and the other way round.
     pub(crate) fn flip(&mut self, unit: usize) {
-        let sign = if self.gone[unit] { -1 } else { 1 };
-        self.gone[unit] = !self.gone[unit];
+        self.flip_all(&[unit]);
+    }
+
+    /// Does so for several units; a node that they share is counted once.
+    pub(crate) fn flip_all(&mut self, units: &[usize]) {
         let width = self.request.len();
-        for at in self.units[unit].span.clone() {
-            let node = self.places[at];
-            for resource in 0..width {
-                self.free[node * width + resource] += sign * self.amounts[at * width + resource];
+        for unit in units {
+            let sign = if self.gone[*unit] { -1 } else { 1 };
+            self.gone[*unit] = !self.gone[*unit];
+            for at in self.units[*unit].span.clone() {
+                let node = self.places[at];
+                for resource in 0..width {
+                    self.free[node * width + resource] += sign * self.amounts[at * width + resource];
+                }
             }
-            self.count(node);
+        }
+        let mut counted = None;
+        for unit in units {
+            for at in self.units[*unit].span.clone() {
+                let node = self.places[at];
+                if counted.replace(node) != Some(node) {
+                    self.count(node);
+                }
+            }
         }
     }
 

@@ -290,9 +290,9 @@ impl<'p, 'a> Rebuild<'p, 'a> {
             Some(set) => {
                 let cost: f64 = set.iter().map(|unit| self.dearness(*unit)).sum();
                 let before = self.lot.total;
-                set.iter().for_each(|unit| self.lot.flip(*unit));
+                self.lot.flip_all(&set);
                 let gain = (self.lot.total - before).min(self.lot.goal.saturating_sub(before)).max(1);
-                set.iter().for_each(|unit| self.lot.flip(*unit));
+                self.lot.flip_all(&set);
                 self.effort += set.iter().map(|unit| 8 * self.lot.frees(*unit).count()).sum::<usize>();
                 cost / f64::from(u32::try_from(gain).unwrap_or(u32::MAX))
             }

@@ -37,10 +37,10 @@ pub(super) fn settle_lot(problem: &Problem<'_>, lot: &mut Lot, victims: &[UnitIn
     let enough = placed.len() >= lot.goal;
     let mut victims = Vec::new();
     for unit in order {
-        lot.flip(unit);
-        if enough && !lot.frees(unit).all(|(node, _)| lot.holds(node, used[node])) {
-            lot.flip(unit);
+        if enough && !lot.may_return(unit, &used) {
             victims.push(unit);
+        } else {
+            lot.flip(unit);
         }
     }
     victims.iter().for_each(|unit| lot.flip(*unit));

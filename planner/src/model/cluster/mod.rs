@@ -74,6 +74,8 @@ struct NodeSlot {
     node: Option<Arc<Node>>,
     /// Pods bound to it that have not ended, by key.
     pods: Vec<PodIndex>,
+    /// Their rows again: a decision reads those of one node together.
+    rows: Vec<Row>,
     /// What they ask for, by resource number.
     used: Vec<i128>,
 }

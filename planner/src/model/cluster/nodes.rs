@@ -3,7 +3,7 @@
 use super::{Cluster, Free, NodeSlot};
 use crate::error::ModelError;
 use crate::model::resources::PODS;
-use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources};
+use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources, Row};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use std::sync::Arc;
 
@@ -176,6 +176,12 @@ impl Cluster {
 
     pub(crate) fn pods_at(&self, index: NodeIndex) -> &[PodIndex] {
         self.nodes.get(index).map_or(&[], |slot| &slot.pods)
+    }
+
+    /// The pods that take room on a node, by key, with their rows.
+    pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
+        let slot = self.nodes.get(index);
+        slot.into_iter().flat_map(|slot| slot.pods.iter().copied().zip(slot.rows.iter().copied()))
     }
 
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {

@@ -45,7 +45,9 @@ impl Cluster {
         let position =
             |list: &[PodIndex]| list.partition_point(|other| pods.get(*other).is_some_and(|slot| slot.pod.key < key));
         if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
-            slot.pods.insert(position(&slot.pods), index);
+            let at = position(&slot.pods);
+            slot.pods.insert(at, index);
+            slot.rows.insert(at, Row::default());
         }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
             slot.members.insert(position(&slot.members), index);
@@ -82,8 +84,11 @@ impl Cluster {
         self.kinds.release(kind);
         self.special.remove(index, &removed.pod);
         if let Some(node) = removed.node {
-            if let Some(slot) = self.nodes.get_mut(node) {
-                slot.pods.retain(|pod| *pod != index);
+            if let Some(slot) = self.nodes.get_mut(node)
+                && let Some(at) = slot.pods.iter().position(|pod| *pod == index)
+            {
+                slot.pods.remove(at);
+                slot.rows.remove(at);
             }
             self.use_node(node, &removed.pod.requests, -1);
             self.drop_node_slot_if_unused(node);

@@ -120,6 +120,11 @@ impl Cluster {
         if old == row {
             return;
         }
+        if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
+            && let Some(at) = slot.pods.iter().position(|pod| *pod == index)
+        {
+            slot.rows[at] = row;
+        }
         self.levels.count_row(&old, false);
         self.levels.count_row(&row, true);
         for node in [old.node, row.node.filter(|node| Some(*node) != old.node)].into_iter().flatten() {
