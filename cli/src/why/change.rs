@@ -5,7 +5,7 @@ use crate::world::World;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::{Decision, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Node;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Nodes that are tried at most.
 const MOST_NODES: usize = 1024;
@@ -83,28 +83,32 @@ fn allowed(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<Strin
     Some(format!("With preemptionPolicy {asked} instead of Never, {then}."))
 }
 
-/// The lowest priority with which it would find a place.
+/// The lowest priority with which it would find a place: just above somebody's, or the threshold of somebody's budgets.
 fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
     let cluster = &world.cluster;
-    let levels: BTreeSet<i32> = cluster
-        .pods()
-        .filter(|pod| pod.live() && pod.bound())
-        .map(|pod| cluster.effective_priority(pod))
-        .filter(|priority| *priority >= outcome.priority && *priority < i32::MAX)
-        .collect();
-    let levels: Vec<i32> = levels.into_iter().collect();
+    let mut tried: BTreeMap<i32, String> = BTreeMap::new();
+    for pod in cluster.pods().filter(|pod| pod.live() && pod.bound()) {
+        let level = cluster.effective_priority(pod);
+        if level >= outcome.priority && level < i32::MAX {
+            tried.insert(level + 1, format!("above {level}"));
+        }
+        if let Some(threshold) = pod.threshold.filter(|threshold| *threshold > outcome.priority) {
+            tried.entry(threshold).or_insert_with(|| format!("of at least {threshold}"));
+        }
+    }
+    let tried: Vec<(i32, String)> = tried.into_iter().collect();
     let asked = Some(PreemptionPolicy::PreemptLowerPriority);
-    let then = |level: i32| {
-        let tried = with(world, &outcome.preemptor, level + 1, asked)?;
-        works(&tried, &outcome.preemptor, strategy)
+    let then = |priority: i32| {
+        let changed = with(world, &outcome.preemptor, priority, asked)?;
+        works(&changed, &outcome.preemptor, strategy)
     };
-    let at = levels.partition_point(|level| then(*level).is_none());
-    let level = *levels.get(at)?;
-    let text = then(level)?;
-    let class = cluster.classes().iter().filter(|c| c.value > level && c.value <= 1_000_000_000);
+    let at = tried.partition_point(|(priority, _)| then(*priority).is_none());
+    let (lowest, priority) = tried.get(at)?;
+    let text = then(*lowest)?;
+    let class = cluster.classes().iter().filter(|c| c.value >= *lowest && c.value <= 1_000_000_000);
     let class = class.min_by_key(|class| class.value);
     let class = class.map(|class| format!(", as class {} has ({})", class.name, class.value)).unwrap_or_default();
-    Some(format!("With a priority above {level}{class}, {text}."))
+    Some(format!("With a priority {priority}{class}, {text}."))
 }
 
 /// How many more nodes like one of those that exist it would need.
@@ -150,4 +154,54 @@ fn more_nodes(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<St
         "With {nodes} like {}, it would fit without an eviction.",
         node.metadata.name.as_deref().unwrap_or_default()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::once;
+    use crate::live::Objects;
+    use giveway_planner::ObjectKey;
+    use serde_json::{Value, json};
+
+    fn pod(name: &str, priority: i32, node: Option<&str>, threshold: Option<&str>) -> Value {
+        let annotations = threshold.map(|threshold| json!({ giveway_crds::keys::ANNOTATION_THRESHOLD: threshold }));
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": name}, "annotations": annotations},
+            "spec": {"priority": priority, "nodeName": node, "preemptionPolicy": "PreemptLowerPriority",
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        })
+    }
+
+    /// What would change it for pod `p` of priority 1000 on a node that `db` fills, which no budget lets go.
+    fn sentences(db: &Value) -> Vec<String> {
+        let offer = json!({"cpu": "1", "pods": "10"});
+        let items = vec![
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": offer}}),
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "db", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "db"}}},
+                "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}),
+            db.clone(),
+            pod("p", 1000, None, None),
+        ];
+        let world = World::new(Objects { source: "test".into(), live: false, items, notes: Vec::new() }).unwrap();
+        let outcome = once(&world, &Preemptor::Pod(ObjectKey::new("default", "p")), Strategy::default());
+        of(&world, &outcome, Strategy::default())
+    }
+
+    #[test]
+    fn a_guaranteed_budget_gives_way_to_a_priority_of_its_threshold() {
+        let said = sentences(&pod("db", 10, Some("n"), Some("5000")));
+        let words = "With a priority of at least 5000, it would take the place of 1 pod of priority 10 and below, 1 budget violation.";
+        assert_eq!(said[0], words, "{said:?}");
+    }
+
+    #[test]
+    fn a_threshold_below_its_pods_priority_is_not_what_helps() {
+        let said = sentences(&pod("db", 6000, Some("n"), Some("5000")));
+        let words = "With a priority above 6000, it would take the place of 1 pod of priority 6000 and below, 1 budget violation.";
+        assert_eq!(said[0], words, "{said:?}");
+    }
 }

@@ -13,7 +13,7 @@ mod statuses;
 use crate::actuate::Actuator;
 use crate::backfill::BackFill;
 use crate::cascade::Cascades;
-use crate::command::{Command, EvictOutcome, Notice};
+use crate::command::{Command, Notice};
 use crate::config::Config;
 use crate::housekeeping::Housekeeping;
 use crate::lease::Leadership;
@@ -222,7 +222,7 @@ impl Arbiter {
             let Some(context) = contexts.get(&flight.priority) else { continue };
             let before = flight.plan.state;
             let mut advance = flight.advance(&self.model, context, clock, limits);
-            advance.commands.retain(|command| evicts_first(command, flight, &mut under_way, clock.now));
+            flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
             let now = flight.plan.state;
             if now != before && advance.ended.is_none() {
                 self.staged(&preemptor, now);
@@ -341,15 +341,4 @@ impl Arbiter {
         }
         self.model.version += 1;
     }
-}
-
-/// Whether a command is to be carried out: of two plans that share a victim, because the more important one is going to
-/// displace the other, one evicts it, and the other waits until it sees that.
-fn evicts_first(command: &Command, flight: &mut Flight, under_way: &mut BTreeSet<SmolStr>, now: Instant) -> bool {
-    let Command::Evict(call) = command else { return true };
-    let first = call.rehearsal || under_way.insert(call.uid.clone());
-    if !first {
-        flight.evicted(&call.uid, &EvictOutcome::Withdrawn, now);
-    }
-    first
 }

@@ -5,6 +5,7 @@ use super::{Advance, Clock, Flight, VictimPod, current};
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -67,6 +68,20 @@ impl Flight {
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
+    }
+
+    /// Of two plans that share a victim, because the more important one is going to displace the other, one evicts it, and
+    /// the other waits until it sees that: takes evictions of pods out of `commands` that are `under_way`, and adds the
+    /// others to these.
+    pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, under_way: &mut BTreeSet<SmolStr>, now: Instant) {
+        commands.retain(|command| {
+            let Command::Evict(call) = command else { return true };
+            let first = call.rehearsal || under_way.insert(call.uid.clone());
+            if !first {
+                self.evicted(&call.uid, &EvictOutcome::Withdrawn, now);
+            }
+            first
+        });
     }
 
     /// Drops the plan when guarded victims whose turn has come cannot go, by what is known here.

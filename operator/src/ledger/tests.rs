@@ -6,6 +6,7 @@ use super::*;
 use crate::command::EvictOutcome;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredCost, StoredPlacement, StoredVictim, StoredVictimPod};
+use std::collections::BTreeSet;
 
 const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30) };
 
@@ -104,6 +105,30 @@ impl Run {
             self.world.pod(TestPod::new(name, 100).of("gang").held().nominated(node));
         }
     }
+}
+
+#[test]
+fn of_two_plans_that_share_a_victim_one_evicts_it() {
+    let (mut first, mut second) = (Run::new(), Run::new());
+    let mut under_way = BTreeSet::new();
+    let mut step = |run: &mut Run| {
+        let mut advance = run.step();
+        run.flight.leave_to_others(&mut advance.commands, &mut under_way, run.now);
+        names(&advance)
+    };
+    for run in [&mut first, &mut second] {
+        run.flight.stored = Some(PlanState::Evicting);
+        assert_eq!(step(run), ["nominate g1 n1", "nominate g2 n2"], "only evictions are shared");
+        run.nominated();
+    }
+    assert_eq!(step(&mut first), ["evict l1", "evict l2"]);
+    assert!(step(&mut second).is_empty());
+    assert_eq!((first.flight.asked().count(), second.flight.asked().count()), (2, 0));
+    // The first plan is gone, and its evictions with it: the second one is not stuck.
+    under_way.clear();
+    let mut advance = second.step();
+    second.flight.leave_to_others(&mut advance.commands, &mut under_way, second.now);
+    assert_eq!(names(&advance), ["evict l1", "evict l2"]);
 }
 
 #[test]
