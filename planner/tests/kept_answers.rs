@@ -186,3 +186,40 @@ fn the_order_in_which_resources_are_first_seen_makes_no_difference() {
         }
     }
 }
+
+#[test]
+fn a_whole_group_is_spared_once_it_has_grown_on_another_node() {
+    let mut all = vec![node("a", 1), node("b", 1), node("c", 2), gang("low", 1, 1).whole(), pod("p").priority(10)];
+    all.push(pod("low-0").group("low").on("a"));
+    all.extend(["x", "y"].map(|name| pod(name).priority(1).asks("cpu", "500m").on("b")));
+    all.push(pod("high").priority(99).asks("cpu", "2").on("c"));
+    for strategy in Strategy::ALL {
+        let context = Context { strategy, ..Context::default() };
+        let mut cluster = cluster(&all);
+        assert_eq!(victims(&planned(plan(&cluster, &for_pod("p"), &context))), ["low"], "{}", strategy.as_str());
+        for name in ["low-1", "low-2"] {
+            add(&mut cluster, &pod(name).group("low").asks("cpu", "0").on("c"));
+        }
+        let grown = planned(plan(&cluster, &for_pod("p"), &context));
+        assert_eq!(victims(&grown), ["x", "y"], "{}: one pod went before, three would go now", strategy.as_str());
+    }
+}
+
+#[test]
+fn a_pod_is_spared_once_its_budget_allows_nothing_any_more() {
+    let guarded = |name: &str, priority: i32| pod(name).priority(priority).label("app", "db").on(&name[3..]);
+    let all = [
+        node("a", 1),
+        node("b", 1),
+        node("c", 1),
+        guarded("db-a", 5),
+        guarded("db-b", 1),
+        pod("other").priority(3).on("c"),
+        budget("db", "db", 1),
+        pod("p").priority(10),
+    ];
+    let mut cluster = cluster(&all);
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["db-b"]);
+    add(&mut cluster, &budget("db", "db", 0));
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["other"]);
+}

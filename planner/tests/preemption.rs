@@ -240,9 +240,43 @@ fn members_that_keep_apart_are_placed_apart() {
 }
 
 #[test]
+fn members_that_keep_apart_are_placed_beside_nobody_whom_they_must_not_meet() {
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "hostname", "labelSelector": {"matchLabels": {"apart": "yes"}}}]}});
+    let mut all = vec![node("a", 4), node("b", 4), node("c", 4), gang("g", 10, 2)];
+    all.extend(
+        (0..2).map(|i| pod(&format!("g-{i}")).group("g").label("apart", "yes").set("/spec/affinity", apart.clone())),
+    );
+    all.push(pod("there").priority(99).label("apart", "yes").on("a"));
+    all.push(pod("low").asks("cpu", "4").on("c"));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(victims(&plan), ["low"]);
+    let nodes: BTreeSet<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
+    assert_eq!(nodes, BTreeSet::from(["b", "c"]));
+}
+
+#[test]
 fn what_is_not_modeled_is_said() {
     let claim = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
     let all = [node("a", 1), pod("low").on("a"), pod("p").priority(10).set("/spec/volumes", claim)];
     let plan = planned(decide(&cluster(&all), &for_pod("p")));
     assert_eq!(plan.not_modeled, ["where its persistent volumes can be attached"]);
+}
+
+#[test]
+fn of_every_resource_that_is_scarce_somebody_gives_way() {
+    let mut all = vec![node("a", 2).offers("example.com/gpu", "2"), pod("cpus").asks("cpu", "2").on("a")];
+    all.push(pod("gpus").asks("cpu", "0").asks("example.com/gpu", "2").on("a"));
+    all.push(pod("p").priority(10).asks("cpu", "2").asks("example.com/gpu", "2"));
+    all.extend(waiting_gang("g", 10, 2).into_iter().map(|built| match built.0["kind"] == "Pod" {
+        true => built.asks("example.com/gpu", "1"),
+        false => built,
+    }));
+    let both = ["cpus", "gpus"];
+    for preemptor in [for_pod("p"), for_group("g")] {
+        assert_eq!(victims(&planned(decide(&cluster(&all), &preemptor))), both, "{preemptor}");
+    }
+    // Of the CPUs there is enough for one member now, and for two only when they are given back.
+    all[0] = all[0].clone().offers("cpu", "3");
+    assert_eq!(victims(&planned(decide(&cluster(&all), &for_group("g")))), both);
 }

@@ -67,3 +67,26 @@ fn least_cost_evicts_groups_whose_places_add_up() {
     assert_eq!(victims(&plan), ["low-0", "low-1"]);
     assert_eq!(plan.trace.last().map(String::as_str), Some("Nothing cheaper exists."));
 }
+
+#[test]
+fn of_plans_that_evict_as_many_pods_least_cost_finds_the_one_that_spares_the_whole_group() {
+    let mut all = vec![node("a", 1), node("b", 1), gang("whole", 1, 1).whole()];
+    all.extend([pod("whole-0").group("whole").on("a"), pod("single").priority(1).on("b")]);
+    all.extend(waiting_gang("g", 10, 1));
+    assert_eq!(victims(&by(Strategy::Kep5710, &all, &for_group("g"))), ["whole"], "the first node by name");
+    let plan = by(Strategy::LeastCost, &all, &for_group("g"));
+    assert_eq!(victims(&plan), ["single"]);
+    assert_eq!(plan.trace.last().map(String::as_str), Some("Nothing cheaper exists."));
+}
+
+#[test]
+fn a_plan_is_called_the_cheapest_only_where_every_choice_was_tried() {
+    let sentences = ["Nothing cheaper exists.", "Nothing cheaper was found; a cheaper plan may exist."];
+    for (pods, sentence) in [3, 60].into_iter().zip(sentences) {
+        let mut all = vec![node("a", pods), pod("p").priority(10).asks("cpu", "2")];
+        all.extend((0..pods).map(|i| pod(&format!("low-{i:02}")).priority(1).on("a")));
+        let plan = by(Strategy::LeastCost, &all, &for_pod("p"));
+        assert_eq!(plan.victims.len(), 2);
+        assert_eq!(plan.trace.last().map(String::as_str), Some(sentence), "{pods} pods");
+    }
+}
