@@ -125,6 +125,21 @@ fn a_guarded_pod_that_is_deleted_is_told_even_where_the_budget_would_have_allowe
 }
 
 #[test]
+fn of_two_plans_that_name_a_pod_the_one_it_was_told_of_took_it() {
+    for (gang, priority) in [("vip", 99), ("high", 9)] {
+        let mut story = Story::new(1);
+        story.log.plan_for("vip", 99, "Evicting", &["web-0"]);
+        // The plan that was displaced is written once more.
+        story.log.plan_for("high", 9, "Cancelled", &["web-0", "web-1", "web-2", "other"]);
+        story.log.mark("web-0", gang, priority);
+        story.log.evict(OPERATOR, "web-0", 429);
+        story.deleted(OPERATOR, "web-0");
+        let text = "web-0 was deleted by Giveway for high of priority 9, below its threshold 50, under budget web";
+        assert_eq!(story.broken(), if gang == "vip" { vec![] } else { vec![text] });
+    }
+}
+
+#[test]
 fn a_whole_group_is_guarded_by_the_highest_threshold_of_its_pods() {
     let mut story = Story::new(1);
     story.log.group("of-web", 0, "PodGroup", Value::Null);

@@ -43,10 +43,23 @@ impl Log {
     }
 
     pub fn plan(&mut self, victims: &[&str]) {
+        self.plan_for("high", 9, "Planned", victims);
+    }
+
+    /// A plan of a gang, as it is stored in this state.
+    pub fn plan_for(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
-        let plan = json!({"id": "p", "term": "t", "state": "Planned", "strategy": "kep5710", "victims": [victim]});
-        self.group("high", 9, "Pod", json!({"preemption": plan}));
+        let plan = json!({"id": gang, "term": "t", "state": state, "strategy": "kep5710", "victims": [victim]});
+        self.group(gang, priority, "Pod", json!({"preemption": plan}));
+    }
+
+    /// Tells a pod that it goes for a gang.
+    pub fn mark(&mut self, pod: &str, gang: &str, priority: i32) {
+        let message = format!("Preempted by pod group default/{gang} of priority {priority} to make room for it.");
+        let request =
+            json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "message": message}]}});
+        self.line(OPERATOR, "patch", reference("status", pod), (request, Value::Null), 200);
     }
 
     pub fn evict(&mut self, user: &str, pod: &str, code: u16) {

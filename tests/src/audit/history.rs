@@ -2,6 +2,7 @@
 
 use super::log::Line;
 use super::record::{is, map, number, text};
+use giveway_crds::condition::types;
 use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
 use jiff::Timestamp;
@@ -22,6 +23,8 @@ pub struct History {
     pub bindings: Vec<Binding>,
     /// Every nomination that was set or withdrawn.
     pub nominations: Vec<Nomination>,
+    /// Every time that Giveway wrote to a pod for whom it goes.
+    pub marks: Vec<Mark>,
     /// Every plan that was stored, each time that it changed.
     pub plans: Vec<PlanRecord>,
     /// Every PodGroup, as it was last seen.
@@ -122,6 +125,17 @@ pub struct Nomination {
     pub node: Option<String>,
 }
 
+/// Giveway wrote to a pod for whom it goes, which it does before every eviction.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// When.
+    pub at: Timestamp,
+    /// Namespace and name of the pod.
+    pub pod: Key,
+    /// The sentence, which names the preemptor.
+    pub message: String,
+}
+
 /// Who a plan is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preemptor {
@@ -213,6 +227,11 @@ impl History {
     }
 
     fn take_pod_status(&mut self, line: &Line) {
+        let conditions = line.request_object.pointer("/status/conditions").and_then(Value::as_array);
+        let target = conditions.into_iter().flatten().find(|c| text(c, "/type") == types::DISRUPTION_TARGET);
+        if let Some(message) = target.map(|c| text(c, "/message")).filter(|_| line.user.username == super::OPERATOR) {
+            self.marks.push(Mark { at: line.stage_timestamp, pod: key_of(line), message });
+        }
         // A patch tells only what it changes; an update repeats everything.
         let Some(node) = line.request_object.pointer("/status/nominatedNodeName") else { return };
         let node = node.as_str().filter(|node| !node.is_empty()).map(str::to_owned);
@@ -353,6 +372,17 @@ impl History {
             Preemptor::Group(key) => self.priority_of_group(key),
             Preemptor::Pod(uid) => self.effective_priority(uid),
         }
+    }
+
+    /// Whether the last sentence that Giveway wrote to a pod before this request names this preemptor; `None` when it
+    /// wrote none.
+    pub fn marked_for(&self, removal: &Removal, preemptor: &Preemptor) -> Option<bool> {
+        let mark = self.marks.iter().rev().find(|mark| mark.at <= removal.at && mark.pod == removal.pod)?;
+        let (kind, key) = match preemptor {
+            Preemptor::Group(key) => ("pod group", key),
+            Preemptor::Pod(uid) => ("pod", &self.pods.get(uid)?.key),
+        };
+        Some(mark.message.starts_with(&format!("Preempted by {kind} {}/{} of priority ", key.0, key.1)))
     }
 
     /// The name of a preemptor.

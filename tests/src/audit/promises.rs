@@ -159,9 +159,12 @@ fn lower_priority(history: &History) -> Vec<String> {
     broken
 }
 
-/// What a pod was evicted for: the last plan that names it and was stored before it was asked to go.
+/// What a pod was evicted for: the last plan that names it and was stored before it was asked to go; of plans that share
+/// the pod, one for whom the pod was told that it goes.
 pub(super) fn plan_of<'a>(history: &'a History, removal: &Removal) -> Option<&'a PlanRecord> {
-    history.plans.iter().rev().find(|record| record.at <= removal.at && record.names(&removal.uid))
+    let naming = || history.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
+    let told = |record: &&PlanRecord| history.marked_for(removal, &record.preemptor) == Some(true);
+    naming().find(told).or_else(|| naming().next())
 }
 
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {
