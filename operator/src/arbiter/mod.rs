@@ -312,6 +312,12 @@ impl Arbiter {
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
+            // Nobody was taken: what the group was not told yet it need not hear.
+            if let Some(group) = group.as_ref().filter(|_| flight.begun() == 0)
+                && self.victims.get(group).is_some_and(|victim| victim.preemptor == preemptor.to_string())
+            {
+                self.victims.remove(group);
+            }
             self.dirty.extend(group);
         }
         if flight.evicts() || ending.state == PlanState::Failed {
