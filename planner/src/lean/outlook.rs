@@ -21,6 +21,8 @@ pub(super) struct Outlook {
     pub(super) risk: Risk,
     /// By rank.
     pub(super) nodes: Vec<Answer>,
+    /// By rank: whether the node is large enough for one pod when it is empty.
+    large: Vec<bool>,
     pub(super) totals: Totals,
     /// Nodes with room now: those nobody has to leave first, then by how many members fit, then by name.
     pub(super) open: BTreeSet<(bool, u32, Rank)>,
@@ -118,6 +120,7 @@ impl Outlook {
             scale: Scale::new(cluster, kind)?,
             risk: Risk::default(),
             nodes: Vec::new(),
+            large: Vec::new(),
             totals: Totals::default(),
             open: BTreeSet::new(),
             singles: [None, None],
@@ -155,6 +158,7 @@ impl Outlook {
                 }
                 let refusal = |rank| unsuitable(example, nodes.at(rank)).map(Box::new);
                 self.nodes = (0..nodes.len()).map(|r| Answer { refusal: refusal(r), ..Answer::default() }).collect();
+                self.large = (0..nodes.len()).map(|rank| self.scale.large(nodes.at(rank))).collect();
                 // Counted first, so that taking it out again is right.
                 self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
                 stale.nodes = (0..nodes.len()).collect();
@@ -180,7 +184,7 @@ impl Outlook {
             movable: Vec::new(),
         };
         for rank in &stale.nodes {
-            let answer = survey.look(*rank, self.nodes[*rank].refusal.take())?;
+            let answer = survey.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take())?;
             let old = std::mem::replace(&mut self.nodes[*rank], answer);
             let new = &self.nodes[*rank];
             // The refusal moved from the old one to the new one.
@@ -225,6 +229,7 @@ impl Outlook {
                         self.open.remove(&(self.nodes[rank].vacating, self.nodes[rank].now, rank));
                     }
                     let refusal = unsuitable(example, nodes.at(rank)).map(Box::new);
+                    self.large[rank] = self.scale.large(nodes.at(rank));
                     self.nodes[rank] = Answer { refusal, ..Answer::default() };
                     self.totals.count(&self.nodes[rank], true);
                     stale.nodes.push(rank);

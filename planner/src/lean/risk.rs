@@ -4,7 +4,7 @@
 //! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
 
 use crate::importance;
-use crate::model::{BudgetIndex, Cluster, UnitRef};
+use crate::model::{BudgetIndex, Cluster, Row, UnitRef};
 use crate::overlay::Overlay;
 use std::cmp::Reverse;
 
@@ -77,18 +77,20 @@ impl Risk {
 /// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
 fn violating(cluster: &Cluster, overlay: &Overlay, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
-    let counts = |index: u32| cluster.pod_at(index).is_some_and(|pod| budget.counts(pod));
+    let counts = |index: u32, row: &Row| budget.counts_row(row, || cluster.pod_at(index));
     let mut going: Vec<(Reverse<i32>, UnitRef)> = Vec::new();
     for index in pods {
         let row = cluster.row(*index);
         if row.priority < priority
             && let Some(unit) = overlay.unit_of(*index, &row)
-            && counts(*index)
+            && counts(*index, &row)
         {
             going.push((Reverse(row.priority), unit));
         }
     }
-    let in_flight = overlay.evicting(cluster).filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod));
+    let in_flight = overlay
+        .evicting(cluster)
+        .filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod, &cluster.row(*pod)));
     let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.count());
     if going.len() <= allowed {
         return Vec::new();

@@ -3,14 +3,18 @@
 
 use super::risk::Risk;
 use crate::feasibility::{Nodes, Rank, Refusal, about};
-use crate::model::{Cluster, Kind, KindId, PodIndex, ResourceId, Row};
+use crate::model::{Cluster, Kind, KindId, Node, PodIndex, ResourceId, Row};
 use crate::overlay::Overlay;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Amounts beyond this are left to the general way, which counts without limits. Sums over a node fit then.
 const LARGEST: i128 = 1 << 52;
 /// Resources beyond this as well: a set of them is kept as bits.
 const MOST_RESOURCES: usize = 64;
+
+/// Amounts in the order in which they are asked for; pods seldom ask for more than four.
+pub(super) type Amounts = SmallVec<[i64; 4]>;
 
 /// What a node has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +38,7 @@ pub(super) struct Answer {
     /// Pods that may be evicted.
     pub(super) movable: u32,
     /// What they ask for, in the order in which it is asked for.
-    pub(super) freed: Vec<i64>,
+    pub(super) freed: Amounts,
 }
 
 /// How many fit when all units up to a priority are gone.
@@ -107,6 +111,11 @@ impl Scale {
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
     }
 
+    /// Whether a node is large enough for one of them when it is empty.
+    pub(super) fn large(&self, node: &Node) -> bool {
+        self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
+    }
+
     /// How many fit into so much.
     fn fit(&self, free: &[i64]) -> u32 {
         self.fit_each(free.iter().copied())
@@ -135,10 +144,10 @@ pub(super) fn free_now(
     rank: Rank,
     scale: &Scale,
     overlay: &Overlay,
-) -> Option<Vec<i64>> {
+) -> Option<Amounts> {
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| narrow(row.get(usize::from(*id)).copied().unwrap_or(0));
-    let mut free: Vec<i64> = scale.ids.iter().map(free).collect::<Option<_>>()?;
+    let mut free: Amounts = scale.ids.iter().map(free).collect::<Option<_>>()?;
     for (pod, _) in overlay.held.iter().filter(|(_, on)| *on == rank) {
         add(&mut free, scale.of(cluster.row(*pod).kind), -1);
     }
@@ -164,21 +173,19 @@ pub(super) struct Survey<'s> {
 
 impl Survey<'_> {
     /// Looks at a node; `None` when its amounts are too large to count so.
-    pub(super) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> Option<Answer> {
+    pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> Option<Answer> {
         let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.overlay)?;
-        let node = self.nodes.at(rank);
-        let mut each = self.scale.ids.iter().zip(&self.scale.each);
         let now = self.scale.fit(&free);
         let width = self.scale.ids.len();
         let mut answer = Answer {
             refusal,
-            large: each.all(|(id, each)| node.allocatable(*id) >= i128::from(*each)),
+            large,
             now,
             lacks: (0..width)
                 .filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now))
                 .map(|at| 1 << at)
                 .sum(),
-            freed: vec![0; width],
+            freed: Amounts::from_elem(0, width),
             ..Answer::default()
         };
         let terms = &self.kind.constraints.anti_affinity;
@@ -204,7 +211,7 @@ impl Survey<'_> {
         }
         let risky = self.find_movable(rank, &free, &answer);
         self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
-        let mut mild = if risky { free.clone() } else { Vec::new() };
+        let mut mild = if risky { free.clone() } else { Amounts::new() };
         let mut step = Step { priority: 0, all: answer.then, mild: answer.then };
         for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
             let before = step;
@@ -235,7 +242,7 @@ impl Survey<'_> {
             return risky;
         }
         let scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
-        let scarce: Vec<usize> = (0..free.len()).filter(|at| scarce(*at)).collect();
+        let scarce: SmallVec<[usize; 4]> = (0..free.len()).filter(|at| scarce(*at)).collect();
         for (index, row) in self.cluster.rows_at(self.nodes.index(rank)) {
             let helps = row.priority < self.priority && scarce.iter().any(|at| scale.of(row.kind)[*at] > 0);
             if helps && let Some(unit) = self.overlay.unit_of(index, &row) {

@@ -1,8 +1,9 @@
 //! A PodDisruptionBudget: how many of its pods may go.
 
 use super::key::ObjectKey;
-use super::pod::{Phase, Pod};
+use super::pod::Pod;
 use super::selector::Selector;
+use super::unit::Row;
 use crate::error::ModelError;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use smol_str::SmolStr;
@@ -67,8 +68,17 @@ impl Budget {
     /// Whether the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
     /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
     pub fn counts(&self, pod: &Pod) -> bool {
-        let exempt = (pod.bound() && pod.phase == Phase::Pending) || (!pod.ready && self.unready_may_go);
-        !exempt && !self.disrupted_pods.contains(pod.key.name.as_str())
+        !self.exempts(pod.unstarted(), pod.ready) && !self.disrupted_pods.contains(pod.key.name.as_str())
+    }
+
+    /// The same for a pod of which this row is known; `pod` is asked for only if it must be.
+    pub(crate) fn counts_row<'p>(&self, row: &Row, pod: impl FnOnce() -> Option<&'p Pod>) -> bool {
+        let granted = || pod().is_none_or(|pod| self.disrupted_pods.contains(pod.key.name.as_str()));
+        !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
+    }
+
+    fn exempts(&self, unstarted: bool, ready: bool) -> bool {
+        unstarted || (!ready && self.unready_may_go)
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.

@@ -96,6 +96,11 @@ impl Pod {
         self.node.is_some()
     }
 
+    /// Has a node and has not started there.
+    pub(super) fn unstarted(&self) -> bool {
+        self.bound() && self.phase == Phase::Pending
+    }
+
     /// Succeeded or Failed: it takes no room any more.
     pub fn ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)

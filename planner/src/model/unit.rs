@@ -100,6 +100,10 @@ pub(crate) struct Row {
     pub(crate) role: Role,
     /// Whether it is under a budget.
     pub(crate) budgeted: bool,
+    /// Whether it has a node and has not started there.
+    pub(crate) unstarted: bool,
+    /// Whether it is ready.
+    pub(crate) ready: bool,
 }
 
 /// What can become of a pod.
@@ -115,6 +119,6 @@ pub(crate) enum Role {
 
 impl Default for Row {
     fn default() -> Self {
-        Self { node: None, priority: 0, kind: 0, role: Role::Stays, budgeted: false }
+        Self { node: None, priority: 0, kind: 0, role: Role::Stays, budgeted: false, unstarted: false, ready: false }
     }
 }

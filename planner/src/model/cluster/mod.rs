@@ -74,8 +74,8 @@ struct NodeSlot {
     node: Option<Arc<Node>>,
     /// Pods bound to it that have not ended, by key.
     pods: Vec<PodIndex>,
-    /// Their rows again: a decision reads those of one node together.
-    rows: Vec<Row>,
+    /// The same with their rows: a decision reads those of one node together.
+    rows: Vec<(PodIndex, Row)>,
     /// What they ask for, by resource number.
     used: Vec<i128>,
 }

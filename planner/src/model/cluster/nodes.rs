@@ -180,8 +180,7 @@ impl Cluster {
 
     /// The pods that take room on a node, by key, with their rows.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
-        let slot = self.nodes.get(index);
-        slot.into_iter().flat_map(|slot| slot.pods.iter().copied().zip(slot.rows.iter().copied()))
+        self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
     }
 
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {

@@ -47,7 +47,7 @@ impl Cluster {
         if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
             let at = position(&slot.pods);
             slot.pods.insert(at, index);
-            slot.rows.insert(at, Row::default());
+            slot.rows.insert(at, (index, Row::default()));
         }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
             slot.members.insert(position(&slot.members), index);

@@ -56,8 +56,15 @@ impl Cluster {
             Some(_) if pod.mirror => Role::Stays,
             Some(_) => Role::Goes(UnitRef::Pod(index)),
         };
-        let (node, budgeted) = (slot.node, !slot.budgets.is_empty());
-        Some(Row { node, priority: self.priority_at(index), kind, role, budgeted })
+        Some(Row {
+            node: slot.node,
+            priority: self.priority_at(index),
+            kind,
+            role,
+            budgeted: !slot.budgets.is_empty(),
+            unstarted: pod.unstarted(),
+            ready: pod.ready,
+        })
     }
 
     /// Notes anew what goes with a group, and with its pods.
@@ -121,9 +128,9 @@ impl Cluster {
             return;
         }
         if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
-            && let Some(at) = slot.pods.iter().position(|pod| *pod == index)
+            && let Some(known) = slot.rows.iter_mut().find(|(pod, _)| *pod == index)
         {
-            slot.rows[at] = row;
+            known.1 = row;
         }
         self.levels.count_row(&old, false);
         self.levels.count_row(&row, true);
