@@ -127,8 +127,8 @@ impl<'a> Room<'a> {
     ) -> usize {
         let node = self.nodes.index(rank);
         let mut free: Option<Vec<i128>> = None;
-        for index in self.cluster.pods_at(node).iter().filter(|index| gone(**index)) {
-            let Some(other) = self.cluster.pod_at(*index) else { continue };
+        for index in self.cluster.rows_at(node).map(|(index, _)| index).filter(|index| gone(*index)) {
+            let Some(other) = self.cluster.pod_at(index) else { continue };
             let free = free.get_or_insert_with(|| self.free.row(node).to_vec());
             other.requests.iter().for_each(|(id, amount)| free[usize::from(id)] += amount);
         }

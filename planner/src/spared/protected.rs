@@ -22,21 +22,20 @@ impl<'a> Protected<'a> {
         let (cluster, priority) = (scene.cluster, scene.demand.priority);
         let mut protected = Self { units: Vec::new(), above: 0 };
         let mut seen = BTreeSet::new();
-        for index in scene.on.iter().flat_map(|rank| cluster.pods_at(scene.nodes.index(*rank))) {
-            let row = cluster.row(*index);
-            if scene.leaves(*index) {
+        for (index, row) in scene.on.iter().flat_map(|rank| cluster.rows_at(scene.nodes.index(*rank))) {
+            if scene.overlay.leaves(index, &row) {
                 continue;
             }
             if row.priority >= priority {
                 protected.above += 1;
                 continue;
             }
-            if scene.overlay.unit_of(*index, &row).is_some() {
+            if scene.overlay.unit_of(index, &row).is_some() {
                 continue;
             }
             let (counted, reference) = match row.role {
                 Role::Goes(unit) => (Some(unit), unit),
-                Role::Stays | Role::Leaves => (None, stands_with(cluster, *index)),
+                Role::Stays | Role::Leaves => (None, stands_with(cluster, index)),
             };
             if seen.insert(reference)
                 && let Some(unit) = unit(scene, reference)

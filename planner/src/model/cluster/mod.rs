@@ -72,9 +72,7 @@ pub struct Cluster {
 struct NodeSlot {
     name: SmolStr,
     node: Option<Arc<Node>>,
-    /// Pods bound to it that have not ended, by key.
-    pods: Vec<PodIndex>,
-    /// The same with their rows: a decision reads those of one node together.
+    /// Pods bound to it that have not ended, by key, with their rows: a decision reads those of one node together.
     rows: Vec<(PodIndex, Row)>,
     /// What they ask for, by resource number.
     used: Vec<i128>,

@@ -130,8 +130,8 @@ impl Cluster {
 
     /// The pods that are bound to a node and have not ended, by key; also of a node that is not known.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Pod> + use<'a> {
-        let pods = self.node_index(node).map(|index| self.pods_at(index)).unwrap_or_default();
-        pods.iter().filter_map(|index| self.pod_at(*index))
+        let rows = self.node_index(node).into_iter().flat_map(|index| self.rows_at(index));
+        rows.filter_map(|(index, _)| self.pod_at(index))
     }
 
     /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, then
@@ -174,10 +174,6 @@ impl Cluster {
         self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }
 
-    pub(crate) fn pods_at(&self, index: NodeIndex) -> &[PodIndex] {
-        self.nodes.get(index).map_or(&[], |slot| &slot.pods)
-    }
-
     /// The pods that take room on a node, by key, with their rows.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
         self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
@@ -193,7 +189,7 @@ impl Cluster {
     }
 
     pub(super) fn drop_node_slot_if_unused(&mut self, index: NodeIndex) {
-        if self.nodes.get(index).is_some_and(|slot| slot.node.is_none() && slot.pods.is_empty())
+        if self.nodes.get(index).is_some_and(|slot| slot.node.is_none() && slot.rows.is_empty())
             && let Some(slot) = self.nodes.remove(index)
         {
             self.node_index.remove(&slot.name);

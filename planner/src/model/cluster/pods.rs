@@ -42,15 +42,14 @@ impl Cluster {
         }
         let index = self.pods.insert(PodSlot { pod, node, group, budgets: Vec::new() });
         let pods = &self.pods;
-        let position =
-            |list: &[PodIndex]| list.partition_point(|other| pods.get(*other).is_some_and(|slot| slot.pod.key < key));
+        let before = |other: PodIndex| pods.get(other).is_some_and(|slot| slot.pod.key < key);
         if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
-            let at = position(&slot.pods);
-            slot.pods.insert(at, index);
+            let at = slot.rows.partition_point(|(other, _)| before(*other));
             slot.rows.insert(at, (index, Row::default()));
         }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
-            slot.members.insert(position(&slot.members), index);
+            let at = slot.members.partition_point(|other| before(*other));
+            slot.members.insert(at, index);
         }
         if let Some(node) = node {
             self.use_node(node, &requests, 1);
@@ -84,11 +83,8 @@ impl Cluster {
         self.kinds.release(kind);
         self.special.remove(index, &removed.pod);
         if let Some(node) = removed.node {
-            if let Some(slot) = self.nodes.get_mut(node)
-                && let Some(at) = slot.pods.iter().position(|pod| *pod == index)
-            {
-                slot.pods.remove(at);
-                slot.rows.remove(at);
+            if let Some(slot) = self.nodes.get_mut(node) {
+                slot.rows.retain(|(pod, _)| *pod != index);
             }
             self.use_node(node, &removed.pod.requests, -1);
             self.drop_node_slot_if_unused(node);
