@@ -110,6 +110,7 @@ impl Walk<'_> {
     fn item(&mut self, item: &mut Value) {
         let kind = item["kind"].as_str().unwrap_or_default().to_owned();
         let sort = match kind.as_str() {
+            "Preemption" => return self.preemption(item),
             "Namespace" => Sort::Namespace,
             "Node" => Sort::Node,
             "PriorityClass" => return self.class(&mut item["metadata"]["name"]),
@@ -147,12 +148,9 @@ impl Walk<'_> {
             walk.text(Sort::Owner, owner.get_mut("name"));
             walk.text(Sort::Uid, owner.get_mut("uid"));
         });
-        let plan = metadata.get_mut("annotations").and_then(|a| a.get_mut(keys::ANNOTATION_PLAN));
-        if let Some(text) = plan
-            && let Ok(mut plan) = serde_json::from_str::<Value>(text.as_str().unwrap_or_default())
-        {
-            self.plan(&mut plan);
-            *text = plan.to_string().into();
+        // A plan of a version without Preemptions, which nobody believes, but which names others.
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(keys::ANNOTATION_PLAN);
         }
     }
 
@@ -219,22 +217,29 @@ impl Walk<'_> {
                 self.text(Sort::Value, workload.get_mut("podGroupTemplateName"));
             }
         }
-        if let Some(plan) = item.pointer_mut("/status/preemption") {
-            self.plan(plan);
-        }
     }
 
-    fn plan(&mut self, plan: &mut Value) {
-        for field in ["id", "term"] {
-            self.text(Sort::Value, plan.get_mut(field));
+    /// A stored plan, or a part of one. Plans have names that say nothing; sentences name others.
+    fn preemption(&mut self, item: &mut Value) {
+        if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("message");
+            status.remove("term");
         }
-        plan.as_object_mut().map(|map| map.remove("message"));
+        self.text(Sort::Uid, item["metadata"].get_mut("uid"));
+        let Some(plan) = item.get_mut("spec") else { return };
+        plan.as_object_mut().map(|map| map.remove("reason"));
+        if let Some(preemptor) = plan.get_mut("preemptor") {
+            self.text(Sort::Namespace, preemptor.get_mut("namespace"));
+            self.text(Sort::Unit, preemptor.get_mut("name"));
+            self.text(Sort::Uid, preemptor.get_mut("uid"));
+        }
         self.each(plan.get_mut("placements"), |walk, placement| {
             walk.text(Sort::Unit, placement.get_mut("pod"));
             walk.text(Sort::Uid, placement.get_mut("uid"));
             walk.text(Sort::Node, placement.get_mut("node"));
         });
         self.each(plan.get_mut("victims"), |walk, victim| {
+            victim.as_object_mut().map(|map| map.remove("owner"));
             walk.text(Sort::Namespace, victim.get_mut("namespace"));
             walk.text(Sort::Unit, victim.get_mut("name"));
             walk.each(victim.get_mut("pods"), |walk, pod| {

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 }
 
 /// Every kind that the planner reads.
-pub(crate) const KINDS: [Kind; 7] = [
+pub(crate) const KINDS: [Kind; 8] = [
     Kind {
         api_version: "v1",
         kind: "Node",
@@ -54,9 +54,14 @@ pub(crate) const KINDS: [Kind; 7] = [
         kind: "PodGroup",
         path: "/apis/scheduling.giveway.dev/v1alpha1/podgroups",
         optional: true,
-        fields: "metadata(name namespace uid generation creationTimestamp deletionTimestamp) spec \
-                 status(preemption(id term state strategy plannedAt \
-                   placements(pod uid node) victims(kind namespace name priority violatesBudget pods(name uid node))))",
+        fields: "metadata(name namespace uid generation creationTimestamp deletionTimestamp) spec",
+    },
+    Kind {
+        api_version: "scheduling.giveway.dev/v1alpha1",
+        kind: "Preemption",
+        path: "/apis/scheduling.giveway.dev/v1alpha1/preemptions",
+        optional: true,
+        fields: "metadata(name uid) spec status(state message plannedAt finishedAt evicted)",
     },
     Kind {
         api_version: "scheduling.giveway.dev/v1alpha1",

@@ -4,7 +4,8 @@
 use crate::error::CliError;
 use crate::live::Objects;
 use giveway_crds::plan::StoredPlan;
-use giveway_crds::{PodGroup, Workload, keys};
+use giveway_crds::preemption::{assemble, plan_of_part};
+use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -28,8 +29,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     /// Workloads.
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
-    /// The plan that is stored for a preemptor: the one in progress, or the last one.
-    pub(crate) plans: BTreeMap<Preemptor, StoredPlan>,
+    /// The plans that are stored, by name.
+    pub(crate) plans: BTreeMap<String, StoredPlan>,
     /// What was left out, as sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -44,16 +45,23 @@ impl World {
         let mut world = Self { source: objects.source, notes: objects.notes, ..Self::default() };
         // Pods of classes that are not managed have their policy in their spec only.
         world.cluster.trust_pod_policy = true;
+        let mut parts: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for item in objects.items {
-            match world.add(&item) {
+            match world.add(&item, &mut parts) {
                 Err(error) if objects.live => world.notes.push(format!("Left out: {error}")),
                 outcome => outcome?,
+            }
+        }
+        for (name, parts) in parts {
+            match assemble(parts) {
+                Ok(plan) => drop(world.plans.insert(name, plan)),
+                Err(why) => world.notes.push(format!("Left out: Preemption {name}: {why}.")),
             }
         }
         Ok(world)
     }
 
-    fn add(&mut self, item: &Value) -> Result<(), CliError> {
+    fn add(&mut self, item: &Value, parts: &mut BTreeMap<String, Vec<Preemption>>) -> Result<(), CliError> {
         let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
         match (version.unwrap_or_default(), kind.unwrap_or_default()) {
             ("v1", "Node") => {
@@ -64,6 +72,12 @@ impl World {
             }
             ("v1", "Pod") => self.add_pod(read(item, &self.source)?),
             ("scheduling.giveway.dev/v1alpha1", "PodGroup") => self.add_group(read(item, &self.source)?),
+            ("scheduling.giveway.dev/v1alpha1", "Preemption") => {
+                let part: Preemption = read(item, &self.source)?;
+                let name = part.metadata.name.clone().unwrap_or_default();
+                parts.entry(plan_of_part(&name).to_owned()).or_default().push(part);
+                Ok(())
+            }
             ("scheduling.giveway.dev/v1alpha1", "Workload") => {
                 let workload: Workload = read(item, &self.source)?;
                 self.workloads.insert(key_of(&workload.metadata), workload);
@@ -91,10 +105,6 @@ impl World {
     pub(crate) fn add_pod(&mut self, pod: Pod) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         self.model(|cluster| cluster.upsert_pod(&pod))?;
-        let plan = pod.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_PLAN));
-        if let Some(plan) = plan.and_then(|text| serde_json::from_str(text).ok()) {
-            self.plans.insert(Preemptor::Pod(key.clone()), plan);
-        }
         if pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_none_or(String::is_empty)) {
             self.pending.insert(key, pod);
         } else {
@@ -107,9 +117,6 @@ impl World {
     pub(crate) fn add_group(&mut self, group: PodGroup) -> Result<(), CliError> {
         let key = key_of(&group.metadata);
         self.model(|cluster| cluster.upsert_group(&group))?;
-        if let Some(plan) = group.status.as_ref().and_then(|status| status.preemption.clone()) {
-            self.plans.insert(Preemptor::Group(key.clone()), plan);
-        }
         self.groups.insert(key, group);
         Ok(())
     }
@@ -137,11 +144,21 @@ impl World {
         }
     }
 
+    /// The latest plan that is stored for a preemptor: the one in progress, or the last one.
+    pub(crate) fn last_plan(&self, preemptor: &Preemptor) -> Option<&StoredPlan> {
+        let its = self.plans.values().filter(|plan| preemptor_of(plan) == *preemptor);
+        its.max_by_key(|plan| (plan.state.in_flight(), plan.planned_at.as_ref().map(|time| time.0)))
+    }
+
     /// What a decision for `preemptor` has to respect: the stored plans of others that are in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
         let mut context = Context { strategy, ..Context::default() };
-        for (other, plan) in self.plans.iter().filter(|(other, plan)| *other != preemptor && plan.state.in_flight()) {
-            let priority = self.priority(other);
+        for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
+            let other = preemptor_of(plan);
+            if other == *preemptor {
+                continue;
+            }
+            let priority = self.priority(&other);
             for placement in &plan.placements {
                 let pod = ObjectKey::new(&other.key().namespace, &placement.pod);
                 let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());
@@ -154,6 +171,12 @@ impl World {
         }
         context
     }
+}
+
+/// Who a stored plan is for.
+pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
+    let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
+    if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
 }
 
 /// Namespace and name of an object.

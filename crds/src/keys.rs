@@ -31,7 +31,8 @@ pub const ANNOTATION_MANAGED: &str = "scheduling.giveway.dev/managed";
 pub const ANNOTATION_PREEMPTION_POLICY: &str = "scheduling.giveway.dev/preemption-policy";
 /// Annotation of a PriorityClass and of its pods: the priority from which on their budgets may be violated (KEP-3280).
 pub const ANNOTATION_THRESHOLD: &str = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal";
-/// Annotation of a single pod that preempts: its stored plan, as JSON (see [`crate::plan::StoredPlan`]).
+/// Annotation in which versions without the kind [`crate::Preemption`] stored the plan of a single pod. It is never
+/// believed, only removed.
 pub const ANNOTATION_PLAN: &str = "scheduling.giveway.dev/preemption-plan";
 
 /// Finalizer that keeps a PodGroup for as long as it has live members.

@@ -1,7 +1,7 @@
 //! API types of Giveway and the rules that belong to them.
 //!
-//! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`] and
-//! [`Workload`], the [`keys`] under which Giveway marks objects of others, how a priority class is
+//! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
+//! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, how a priority class is
 //! [resolved](priority), and the vocabulary of [conditions and reasons](condition). What admission accepts, the
 //! controllers can therefore reconcile.
 
@@ -11,14 +11,16 @@ pub mod membership;
 pub mod plan;
 pub mod pod_group;
 pub mod policy;
+pub mod preemption;
 pub mod priority;
 pub mod workload;
 
 pub use pod_group::{PodGroup, PodGroupSpec, PodGroupStatus};
+pub use preemption::{Preemption, PreemptionSpec, PreemptionStatus};
 pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 
 /// Every CustomResourceDefinition of Giveway, in the order in which `kubectl apply -f crds/` meets them.
 pub fn all_crds() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt;
-    vec![PodGroup::crd(), Workload::crd()]
+    vec![PodGroup::crd(), Preemption::crd(), Workload::crd()]
 }

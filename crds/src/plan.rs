@@ -1,8 +1,7 @@
-//! The plan of a preemption as it is stored, before the first eviction, in `status.preemption` of a PodGroup or in
-//! the annotation [`crate::keys::ANNOTATION_PLAN`] of a single pod.
+//! The plan of a preemption: who is placed where, who is evicted for it, what that costs, and how far it is.
 //!
-//! A new leader resumes or drops a stored plan by what is written here alone, so everything that an eviction needs
-//! (UIDs above all) is in it.
+//! It is stored as a [`crate::Preemption`] before the first eviction. A new leader resumes or drops it by what is
+//! written there alone, so everything that an eviction needs (UIDs above all) is in it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -33,36 +32,62 @@ impl PlanState {
     pub fn in_flight(self) -> bool {
         matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Releasing)
     }
+
+    /// The state as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Planned => "Planned",
+            Self::Evicting => "Evicting",
+            Self::WaitingForVictims => "WaitingForVictims",
+            Self::Releasing => "Releasing",
+            Self::Completed => "Completed",
+            Self::Cancelled => "Cancelled",
+            Self::Failed => "Failed",
+        }
+    }
 }
 
-/// A decision: who is placed where, who is evicted for it, and what that costs.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A decision as a whole: what a [`crate::Preemption`], or several as its parts, store.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredPlan {
-    /// Identity of the plan: unique for the preemptor.
+    /// Identity of the plan, and name of its `Preemption`.
     pub id: String,
     /// Identity of the leader that made or resumed the plan; evictions are made by the leader of this term only.
     pub term: String,
     /// How far it is.
     pub state: PlanState,
+    /// For whom.
+    pub preemptor: StoredPreemptor,
     /// The algorithm that made it.
     pub strategy: String,
-    /// When the plan was stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// One sentence: what is going to happen, and for whom.
+    pub reason: String,
+    /// When the plan was made.
     pub planned_at: Option<Time>,
     /// One sentence: what happens, or what happened.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The members that get a place, and where.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["pod"]))]
     pub placements: Vec<StoredPlacement>,
     /// Who is evicted, by unit.
-    #[serde(default)]
     pub victims: Vec<StoredVictim>,
     /// What it costs.
-    #[serde(default)]
     pub cost: StoredCost,
+}
+
+/// Who needs the room.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredPreemptor {
+    /// `PodGroup` or `Pod`.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: only this object preempts, never a later one of the same name.
+    pub uid: String,
+    /// The effective priority that it preempts with.
+    pub priority: i32,
 }
 
 /// A member and its node.
@@ -92,6 +117,9 @@ pub struct StoredVictim {
     /// Whether its eviction violates a PodDisruptionBudget.
     #[serde(default)]
     pub violates_budget: bool,
+    /// The controller of its pods, as `KIND/NAME`; absent for pods without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Every pod of the unit that is evicted.
     pub pods: Vec<StoredVictimPod>,
 }
@@ -121,4 +149,21 @@ pub struct StoredCost {
     pub victim_pods: i32,
     /// Whole groups that are evicted.
     pub victim_groups: i32,
+}
+
+/// What a PodGroup tells of its preemption. The plan itself is a [`crate::Preemption`], which only administrators read.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptionSummary {
+    /// Name of the Preemption; empty in what a version without that kind left.
+    #[serde(default)]
+    pub name: String,
+    /// How far it is.
+    pub state: PlanState,
+    /// How many pods it evicts.
+    #[serde(default)]
+    pub victims: i32,
+    /// One sentence: what happens, or what happened.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }

@@ -1,6 +1,6 @@
 //! `PodGroup`: the unit that is scheduled and preempted (KEP-5710).
 
-use crate::plan::StoredPlan;
+use crate::plan::PreemptionSummary;
 use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "how far the preemption for this group is", priority = "1"),
-    printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.cost.victimPods", description = "pods that the preemption for this group evicts", priority = "1"),
+    printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.victims", description = "pods that the preemption for this group evicts", priority = "1"),
     printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy", description = "who took this group's place", priority = "1")
 )]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
@@ -119,10 +119,12 @@ pub struct PodGroupStatus {
     /// Scheduled pods of all live pods, as `3/8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<String>,
-    /// The preemption in progress for this group, or the last one: stored before the first eviction.
+    /// The preemption in progress for this group, or the last one, in short; administrators read the whole plan in the
+    /// Preemption of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preemption: Option<StoredPlan>,
-    /// Who this group, or pods of it, last gave way to, as `podgroup/NAMESPACE/NAME`.
+    pub preemption: Option<PreemptionSummary>,
+    /// Who this group, or pods of it, last gave way to, as `podgroup/NAMESPACE/NAME`; of another namespace only the
+    /// kind and the UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<String>,
 }

@@ -18,6 +18,7 @@ use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::ledger::{Call, Flights};
 use crate::model::Model;
 use crate::status::Victimhood;
+use crate::words::Sentence;
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
@@ -59,7 +60,7 @@ struct Cascade {
     /// Members that were created later stay.
     at: i64,
     /// The sentence for the group and its pods.
-    message: String,
+    message: Sentence,
     /// The evictions, by UID.
     calls: BTreeMap<SmolStr, Call>,
 }
@@ -94,7 +95,7 @@ impl Cascades {
                 Some((key.clone(), found.last_transition_time.0.as_second(), found.message.clone()))
             })
             .collect();
-        begun.into_iter().filter_map(|(key, at, message)| self.begin(model, key, at, message)).collect()
+        begun.into_iter().filter_map(|(key, at, message)| self.begin(model, key, at, message.into())).collect()
     }
 
     /// Groups of which kube-scheduler took a pod since the last pass, with what is to be told of them.
@@ -107,23 +108,29 @@ impl Cascades {
                 pod.name,
                 if rest == 1 { "pod goes" } else { "pods go" }
             );
-            begun.extend(self.begin(model, group, at, message));
+            begun.extend(self.begin(model, group, at, message.into()));
         }
         begun
     }
 
-    fn begin(&mut self, model: &Model, group: ObjectKey, at: i64, message: String) -> Option<(ObjectKey, Victimhood)> {
+    fn begin(
+        &mut self,
+        model: &Model,
+        group: ObjectKey,
+        at: i64,
+        message: Sentence,
+    ) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
         if !whole || self.holds(&group) || rest(model, &group, at).next().is_none() {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
         self.0.insert(group.clone(), Cascade { at, message: message.clone(), calls: BTreeMap::new() });
-        Some((group, Victimhood { preemptor: SCHEDULER.to_owned(), message, whole: true }))
+        Some((group, Victimhood { plan: String::new(), preemptor: SCHEDULER.into(), message, whole: true }))
     }
 
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.
-    pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<String> {
+    pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<Sentence> {
         let cascade = self.0.get_mut(group)?;
         let done = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Gone);
         cascade.calls.entry(uid.into()).or_default().answered(done, now);
@@ -239,9 +246,9 @@ mod tests {
         assert!(cascades.fallen(&mut world.model).is_empty(), "announced, but not deleted");
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         let begun = cascades.fallen(&mut world.model);
-        assert_eq!(begun[0].1.preemptor, "kube-scheduler");
+        assert_eq!(begun[0].1.preemptor.to_string(), "kube-scheduler");
         let words = "Preempted by kube-scheduler, which took pod l2. The group goes whole: 2 more pods go.";
-        assert_eq!(begun[0].1.message, words);
+        assert_eq!(begun[0].1.message.to_string(), words);
         let step = cascades.pass(&world.model, &Flights::new(), |_| false, now);
         assert!(step.commands.is_empty(), "the group does not say it yet");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
@@ -314,7 +321,7 @@ mod tests {
         });
         let status: giveway_crds::PodGroupStatus = serde_json::from_value(status).unwrap();
         world.model.groups.get_mut(&world.key("low")).unwrap().status = status;
-        assert_eq!(cascades.resume(&world.model)[0].1.message, "Preempted by kube-scheduler.");
+        assert_eq!(cascades.resume(&world.model)[0].1.message.to_string(), "Preempted by kube-scheduler.");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
     }
 }

@@ -1,8 +1,10 @@
 //! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
 
 use crate::backfill::Missing;
+use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -58,14 +60,33 @@ pub enum Command {
         /// Its new status.
         status: Box<WorkloadStatus>,
     },
-    /// Store (`Some`) or remove (`None`) the plan of a single pod.
-    StorePodPlan {
-        /// The preemptor.
+    /// Create the objects of a plan, and write its first status.
+    StorePlan {
+        /// The plan.
+        plan: Box<StoredPlan>,
+        /// How far it is.
+        status: Box<PreemptionStatus>,
+    },
+    /// Write how far a stored plan is.
+    WritePlan {
+        /// Its name.
+        plan: String,
+        /// How far it is.
+        status: Box<PreemptionStatus>,
+    },
+    /// Remove a plan that is over, or a part of one that never became whole.
+    ForgetPlan {
+        /// Name of the object.
+        name: SmolStr,
+        /// Its UID.
+        uid: SmolStr,
+    },
+    /// Remove the annotation in which an earlier version stored the plan of a pod.
+    DropOldPlan {
+        /// The pod.
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The plan.
-        plan: Option<Box<StoredPlan>>,
     },
     /// Add annotations that a pod does not have yet: those that admission would have copied from its class.
     BackFill {
@@ -96,11 +117,16 @@ impl Command {
     pub fn in_background(&self) -> bool {
         match self {
             Self::WriteGroupStatus { background, .. } => *background,
-            Self::WriteWorkloadStatus { .. } | Self::Protect { .. } | Self::Publish(_) => true,
+            Self::WriteWorkloadStatus { .. }
+            | Self::Protect { .. }
+            | Self::Publish(_)
+            | Self::ForgetPlan { .. }
+            | Self::DropOldPlan { .. } => true,
             Self::Nominate { .. }
             | Self::Release { .. }
             | Self::Evict(_)
-            | Self::StorePodPlan { .. }
+            | Self::StorePlan { .. }
+            | Self::WritePlan { .. }
             | Self::BackFill { .. }
             | Self::CreateGroup(_) => false,
         }
@@ -147,8 +173,8 @@ pub struct EvictCall {
     pub rehearsal: bool,
     /// Whether an earlier call for this victim failed: then its state is read first.
     pub again: bool,
-    /// Sentence for the pod's condition and event.
-    pub message: String,
+    /// What the pod's condition says.
+    pub message: Sentence,
     /// Cancelled when the plan is dropped: then the eviction is not made.
     pub permission: CancellationToken,
 }
@@ -199,5 +225,5 @@ pub struct Notice {
     /// What is being done: tells events of one reason apart, so that none hides in another's series.
     pub action: String,
     /// The sentence.
-    pub note: String,
+    pub note: Sentence,
 }

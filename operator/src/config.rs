@@ -1,7 +1,10 @@
 //! Command line of the operator.
 
+use crate::words::Names;
 use clap::{Parser, ValueEnum};
+use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The operator of Giveway: decides for whole pod groups what is evicted, and carries it out.
 ///
@@ -45,6 +48,18 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 
+    /// How long a Preemption that is over is kept, such as 168h or 30m.
+    #[arg(long, default_value = "168h", value_parser = parse_duration)]
+    pub preemption_history: Duration,
+
+    /// How many Preemptions that are over are kept at most.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub preemption_history_limit: u32,
+
+    /// Tell victims and preemptors of other namespaces each other's names, and not only kind and UID.
+    #[arg(long)]
+    pub names_across_namespaces: bool,
+
     /// Format of the log.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -64,6 +79,11 @@ pub enum LogFormat {
 }
 
 impl Config {
+    /// Who may know which names.
+    pub fn names(&self) -> Names {
+        Names { across: self.names_across_namespaces }
+    }
+
     /// The identity to use in the election: differs from start to start, because it also names the term of a plan.
     pub fn identity(&self) -> String {
         let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
@@ -71,9 +91,30 @@ impl Config {
     }
 }
 
+/// Reads a time such as `168h` or `90s`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let read: Result<SignedDuration, _> = text.parse();
+    let positive = read.ok().and_then(|time| Duration::try_from(time).ok());
+    positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
+}
+
 /// A number that differs between two starts: `RandomState` is seeded by the operating system.
 fn unique() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();
     u32::try_from(hash >> 32).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_is_a_time_with_a_unit() {
+        assert_eq!(parse_duration("168h"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "7", "-1h", "7 weeks"] {
+            assert_eq!(parse_duration(wrong).unwrap_err(), "it must be a time such as 168h, 30m or 90s");
+        }
+    }
 }

@@ -152,7 +152,7 @@ impl Housekeeping {
                 warning: true,
                 reason: Reason::PodGroupNotFound,
                 action: "Holding".to_owned(),
-                note,
+                note: note.into(),
             }));
         }
         if self.orphans.len() > 100_000 {
@@ -227,7 +227,10 @@ mod tests {
         world.pod(TestPod::new("p", 0).of("g").held());
         let commands = pass(&mut housekeeping, &mut world, now);
         let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
-        assert_eq!(notice.note, "Pod group g does not exist in namespace default. The pod waits until it is created.");
+        assert_eq!(
+            notice.note.to_string(),
+            "Pod group g does not exist in namespace default. The pod waits until it is created."
+        );
         world.pod(TestPod::new("p", 0).of("g").held());
         assert!(pass(&mut housekeeping, &mut world, now).is_empty());
     }

@@ -9,10 +9,12 @@
 pub mod actuate;
 pub mod arbiter;
 pub mod backfill;
+pub mod book;
 pub mod cascade;
 pub mod command;
 pub mod config;
 pub mod health;
+pub mod history;
 pub mod housekeeping;
 pub mod lease;
 pub mod ledger;
@@ -24,6 +26,7 @@ pub mod status;
 #[cfg(test)]
 mod testing;
 pub mod watch;
+pub mod words;
 
 use actuate::Actuator;
 use anyhow::Context;
@@ -57,14 +60,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tracing::info!(identity = %options.identity, "starting");
     let (election, leadership) = Election::new(election_client, options);
     let (inputs, receiver) = mpsc::channel(8192);
-    let actuator = Actuator::new(
-        writing,
-        leadership.clone(),
-        metrics.clone(),
-        config.concurrent_calls,
-        config.evictions_per_second,
-        inputs.clone(),
-    );
+    let actuator = Actuator::new(writing, leadership.clone(), metrics.clone(), &config, inputs.clone());
     let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), leadership.clone(), is_synced));
     let election = tokio::spawn(election.run(stop));
     // The lists are made after the lease was won: a new leader sees every plan and every eviction of the last one.

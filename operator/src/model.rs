@@ -1,11 +1,13 @@
-//! What the operator knows: the planner's cluster, and beside it what only the controllers need (stored plans,
+//! What the operator knows: the planner's cluster, and beside it what only the controllers need ([stored plans](plans),
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
+
+pub mod plans;
 
 use crate::backfill::{Missing, Since};
 use crate::cascade::{self, Fallen};
+use crate::model::plans::Plans;
 use crate::watch::{Input, Update, key_of};
 use giveway_crds::keys;
-use giveway_crds::plan::StoredPlan;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
@@ -44,8 +46,8 @@ pub struct WorkloadRecord {
 pub struct PodRecord {
     /// UID of the pod.
     pub uid: SmolStr,
-    /// The plan stored on a single pod that preempts.
-    pub plan: Option<StoredPlan>,
+    /// Whether an earlier version left a plan in its annotations.
+    pub old_plan: bool,
     /// What kube-scheduler last said of the pod, while it is pending.
     pub scheduler_message: Option<String>,
     /// When kube-scheduler announced that it preempts the pod, in seconds since the epoch.
@@ -62,7 +64,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -75,6 +77,8 @@ pub struct Model {
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
     /// Pods of which more is known than the planner needs.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
+    /// Stored plans.
+    pub plans: Plans,
     /// Objects that cannot be used, with the reason.
     pub problems: BTreeMap<Problem, String>,
     /// Problems not reported yet.
@@ -98,6 +102,14 @@ impl Model {
     /// Whether every kind was listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
+    }
+
+    /// UID of a preemptor; `None` when it does not exist.
+    pub fn uid_of(&self, preemptor: &Preemptor) -> Option<&SmolStr> {
+        match preemptor {
+            Preemptor::Group(key) => self.groups.get(key).map(|group| &group.uid),
+            Preemptor::Pod(key) => self.cluster.pod(key).map(|pod| &pod.uid),
+        }
     }
 
     /// The priority that a preemptor preempts with; `None` when it does not exist.
@@ -155,6 +167,12 @@ impl Model {
                     Some(budget) => m.cluster.upsert_budget(&budget).map_err(|e| e.to_string()),
                     None => Ok(m.cluster.remove_budget(key)),
                 },
+            ),
+            Input::Preemption(update) => self.each(
+                "Preemption",
+                update,
+                |m| m.plans.names(),
+                |m, key, object| Ok(m.plans.take(&key.name, object)),
             ),
             Input::Report(_) => {}
         }
@@ -293,12 +311,12 @@ impl Model {
         };
         let record = PodRecord {
             uid: pod.uid().unwrap_or_default().into(),
-            plan: pod.annotations().get(keys::ANNOTATION_PLAN).and_then(|text| serde_json::from_str(text).ok()),
+            old_plan: pod.annotations().contains_key(keys::ANNOTATION_PLAN),
             scheduler_message: scheduler_message(&pod),
             preempted: cascade::preempted_at(&pod),
         };
         let preempted = record.preempted;
-        if record.plan.is_some() || record.scheduler_message.is_some() || preempted.is_some() {
+        if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
             self.pods.insert(key.clone(), record);
         } else {
             self.pods.remove(key);

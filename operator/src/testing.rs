@@ -25,6 +25,7 @@ impl World {
         model.apply(Input::Workload(Update::Replaced(vec![])));
         model.apply(Input::Class(Update::Replaced(vec![])));
         model.apply(Input::Budget(Update::Replaced(vec![])));
+        model.apply(Input::Preemption(Update::Replaced(vec![])));
         Self { model }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::actuate::Report;
 use futures::StreamExt;
-use giveway_crds::{PodGroup, Workload};
+use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -16,6 +16,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use tokio::sync::mpsc;
+
+/// How many stored plans are listed at a time.
+const PLANS_A_PAGE: u32 = 16;
 
 /// What happened to the objects of one kind.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub enum Input {
     Class(Update<PriorityClass>),
     /// Budgets.
     Budget(Update<PodDisruptionBudget>),
+    /// Stored plans.
+    Preemption(Update<Preemption>),
     /// The result of an API call of our own.
     Report(Report),
 }
@@ -69,12 +74,12 @@ fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
     }
 }
 
-async fn follow<K>(client: Client, inputs: mpsc::Sender<Input>, wrap: fn(Update<K>) -> Input)
+async fn follow<K>(client: Client, inputs: mpsc::Sender<Input>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut events = watcher(api, config).default_backoff().boxed();
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
         let update = match event {
@@ -102,11 +107,14 @@ where
 
 /// Starts one watch a kind. The watches end when the receiver of `inputs` is dropped.
 pub fn start(client: &Client, inputs: &mpsc::Sender<Input>) {
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Class));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Namespace));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Node));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Group));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Workload));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Budget));
-    tokio::spawn(follow(client.clone(), inputs.clone(), Input::Pod));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Class));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Namespace));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Node));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Group));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Workload));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Budget));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Pod));
+    // A part of a plan may take most of a mebibyte: a page holds few of them.
+    let few = watcher::Config::default().page_size(PLANS_A_PAGE);
+    tokio::spawn(follow(client.clone(), inputs.clone(), few, Input::Preemption));
 }

@@ -39,7 +39,7 @@ pub struct Shortfall {
 /// A budget that is guaranteed against a preemptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuaranteedBudget {
-    /// The budget.
+    /// The budget; empty where its name is not to be told.
     pub key: ObjectKey,
     /// How many more of its pods may go now.
     pub allowed: usize,
@@ -52,7 +52,12 @@ impl fmt::Display for GuaranteedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, allowed, threshold } = self;
         let plural = if *allowed == 1 { "" } else { "s" };
-        write!(f, "budget {key}, which allows {allowed} more disruption{plural} to preemptors below {threshold}")
+        if key.name.is_empty() {
+            f.write_str("a budget of another namespace")?;
+        } else {
+            write!(f, "budget {key}")?;
+        }
+        write!(f, ", which allows {allowed} more disruption{plural} to preemptors below {threshold}")
     }
 }
 

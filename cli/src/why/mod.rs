@@ -12,7 +12,7 @@ use crate::decide;
 use crate::error::CliError;
 use crate::live;
 use crate::output::{self, style};
-use crate::world::World;
+use crate::world::{World, preemptor_of};
 use events::Happening;
 use giveway_crds::PodGroup;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
@@ -92,7 +92,7 @@ fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
 /// A plan that takes, or took, the place of somebody.
 pub(crate) struct Taken<'a> {
     /// Whose plan.
-    pub(crate) by: &'a Preemptor,
+    pub(crate) by: Preemptor,
     /// Its priority.
     pub(crate) priority: i32,
     /// The plan.
@@ -117,7 +117,8 @@ impl Facts {
     pub(crate) fn taken_by(&self) -> Vec<Taken<'_>> {
         let key = self.target.key();
         let mut found = Vec::new();
-        for (by, plan) in &self.world.plans {
+        for plan in self.world.plans.values() {
+            let by = preemptor_of(plan);
             let mut pods = Vec::new();
             for victim in plan.victims.iter().filter(|victim| victim.namespace == key.namespace) {
                 let whole = victim.kind == "PodGroup";
@@ -132,7 +133,7 @@ impl Facts {
                 }
             }
             if !pods.is_empty() {
-                found.push(Taken { by, priority: self.world.priority(by), plan, pods });
+                found.push(Taken { by, priority: plan.preemptor.priority, plan, pods });
             }
         }
         found.sort_by_key(|taken| taken.plan.planned_at.as_ref().map(|time| time.0));
@@ -142,7 +143,7 @@ impl Facts {
     /// Asks the planner, when something waits and no plan is in progress.
     pub(crate) fn decide(&mut self) {
         let preemptor = self.preemptor();
-        let in_flight = self.world.plans.get(&preemptor).is_some_and(|plan| plan.state.in_flight());
+        let in_flight = self.world.last_plan(&preemptor).is_some_and(|plan| plan.state.in_flight());
         if in_flight || !self.world.has(&preemptor) {
             return;
         }

@@ -142,8 +142,11 @@ impl Page<'_> {
                 [one] => format!("pod {one}"),
                 pods => format!("{} pods ({})", pods.len(), runs(pods.iter().copied())),
             };
-            let by = format!("{} (priority {})", paint(COSTS, one.by), one.priority);
-            self.line("", &format!("{by}, by its plan {}, made{when}; now {:?}: {what}.", one.plan.id, one.plan.state));
+            let by = format!("{} (priority {})", paint(COSTS, &one.by), one.priority);
+            self.line(
+                "",
+                &format!("{by}, by Preemption {}, made{when}; now {:?}: {what}.", one.plan.id, one.plan.state),
+            );
         }
         if let Some(event) = told {
             let when = event.at.map(|at| format!("{at} ({}): ", self.ago(at))).unwrap_or_default();
@@ -153,11 +156,8 @@ impl Page<'_> {
 
     fn last_decision(&mut self) {
         let facts = self.facts;
-        let stored = match (&facts.group, &facts.pod) {
-            (Some(group), _) => group.status.as_ref().and_then(|status| status.preemption.clone()),
-            _ => facts.world.plans.get(&facts.preemptor()).cloned(),
-        };
-        let Some(plan) = stored else { return };
+        let preemptor = facts.preemptor();
+        let Some(plan) = facts.world.last_plan(&preemptor).cloned() else { return self.told_plan() };
         self.head("Last decision");
         let when = plan.planned_at.as_ref().map(|time| format!(" made {}", self.ago(time.0))).unwrap_or_default();
         let style = if plan.state.in_flight() { COSTS } else { GOOD };
@@ -176,6 +176,22 @@ impl Page<'_> {
         if plan.state.in_flight() {
             self.waits_for(&plan);
         }
+    }
+
+    /// What the group itself tells of its last plan, for those who may not read Preemptions.
+    fn told_plan(&mut self) {
+        let status = self.facts.group.as_ref().and_then(|group| group.status.as_ref());
+        let Some(told) = status.and_then(|status| status.preemption.clone()) else { return };
+        self.head("Last decision");
+        let style = if told.state.in_flight() { COSTS } else { GOOD };
+        let what = format!(
+            "{}: Preemption {} of {} victims. {}",
+            paint(style, told.state.as_str()),
+            told.name,
+            told.victims,
+            told.message
+        );
+        self.line("", &what);
     }
 
     fn plan_victims(&mut self, plan: &StoredPlan) {

@@ -3,6 +3,7 @@
 
 use super::{CallError, FIELD_MANAGER};
 use crate::command::{EvictCall, EvictOutcome};
+use crate::words::Names;
 use giveway_crds::condition::{Reason, types};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
@@ -13,7 +14,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 /// Evicts a pod. An `Err` that is not [`CallError::Gone`] may be tried again.
-pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutcome, CallError> {
+pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Result<EvictOutcome, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
     if call.rehearsal {
         return match request(&pods, call).await {
@@ -32,7 +33,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall) -> Result<EvictOutc
             return Ok(EvictOutcome::Accepted);
         }
     }
-    mark(&pods, call).await?;
+    mark(&pods, call, names).await?;
     if !call.asks() {
         return delete(&pods, call).await;
     }
@@ -70,14 +71,14 @@ fn reason(status: &kube::core::Status) -> String {
 }
 
 /// Adds the condition that tells the pod's owner who took its place.
-async fn mark(pods: &Api<Pod>, call: &EvictCall) -> Result<(), CallError> {
+async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), CallError> {
     let patch = json!({
         "metadata": { "uid": call.uid.as_str() },
         "status": { "conditions": [{
             "type": types::DISRUPTION_TARGET,
             "status": "True",
             "reason": Reason::PreemptionByScheduler.as_str(),
-            "message": call.message,
+            "message": names.told(&call.message, &call.pod.namespace),
             "lastTransitionTime": Timestamp::now().to_string(),
         }]}
     });

@@ -8,15 +8,19 @@ mod background;
 mod evict;
 mod limiter;
 mod object;
+mod plan;
 mod pod;
 
 use crate::backfill::Missing;
 use crate::command::{Cause, Command, EvictOutcome};
+use crate::config::Config;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::watch::Input;
+use crate::words::Names;
 use background::Background;
-use giveway_crds::plan::PlanState;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
@@ -101,12 +105,12 @@ pub enum Report {
         /// Whether it worked.
         result: Result<(), CallError>,
     },
-    /// Of [`Command::StorePodPlan`].
-    PodPlan {
-        /// The preemptor.
-        pod: ObjectKey,
-        /// Identity and state of the plan that was stored; `None` when it was removed.
-        plan: Option<(String, PlanState)>,
+    /// Of [`Command::StorePlan`] and [`Command::WritePlan`].
+    Plan {
+        /// Name of the plan.
+        plan: String,
+        /// What was to be written.
+        status: Box<PreemptionStatus>,
         /// Whether it worked.
         result: Result<(), CallError>,
     },
@@ -119,7 +123,7 @@ pub enum Report {
         /// What was added.
         result: Result<Missing, CallError>,
     },
-    /// Of [`Command::WriteWorkloadStatus`], [`Command::CreateGroup`] and [`Command::Protect`]: what was to be written.
+    /// Of the other commands: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.
         what: String,
@@ -138,6 +142,7 @@ pub struct Actuator {
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
+    names: Names,
     reports: mpsc::Sender<Input>,
 }
 
@@ -147,8 +152,7 @@ impl Actuator {
         client: Client,
         leadership: Leadership,
         metrics: Metrics,
-        concurrent_calls: u32,
-        evictions_per_second: u32,
+        config: &Config,
         reports: mpsc::Sender<Input>,
     ) -> Self {
         let reporter = kube::runtime::events::Reporter {
@@ -159,10 +163,11 @@ impl Actuator {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             leadership,
-            permits: Arc::new(Semaphore::new(concurrent_calls as usize)),
+            permits: Arc::new(Semaphore::new(config.concurrent_calls as usize)),
             background: Background::new(),
-            limiter: Arc::new(Limiter::new(evictions_per_second)),
+            limiter: Arc::new(Limiter::new(config.evictions_per_second)),
             metrics,
+            names: config.names(),
             reports,
         }
     }
@@ -204,6 +209,14 @@ impl Actuator {
         result
     }
 
+    /// Creates the objects of a plan one after the other, each in bounded time, and writes its status last.
+    async fn store_plan(&self, plan: &StoredPlan, status: &PreemptionStatus) -> Result<(), CallError> {
+        for part in parts_of(plan, PART_BYTES) {
+            self.write("store-plan", plan::create(&self.client, &part)).await?;
+        }
+        self.write("plan-status", plan::write_status(&self.client, &plan.id, status)).await
+    }
+
     async fn carry_out(&self, command: Command) -> Option<Report> {
         let client = &self.client;
         Some(match command {
@@ -226,7 +239,7 @@ impl Actuator {
                     EvictOutcome::Withdrawn
                 } else {
                     let what = if call.rehearsal { "rehearse-eviction" } else { "evict" };
-                    match self.write(what, evict::evict(client, &call)).await {
+                    match self.write(what, evict::evict(client, &call, self.names)).await {
                         Ok(outcome) => outcome,
                         Err(CallError::Gone) => EvictOutcome::Gone,
                         Err(error) => EvictOutcome::Error(error.to_string()),
@@ -249,9 +262,21 @@ impl Actuator {
                     self.write("workload-status", object::write_workload_status(client, &workload, &status)).await;
                 Report::Object { what: format!("status of workload {workload}"), result }
             }
-            Command::StorePodPlan { pod, uid, plan } => {
-                let result = self.write("store-plan", pod::store_plan(client, &pod, &uid, plan.as_deref())).await;
-                Report::PodPlan { pod, plan: plan.map(|p| (p.id, p.state)), result }
+            Command::StorePlan { plan, status } => {
+                let result = self.store_plan(&plan, &status).await;
+                Report::Plan { plan: plan.id, status, result }
+            }
+            Command::WritePlan { plan, status } => {
+                let result = self.write("plan-status", plan::write_status(client, &plan, &status)).await;
+                Report::Plan { plan, status, result }
+            }
+            Command::ForgetPlan { name, uid } => {
+                let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
+                Report::Object { what: format!("preemption {name}"), result }
+            }
+            Command::DropOldPlan { pod, uid } => {
+                let result = self.write("drop-old-plan", pod::drop_old_plan(client, &pod, &uid)).await;
+                Report::Object { what: format!("old plan of pod {pod}"), result }
             }
             Command::CreateGroup(group) => {
                 let what = format!(
@@ -267,7 +292,7 @@ impl Actuator {
                 Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
             }
             Command::Publish(notice) => {
-                let result = self.write("event", object::publish(&self.recorder, &notice)).await;
+                let result = self.write("event", object::publish(&self.recorder, &notice, self.names)).await;
                 if let Err(error) = result {
                     tracing::debug!(object = %notice.key, %error, "event not emitted");
                 }

@@ -3,6 +3,7 @@
 use super::{CallError, FIELD_MANAGER};
 use crate::command::Notice;
 use crate::merge::merge_patch;
+use crate::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -81,11 +82,11 @@ pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, prote
 }
 
 /// Emits an event.
-pub(super) async fn publish(recorder: &Recorder, notice: &Notice) -> Result<(), CallError> {
+pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) -> Result<(), CallError> {
     let event = Event {
         type_: if notice.warning { EventType::Warning } else { EventType::Normal },
         reason: notice.reason.as_str().to_owned(),
-        note: Some(shorten(&notice.note)),
+        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace))),
         action: notice.action.clone(),
         secondary: None,
     };

@@ -1,15 +1,15 @@
-//! Writes on members: nomination, release, the plan of a single pod, and annotations that admission missed. The UID in
+//! Writes on members: nomination, release, annotations that admission missed, and what an earlier
+//! version left. The UID in
 //! each patch is a precondition.
 
 use super::{CallError, FIELD_MANAGER};
 use crate::backfill::Missing;
 use giveway_crds::keys;
-use giveway_crds::plan::StoredPlan;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
@@ -34,19 +34,10 @@ pub(super) async fn release(client: &Client, pod: &ObjectKey, uid: &str) -> Resu
     Ok(())
 }
 
-/// Stores the plan of a single pod in its annotation, or removes it.
-pub(super) async fn store_plan(
-    client: &Client,
-    pod: &ObjectKey,
-    uid: &str,
-    plan: Option<&StoredPlan>,
-) -> Result<(), CallError> {
+/// Removes the annotation in which an earlier version stored the plan of a pod.
+pub(super) async fn drop_old_plan(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let text = match plan {
-        Some(plan) => Value::String(serde_json::to_string(plan).map_err(|e| CallError::Failed(e.to_string()))?),
-        None => Value::Null,
-    };
-    let patch = json!({ "metadata": { "uid": uid, "annotations": { keys::ANNOTATION_PLAN: text } } });
+    let patch = json!({ "metadata": { "uid": uid, "annotations": { keys::ANNOTATION_PLAN: null } } });
     pods.patch(&pod.name, &params(), &Patch::Merge(patch)).await?;
     Ok(())
 }

@@ -7,8 +7,10 @@ use crate::ledger::{self, Clock, Flight};
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
+use giveway_crds::plan::StoredPreemptor;
 use giveway_planner::Shortfall;
-use giveway_planner::plan::{Decision, Plan, Preemptor};
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::{Decision, Plan, Preemptor, UnitKind};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -89,7 +91,19 @@ impl Arbiter {
             false => Reason::Unschedulable,
         };
         let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        let shortfall = self.without_foreign_names(preemptor, shortfall);
         LastWord { reason, message: format!("{shortfall}{refusal}") }
+    }
+
+    /// Budgets of other namespaces hold a preemptor back without their names.
+    fn without_foreign_names(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> Shortfall {
+        let (names, mut told) = (self.config.names(), shortfall.clone());
+        for budget in &mut told.guaranteed {
+            if !names.known(&budget.key.namespace, &preemptor.key().namespace) {
+                budget.key = ObjectKey::default();
+            }
+        }
+        told
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
@@ -118,7 +132,7 @@ impl Arbiter {
         if let Some(word) = news {
             self.metrics.outcome(word.reason);
             let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
-            if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message) {
+            if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message.into()) {
                 self.actuator.dispatch(Command::Publish(notice));
             }
         }
@@ -129,19 +143,33 @@ impl Arbiter {
         let term = self.leadership.term();
         let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let stored = stored(plan, format!("{suffix}-{}", self.plans_made), term.to_owned());
+        let who = self.stored_preemptor(preemptor, priority);
+        let stored = stored(plan, format!("{suffix}-{}", self.plans_made), term.to_owned(), who, &self.model.cluster);
         let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
         if flight.evicts() {
-            flight.plan.message = status::plan_message(&flight);
+            flight.message = status::plan_message(&flight);
+            flight.plan.reason = flight.message.to_string();
+            flight.plan.message = flight.plan.reason.clone();
+            self.book.open(&flight);
             tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);
             let action = format!("Planned {}", flight.plan.id);
-            if let Some(notice) = self.notice(preemptor, false, Reason::Planned, action, flight.plan.message.clone()) {
+            if let Some(notice) = self.notice(preemptor, false, Reason::Planned, action, flight.message.clone()) {
                 self.actuator.dispatch(Command::Publish(notice));
             }
         }
         self.launch(flight);
-        self.store_pod_plan(preemptor, clock);
+    }
+
+    fn stored_preemptor(&self, preemptor: &Preemptor, priority: i32) -> StoredPreemptor {
+        let kind = if matches!(preemptor, Preemptor::Group(_)) { UnitKind::PodGroup } else { UnitKind::Pod };
+        StoredPreemptor {
+            kind: kind.as_str().to_owned(),
+            namespace: preemptor.key().namespace.to_string(),
+            name: preemptor.key().name.to_string(),
+            uid: self.model.uid_of(preemptor).map(ToString::to_string).unwrap_or_default(),
+            priority,
+        }
     }
 }
 

@@ -12,9 +12,11 @@ mod statuses;
 
 use crate::actuate::Actuator;
 use crate::backfill::BackFill;
+use crate::book::Book;
 use crate::cascade::Cascades;
 use crate::command::{Command, Notice};
 use crate::config::Config;
+use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::lease::Leadership;
 use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
@@ -24,11 +26,12 @@ use crate::queue::Waiting;
 use crate::status::{self, Victimhood};
 use crate::watch::Input;
 use giveway_crds::condition::Reason;
-use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_planner::Context;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use notices::Repeated;
 use statuses::Writing;
@@ -48,10 +51,11 @@ pub struct Arbiter {
     model: Model,
     flights: Flights,
     waiting: BTreeMap<Preemptor, Waiting>,
-    last_plans: BTreeMap<ObjectKey, StoredPlan>,
+    last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     victims: BTreeMap<ObjectKey, Victimhood>,
     writing: BTreeMap<ObjectKey, Writing>,
-    storing: BTreeMap<ObjectKey, ledger::Call>,
+    book: Book,
+    keeper: Keeper,
     dirty: BTreeSet<ObjectKey>,
     housekeeping: Housekeeping,
     backfill: BackFill,
@@ -82,7 +86,8 @@ impl Arbiter {
             last_plans: BTreeMap::new(),
             victims: BTreeMap::new(),
             writing: BTreeMap::new(),
-            storing: BTreeMap::new(),
+            book: Book::default(),
+            keeper: Keeper::default(),
             dirty: BTreeSet::new(),
             housekeeping: Housekeeping::default(),
             backfill: BackFill::new(&config.namespace),
@@ -154,6 +159,7 @@ impl Arbiter {
         self.dirty.append(&mut self.model.touched);
         self.advance(clock);
         self.decide(clock);
+        self.keep_book(clock);
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
@@ -167,22 +173,7 @@ impl Arbiter {
     /// Takes over the plans that an earlier leader stored.
     fn resume(&mut self, clock: Clock) {
         self.dirty.extend(self.model.groups.keys().cloned());
-        let of_groups = self
-            .model
-            .groups
-            .iter()
-            .filter_map(|(key, r)| Some((Preemptor::Group(key.clone()), r.status.preemption.clone()?)));
-        let of_pods =
-            self.model.pods.iter().filter_map(|(key, r)| Some((Preemptor::Pod(key.clone()), r.plan.clone()?)));
-        let stored: Vec<_> = of_groups.chain(of_pods).filter(|(_, plan)| plan.state.in_flight()).collect();
-        for (preemptor, mut plan) in stored {
-            let Some(priority) = self.model.priority_of(&preemptor) else { continue };
-            tracing::info!(%preemptor, plan = %plan.id, state = ?plan.state, "resuming a stored plan");
-            plan.term = self.leadership.term().to_owned();
-            let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
-            flight.resumed = true;
-            self.launch(flight);
-        }
+        self.resume_plans(clock);
         for (group, victimhood) in self.cascades.resume(&self.model) {
             self.victims.insert(group, victimhood);
         }
@@ -231,7 +222,6 @@ impl Arbiter {
                 self.dirty.insert(key.clone());
             }
             self.tell_victims(&preemptor);
-            self.store_pod_plan(&preemptor, clock);
             advance.commands.into_iter().for_each(|c| self.actuator.dispatch(c));
             if let Some(ending) = advance.ended {
                 self.ended(&preemptor, &ending, clock);
@@ -253,7 +243,7 @@ impl Arbiter {
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);
-        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note) {
+        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note.into()) {
             self.actuator.dispatch(Command::Publish(notice));
         }
     }
@@ -283,7 +273,8 @@ impl Arbiter {
             }
             if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
                 self.dirty.insert(group.clone());
-                self.victims.insert(group, Victimhood { preemptor: preemptor.to_string(), message, whole });
+                let plan = flight.plan.id.clone();
+                self.victims.insert(group, Victimhood { plan, preemptor: status::taker(&flight), message, whole });
             }
         }
     }
@@ -293,12 +284,13 @@ impl Arbiter {
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);
+        let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;
         waiting.seen = None;
         match ending.state {
             PlanState::Completed => (waiting.failures, waiting.refusals) = (0, 0),
-            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &ending.message, clock.now),
+            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &told, clock.now),
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.
@@ -307,14 +299,14 @@ impl Arbiter {
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
-            self.tell_refusal(&pod, uid, &preemptor.to_string(), why, clock.now);
+            self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);
         }
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
             // Nobody was taken: what the group was not told yet it need not hear.
             if let Some(group) = group.as_ref().filter(|_| flight.begun() == 0)
-                && self.victims.get(group).is_some_and(|victim| victim.preemptor == preemptor.to_string())
+                && self.victims.get(group).is_some_and(|victim| victim.plan == flight.plan.id)
             {
                 self.victims.remove(group);
             }
@@ -327,23 +319,14 @@ impl Arbiter {
                 self.actuator.dispatch(Command::Publish(notice));
             }
         }
-        match preemptor {
-            Preemptor::Group(key) => {
-                if flight.evicts() {
-                    self.last_plans.insert(key.clone(), flight.plan.clone());
-                }
-                self.dirty.insert(key.clone());
+        if flight.evicts() {
+            self.book.close(&flight, Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+        }
+        if let Preemptor::Group(key) = preemptor {
+            if flight.evicts() {
+                self.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
             }
-            // A pod that is gone takes its plan with it.
-            Preemptor::Pod(key) if flight.evicts() => {
-                let here = self.model.cluster.pod(key).filter(|p| flight.members.iter().any(|m| m.uid == p.uid));
-                if let Some(uid) = here.map(|p| p.uid.clone()) {
-                    self.store(key, uid, None);
-                } else {
-                    self.storing.remove(key);
-                }
-            }
-            Preemptor::Pod(_) => {}
+            self.dirty.insert(key.clone());
         }
         self.model.version += 1;
     }

@@ -3,7 +3,7 @@
 
 use super::Arbiter;
 use crate::command::{Command, Notice};
-use crate::ledger::describe;
+use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_planner::Shortfall;
 use giveway_planner::model::{Budget, ObjectKey};
@@ -39,7 +39,7 @@ impl Arbiter {
         warning: bool,
         reason: Reason,
         action: String,
-        note: String,
+        note: Sentence,
     ) -> Option<Notice> {
         let (kind, key, uid) = match preemptor {
             Preemptor::Group(key) => ("PodGroup", key, self.model.groups.get(key)?.uid.clone()),
@@ -54,14 +54,13 @@ impl Arbiter {
             let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
                 continue;
             };
-            let note = format!(
-                "{} of priority {} waits: {} of {} places would need pods of {guaranteed}.",
-                capitalised(&describe(preemptor)),
-                shortfall.priority,
-                shortfall.withheld,
-                shortfall.needed,
-            );
-            self.tell_budget(&budget, &preemptor.to_string(), Reason::GuaranteedBudget, note, now);
+            let uid = self.model.uid_of(preemptor).cloned().unwrap_or_default();
+            let kind = if matches!(preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
+            let note = Sentence::from("A preemptor waits, ").object(kind, preemptor.key(), &uid).text(format!(
+                " of priority {}: {} of {} places would need pods of {guaranteed}.",
+                shortfall.priority, shortfall.withheld, shortfall.needed,
+            ));
+            self.tell_budget(&budget, &uid, Reason::GuaranteedBudget, note, now);
         }
     }
 
@@ -69,7 +68,7 @@ impl Arbiter {
     pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
         let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().cloned().collect();
-        let note = format!("The eviction of pod {pod} was refused: {why}");
+        let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
         if self.repeated.is_news(uid, matter, now) {
             self.actuator.dispatch(Command::Publish(Notice {
                 kind: "Pod",
@@ -86,7 +85,7 @@ impl Arbiter {
         }
     }
 
-    fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: String, now: Instant) {
+    fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.repeated.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
             self.actuator.dispatch(Command::Publish(Notice {
                 kind: "PodDisruptionBudget",
@@ -99,11 +98,6 @@ impl Arbiter {
             }));
         }
     }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,46 +1,216 @@
-//! Storing plans: a planner's plan as it is written, and the one call at a time that writes that of a single pod.
+//! Plans in the arbiter: a planner's plan as it is stored, what came of storing it, and the plans of an earlier leader.
 
 use super::Arbiter;
-use crate::command::Command;
-use crate::ledger::{Call, Clock};
-use giveway_crds::plan::{PlanState, StoredCost, StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
+use crate::actuate::CallError;
+use crate::book::{Answer, Written};
+use crate::command::{Command, Notice};
+use crate::history::Keep;
+use crate::ledger::{self, Clock, Flight};
+use crate::model::plans::dropped;
+use crate::words::Sentence;
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::{
+    PlanState, PreemptionSummary, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
+    StoredVictimPod,
+};
+use giveway_crds::preemption::{PreemptionStatus, assemble};
 use giveway_planner::SmolStr;
-use giveway_planner::model::ObjectKey;
+use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::plan::{Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 impl Arbiter {
-    /// Stores the plan of a single pod whenever its state changed; that of a group is part of its status. One call at a
-    /// time, so that an older plan never lands on a newer one.
-    pub(super) fn store_pod_plan(&mut self, preemptor: &Preemptor, clock: Clock) {
-        let (Preemptor::Pod(key), Some(flight)) = (preemptor, self.flights.get(preemptor)) else { return };
-        let waits_for_it = matches!(flight.plan.state, PlanState::Planned | PlanState::Evicting);
-        if !flight.evicts() || !waits_for_it || flight.stored == Some(flight.plan.state) {
-            return;
+    /// Writes what changed of the plans in flight, and keeps the history.
+    pub(super) fn keep_book(&mut self, clock: Clock) {
+        for removed in std::mem::take(&mut self.model.plans.removed) {
+            self.plan_deleted(&removed);
         }
-        let Some(uid) = flight.members.first().map(|m| m.uid.clone()) else { return };
-        let call = self.storing.get(key).copied().unwrap_or_default();
-        if call.due(clock.now) || matches!(call, Call::Done(_)) {
-            let plan = flight.plan.clone();
-            self.store(key, uid, Some(plan));
+        for flight in self.flights.values().filter(|flight| flight.evicts()) {
+            self.book.note(flight);
+        }
+        let keep = Keep { age: self.config.preemption_history, count: self.config.preemption_history_limit as usize };
+        let step = self.keeper.pass(&self.model.plans, &self.book, keep, clock);
+        for (plan, last) in step.struck {
+            tracing::warn!(%plan, message = %last.message, "plan struck out");
+            self.book.strike(&plan, last);
+        }
+        let writes = self.book.pass(clock.now).into_iter().chain(step.commands);
+        writes.for_each(|command| self.actuator.dispatch(command));
+    }
+
+    /// The objects of a plan were written, or not.
+    pub(super) fn plan_written(
+        &mut self,
+        plan: &str,
+        status: PreemptionStatus,
+        result: Result<(), CallError>,
+        now: Instant,
+    ) {
+        let written = match result {
+            Ok(()) => Written::Done,
+            Err(CallError::Gone) => Written::Gone,
+            Err(error) => {
+                tracing::warn!(%plan, %error, "plan not stored");
+                Written::Failed(error.to_string())
+            }
+        };
+        match self.book.answered(plan, status, written, now) {
+            Answer::Stored(state) => {
+                let Some(flight) = self.flight_of(plan) else { return };
+                flight.stored = Some(state);
+                if let Preemptor::Group(key) = flight.preemptor.clone() {
+                    self.dirty.insert(key);
+                }
+            }
+            Answer::GivenUp(why) => {
+                if let Some(flight) = self.flight_of(plan) {
+                    flight.drop_plan(
+                        PlanState::Failed,
+                        format!("The plan could not be stored, so nobody was evicted: {why}"),
+                    );
+                }
+            }
+            Answer::Deleted => self.plan_deleted(plan),
+            Answer::Nothing => {}
         }
     }
 
-    pub(super) fn store(&mut self, pod: &ObjectKey, uid: SmolStr, plan: Option<StoredPlan>) {
-        self.storing.entry(pod.clone()).or_default().start();
-        self.actuator.dispatch(Command::StorePodPlan { pod: pod.clone(), uid, plan: plan.map(Box::new) });
+    /// Somebody deleted the Preemption of a plan: an administrator, who wants it to end.
+    fn plan_deleted(&mut self, plan: &str) {
+        if let Some(flight) = self.flight_of(plan).filter(|flight| flight.ending.is_none()) {
+            flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
+        }
+    }
+
+    fn flight_of(&mut self, plan: &str) -> Option<&mut Flight> {
+        self.flights.values_mut().find(|flight| flight.plan.id == plan)
+    }
+
+    /// Takes over the plans that an earlier leader stored: whole ones are checked like our own, the others are dropped.
+    pub(super) fn resume_plans(&mut self, clock: Clock) {
+        let mut newest: BTreeMap<Preemptor, StoredPlan> = BTreeMap::new();
+        for (name, parts) in self.model.plans.to_resume() {
+            let plan = match assemble(parts) {
+                Ok(plan) => plan,
+                Err(why) => {
+                    self.strike(
+                        &name,
+                        format!("An earlier leader ended while it stored this plan: {why}; nobody was evicted."),
+                        clock,
+                    );
+                    continue;
+                }
+            };
+            let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
+            let preemptor = if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) };
+            let older = match newest.remove(&preemptor) {
+                Some(other) if made(&other) > made(&plan) => {
+                    newest.insert(preemptor, other);
+                    Some(plan)
+                }
+                other => {
+                    newest.insert(preemptor, plan);
+                    other
+                }
+            };
+            if let Some(older) = older {
+                self.strike(&older.id, "Its preemptor has a newer plan.".to_owned(), clock);
+            }
+        }
+        let mut order: Vec<(Reverse<i32>, Preemptor)> = Vec::new();
+        for (preemptor, mut plan) in newest {
+            tracing::info!(%preemptor, plan = %plan.id, state = plan.state.as_str(), "resuming a stored plan");
+            plan.term = self.leadership.term().to_owned();
+            let priority = plan.preemptor.priority;
+            let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
+            flight.resumed = true;
+            self.book.reopen(&flight);
+            self.launch(flight);
+            order.push((Reverse(priority), preemptor));
+        }
+        // Each is checked with the others in flight, the most important one first.
+        order.sort();
+        for (_, preemptor) in order {
+            let Some(mut flight) = self.flights.remove(&preemptor) else { continue };
+            let context = ledger::context(&self.flights, flight.priority);
+            flight.check_resumed(&self.model, &context);
+            if let Some(ending) = &flight.ending {
+                tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
+            }
+            self.flights.insert(preemptor, flight);
+        }
+        self.drop_old_plans();
+    }
+
+    fn strike(&mut self, plan: &str, message: String, clock: Clock) {
+        tracing::warn!(%plan, %message, "stored plan dropped");
+        let Some(record) = self.model.plans.get(plan) else { return };
+        let finished_at = Some(Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+        self.book.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
+    }
+
+    /// What versions without the kind `Preemption` left, where tenants could write it: dropped with an event, never
+    /// resumed.
+    fn drop_old_plans(&mut self) {
+        let note = || {
+            Sentence::from(
+                "The plan that an earlier version of Giveway stored here was dropped; a new one is made where it is needed.",
+            )
+        };
+        let notice = |kind, key: &ObjectKey, uid: &SmolStr| Notice {
+            kind,
+            key: key.clone(),
+            uid: uid.clone(),
+            warning: false,
+            reason: Reason::Cancelled,
+            action: "Dropping".to_owned(),
+            note: note(),
+        };
+        for (key, record) in self.model.pods.iter().filter(|(_, record)| record.old_plan) {
+            self.actuator.dispatch(Command::DropOldPlan { pod: key.clone(), uid: record.uid.clone() });
+            self.actuator.dispatch(Command::Publish(notice("Pod", key, &record.uid)));
+        }
+        for (key, record) in &self.model.groups {
+            let Some(summary) = &record.status.preemption else { continue };
+            if summary.state.in_flight() && !self.model.plans.in_flight(&summary.name) {
+                let over =
+                    PreemptionSummary { state: PlanState::Cancelled, message: note().to_string(), ..summary.clone() };
+                self.last_plans.insert(key.clone(), over);
+                self.dirty.insert(key.clone());
+                if summary.name.is_empty() {
+                    self.actuator.dispatch(Command::Publish(notice("PodGroup", key, &record.uid)));
+                }
+            }
+        }
     }
 }
 
+fn made(plan: &StoredPlan) -> i64 {
+    plan.planned_at.as_ref().map_or(0, |time| time.0.as_second())
+}
+
 /// A plan as it is stored.
-pub(super) fn stored(plan: &Plan, id: String, term: String) -> StoredPlan {
+pub(super) fn stored(
+    plan: &Plan,
+    id: String,
+    term: String,
+    preemptor: StoredPreemptor,
+    cluster: &Cluster,
+) -> StoredPlan {
     let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let owner =
+        |pod: &ObjectKey| cluster.pod(pod)?.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name));
     StoredPlan {
         id,
         term,
         state: PlanState::Planned,
+        preemptor,
         strategy: plan.strategy.to_owned(),
+        reason: String::new(),
         planned_at: Some(Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())),
         message: String::new(),
         placements: plan
@@ -57,6 +227,7 @@ pub(super) fn stored(plan: &Plan, id: String, term: String) -> StoredPlan {
                 name: v.key.name.to_string(),
                 priority: v.priority,
                 violates_budget: v.violates_budget,
+                owner: v.pods.first().and_then(|pod| owner(&pod.key)),
                 pods: v
                     .pods
                     .iter()

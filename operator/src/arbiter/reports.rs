@@ -9,7 +9,6 @@ use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::plan::Preemptor;
 use std::time::Instant;
 
 impl Arbiter {
@@ -27,22 +26,7 @@ impl Arbiter {
             Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),
             Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
             Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
-            Report::PodPlan { pod, plan, result } => {
-                if let Err(error) = &result {
-                    tracing::warn!(%pod, %error, "plan not stored");
-                }
-                if let Some(call) = self.storing.get_mut(&pod) {
-                    call.answered(result.is_ok(), now);
-                }
-                let flight = self.flights.get_mut(&Preemptor::Pod(pod.clone()));
-                match (plan, flight) {
-                    (Some((id, state)), Some(flight)) if flight.plan.id == id && result.is_ok() => {
-                        flight.stored = Some(state);
-                    }
-                    (None, None) => drop(self.storing.remove(&pod)),
-                    _ => {}
-                }
-            }
+            Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
             Report::Object { what, result } => {
                 if let Err(error) = &result {
                     tracing::warn!(%what, %error, "not written");
@@ -59,7 +43,7 @@ impl Arbiter {
                 let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
                 flight.evicted(&uid, outcome, now);
                 let unit = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid));
-                (unit.map(|v| status::victim_message(flight, &v.kind, v.priority)), preemptor.to_string())
+                (unit.map(|v| status::victim_message(flight, &v.kind, v.priority)), flight.plan.preemptor.uid.clone())
             }
             Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
         };
@@ -87,7 +71,7 @@ impl Arbiter {
             Ok(added) => {
                 tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
                 self.metrics.outcome(Reason::BackFilled);
-                let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence());
+                let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence().into());
                 let notice = Notice { kind: "Pod", key: pod, uid, warning: false, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }

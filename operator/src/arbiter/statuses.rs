@@ -46,11 +46,6 @@ impl Arbiter {
         self.dirty.insert(group.clone());
         match result {
             Ok(()) => {
-                if let Some(flight) = self.flights.get_mut(&Preemptor::Group(group.clone())) {
-                    let stored = status.preemption.as_ref();
-                    let stored = stored.filter(|p| p.id == flight.plan.id && p.term == flight.plan.term);
-                    flight.stored = stored.map(|p| p.state).or(flight.stored);
-                }
                 writing.written = Some(status);
             }
             Err(error) => {
@@ -91,6 +86,7 @@ impl Arbiter {
                 last_word: self.waiting.get(&preemptor).and_then(|w| w.last_word.as_ref()),
                 victim_of: self.victims.get(&key),
                 problem: group.class_problem.as_deref(),
+                names: self.config.names(),
                 now: Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()),
             };
             let to = status::group_status(&facts);

@@ -47,7 +47,8 @@ impl Call {
         matches!(self, Self::Pending(_))
     }
 
-    fn tries(self) -> u32 {
+    /// Failures in a row.
+    pub fn tries(self) -> u32 {
         match self {
             Self::Pending(tries) | Self::Failed(_, tries) => tries,
             Self::Idle | Self::Done(_) => 0,

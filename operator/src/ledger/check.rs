@@ -2,6 +2,7 @@
 //! carried out.
 
 use super::{Ending, Flight, current};
+use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
@@ -27,7 +28,7 @@ impl Flight {
 
     /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
     pub(super) fn overtaken(&self, cluster: &Cluster) -> Option<Ending> {
-        let cancelled = |message: String| Some(Ending { state: PlanState::Cancelled, message });
+        let cancelled = |message: String| Some(Ending { state: PlanState::Cancelled, message: message.into() });
         if let Preemptor::Group(key) = &self.preemptor {
             let Some(group) = cluster.group(key) else {
                 return cancelled("The pod group was deleted.".into());
@@ -67,13 +68,13 @@ impl Flight {
         } else {
             Ending {
                 state: PlanState::Completed,
-                message: format!("{bound} of {} placed pods were bound.", self.members.len()),
+                message: format!("{bound} of {} placed pods were bound.", self.members.len()).into(),
             }
         })
     }
 
     /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
-    pub(super) fn outdated(&self, cluster: &Cluster, context: &Context) -> Option<String> {
+    pub(super) fn outdated(&self, cluster: &Cluster, context: &Context) -> Option<Sentence> {
         if let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
             && placements.len() >= self.members.len()
         {
@@ -83,20 +84,25 @@ impl Flight {
             if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
                 && cluster.effective_priority(pod) >= self.priority
             {
-                return Some(format!("Pod {} is not of lower priority any more; nobody was evicted.", victim.pod));
+                return Some(
+                    Sentence::from("Nobody was evicted: ")
+                        .object("pod", &victim.pod, &victim.uid)
+                        .text(" is not of lower priority any more."),
+                );
             }
         }
         for (index, unit) in self.plan.victims.iter().enumerate().filter(|(_, u)| u.kind == "PodGroup") {
+            let key = ObjectKey::new(&unit.namespace, &unit.name);
             let known: BTreeSet<&str> =
                 self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
-            let grown = cluster
-                .members(&ObjectKey::new(&unit.namespace, &unit.name))
-                .any(|p| p.live() && p.node.is_some() && !known.contains(p.uid.as_str()));
+            let grown = cluster.members(&key).any(|p| p.live() && p.node.is_some() && !known.contains(p.uid.as_str()));
             if grown {
-                return Some(format!(
-                    "Pod group {}/{} has more pods than when the plan was made; nobody was evicted.",
-                    unit.namespace, unit.name
-                ));
+                let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
+                return Some(
+                    Sentence::from("Nobody was evicted: ")
+                        .object("pod group", &key, &uid)
+                        .text(" has more pods than when the plan was made."),
+                );
             }
         }
         giveway_planner::still_fits(
@@ -107,7 +113,7 @@ impl Flight {
             &self.leaving(cluster, context),
         )
         .err()
-        .map(|why| format!("The plan does not fit any more; nobody was evicted: {why}"))
+        .map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
     }
 
     /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates.

@@ -4,6 +4,7 @@ use super::call::Call;
 use super::{Advance, Clock, Flight, VictimPod, current};
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
+use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
@@ -25,8 +26,8 @@ impl Flight {
             EvictOutcome::Refused(message) => {
                 call.answered(false, now);
                 self.refused.insert(uid.into(), message.clone());
-                let message = format!("The eviction of pod {} was refused: {message}", victim.pod);
-                self.drop_plan(PlanState::Cancelled, message);
+                let sentence = refusal(victim, message);
+                self.drop_plan(PlanState::Cancelled, sentence);
             }
             EvictOutcome::Error(_) => call.answered(false, now),
             EvictOutcome::Withdrawn => *call = Call::Idle,
@@ -96,7 +97,7 @@ impl Flight {
         });
         let first = refused.iter().next().and_then(|(uid, why)| {
             let victim = self.victims.iter().find(|v| v.uid == *uid)?;
-            Some(format!("The eviction of pod {} was refused: {why}", victim.pod))
+            Some(refusal(victim, why))
         });
         let Some(message) = first else { return false };
         self.drop_plan(PlanState::Cancelled, message);
@@ -157,4 +158,13 @@ impl Flight {
             .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
             .collect()
     }
+}
+
+/// Why a victim stays. What the API server says of its budget is for its own namespace.
+fn refusal(victim: &VictimPod, why: &str) -> Sentence {
+    Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" was refused: ").detail(
+        &victim.pod.namespace,
+        why,
+        "its disruption budget does not allow it",
+    )
 }

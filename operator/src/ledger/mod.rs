@@ -16,6 +16,7 @@
 mod call;
 mod check;
 mod evict;
+mod resume;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use check::Check;
 
 use crate::command::Command;
 use crate::model::Model;
+use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
@@ -87,8 +89,8 @@ pub struct VictimPod {
 pub struct Ending {
     /// `Completed`, `Cancelled` or `Failed`.
     pub state: PlanState,
-    /// Why, as a sentence.
-    pub message: String,
+    /// Why.
+    pub message: Sentence,
 }
 
 /// A decision in flight.
@@ -98,8 +100,10 @@ pub struct Flight {
     pub preemptor: Preemptor,
     /// The preemptor's effective priority.
     pub priority: i32,
-    /// The plan as stored, with its current state.
+    /// The plan as stored, with its current state. Its sentences name everybody: they are for administrators.
     pub plan: StoredPlan,
+    /// What happens, or happened, for those who read the preemptor.
+    pub message: Sentence,
     /// The state of the plan that the API server acknowledged in this leader's term; `None` before the first time.
     pub stored: Option<PlanState>,
     /// Cancelled with the plan: evictions that wait for their turn are not made any more.
@@ -170,6 +174,7 @@ impl Flight {
         Self {
             preemptor,
             priority,
+            message: Sentence::from(plan.message.as_str()),
             plan,
             stored: None,
             permission: CancellationToken::new(),
@@ -324,12 +329,10 @@ impl VictimPod {
     }
 }
 
-/// How the preemptor is called in sentences.
-pub fn describe(preemptor: &Preemptor) -> String {
-    match preemptor {
-        Preemptor::Group(key) => format!("pod group {key}"),
-        Preemptor::Pod(key) => format!("pod {key}"),
-    }
+/// How the preemptor of a plan is named in sentences.
+pub fn describe(flight: &Flight) -> Sentence {
+    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
+    Sentence::default().object(kind, flight.preemptor.key(), &flight.plan.preemptor.uid)
 }
 
 /// The pod of this UID, if it exists.

@@ -1,11 +1,12 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
 mod guarantees;
+mod resuming;
 
 use super::*;
 use crate::command::EvictOutcome;
 use crate::testing::{TestPod, World};
-use giveway_crds::plan::{StoredCost, StoredPlacement, StoredVictim, StoredVictimPod};
+use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVictim, StoredVictimPod};
 use std::collections::BTreeSet;
 
 const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30) };
@@ -40,9 +41,10 @@ fn flight(now: Instant) -> Flight {
             namespace: "default".into(),
             name: "low".into(),
             priority: 10,
-            violates_budget: false,
             pods: vec![victim("l1", "n1"), victim("l2", "n2")],
+            ..StoredVictim::default()
         }],
+        preemptor: StoredPreemptor { uid: "uid-gang".into(), priority: 100, ..StoredPreemptor::default() },
         cost: StoredCost { victim_pods: 2, victim_groups: 1, ..StoredCost::default() },
         ..StoredPlan::default()
     };
@@ -156,7 +158,10 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
     assert_eq!(run.flight.plan.state, PlanState::Releasing);
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
     let ended = run.step().ended.unwrap();
-    assert_eq!((ended.state, ended.message.as_str()), (PlanState::Completed, "2 of 2 placed pods were bound."));
+    assert_eq!(
+        (ended.state, ended.message.to_string().as_str()),
+        (PlanState::Completed, "2 of 2 placed pods were bound.")
+    );
 }
 
 #[test]
@@ -166,7 +171,10 @@ fn room_that_appears_before_the_first_eviction_cancels_the_plan() {
     run.flight.stored = Some(PlanState::Evicting);
     let advance = run.step();
     let ended = advance.ended.unwrap();
-    assert_eq!((ended.state, ended.message.as_str()), (PlanState::Cancelled, "Room appeared; nobody was evicted."));
+    assert_eq!(
+        (ended.state, ended.message.to_string().as_str()),
+        (PlanState::Cancelled, "Room appeared; nobody was evicted.")
+    );
     assert_eq!(run.flight.begun(), 0);
 }
 
@@ -202,7 +210,7 @@ fn a_unit_that_was_begun_is_finished_when_the_plan_is_dropped() {
     run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
     let advance = run.step();
     assert_eq!(names(&advance), ["withdraw g1"]);
-    assert_eq!(advance.ended.unwrap().message, "Only 1 of the 2 pods needed are left with a place.");
+    assert_eq!(advance.ended.unwrap().message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
 }
 
 #[test]
@@ -225,7 +233,10 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     assert!(names(&advance).is_empty(), "the members keep their nominations for the next plan");
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert_eq!(ended.message, "The eviction of pod default/l1 was refused: budget web allows no disruption");
+    assert_eq!(
+        ended.message.to_string(),
+        "The eviction of pod default/l1 was refused: budget web allows no disruption"
+    );
     assert!(run.flight.refused.contains_key("uid-l1"));
 }
 
@@ -250,7 +261,7 @@ fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nomin
     assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert!(ended.message.starts_with("The place was taken while victims left: "), "{}", ended.message);
+    assert!(ended.message.to_string().starts_with("The place was taken while victims left: "), "{}", ended.message);
 }
 
 #[test]
@@ -301,7 +312,11 @@ fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
     run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1").unschedulable());
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Failed);
-    assert!(ended.message.starts_with("The scheduler could not bind every released pod: "), "{}", ended.message);
+    assert!(
+        ended.message.to_string().starts_with("The scheduler could not bind every released pod: "),
+        "{}",
+        ended.message
+    );
 }
 
 #[test]

@@ -4,12 +4,13 @@ use super::call::Call;
 use super::{Advance, Clock, Ending, Flight, VictimPod, current};
 use crate::command::Command;
 use crate::model::Model;
+use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::{Cluster, Pod};
 
 impl Flight {
     /// Drops the plan. Units of which a pod was evicted already are finished first.
-    pub fn drop_plan(&mut self, state: PlanState, message: impl Into<String>) {
+    pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
         if self.ending.is_none() {
             self.ending = Some(Ending { state, message: message.into() });
             // Evictions that wait for their turn are not made; what was begun is commanded anew.
@@ -51,10 +52,12 @@ impl Flight {
             }
         }
         self.plan.state = ending.state;
-        self.plan.message = match ending.state {
-            PlanState::Completed => format!("{} {}", self.plan.message, ending.message).trim_start().to_owned(),
+        self.message = match ending.state {
+            PlanState::Completed if self.message.is_empty() => ending.message.clone(),
+            PlanState::Completed => std::mem::take(&mut self.message).text(" ").then(ending.message.clone()),
             _ => ending.message.clone(),
         };
+        self.plan.message = self.message.to_string();
         out.ended = Some(ending);
     }
 }

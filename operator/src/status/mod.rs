@@ -5,11 +5,13 @@ mod tests;
 
 use crate::ledger::{Flight, describe};
 use crate::model::{GroupRecord, Model};
+use crate::words::{Names, Sentence};
 use giveway_crds::condition::{self, Reason, types};
-use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::model::{Group, ObjectKey, Phase};
+use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// What was last decided for a preemptor, while no decision is in flight.
@@ -24,10 +26,12 @@ pub struct LastWord {
 /// Who takes a group's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victimhood {
+    /// Name of the plan; empty when kube-scheduler preempts.
+    pub plan: String,
     /// The preemptor, as `podgroup/NAMESPACE/NAME`.
-    pub preemptor: String,
+    pub preemptor: Sentence,
     /// The sentence.
-    pub message: String,
+    pub message: Sentence,
     /// Whether the whole group goes, and not only single pods of it.
     pub whole: bool,
 }
@@ -43,13 +47,15 @@ pub struct Facts<'a> {
     /// The decision in flight for it.
     pub flight: Option<&'a Flight>,
     /// The last plan that ended, if it is newer than the status.
-    pub last_plan: Option<&'a StoredPlan>,
+    pub last_plan: Option<&'a PreemptionSummary>,
     /// What was decided last.
     pub last_word: Option<&'a LastWord>,
     /// Set while it gives way.
     pub victim_of: Option<&'a Victimhood>,
     /// A problem that keeps it from being reconciled.
     pub problem: Option<&'a str>,
+    /// Who may know which names.
+    pub names: Names,
     /// Now.
     pub now: Time,
 }
@@ -64,8 +70,8 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
         observed_generation: facts.record.generation,
         pods: Some(counts),
         scheduled: Some(format!("{}/{live}", counts.scheduled)),
-        preemption: stored_plan(facts).or_else(|| old.preemption.clone()),
-        preempted_by: facts.victim_of.map(|v| v.preemptor.clone()).or_else(|| old.preempted_by.clone()),
+        preemption: told_plan(facts).or_else(|| old.preemption.clone()),
+        preempted_by: facts.victim_of.map(|v| facts.told(&v.preemptor)).or_else(|| old.preempted_by.clone()),
     };
     let generation = facts.record.generation;
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
@@ -187,16 +193,33 @@ fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
     }
 }
 
-/// The plan as it is to be stored: that of the flight, if it evicts anybody, or the one that just ended.
-fn stored_plan(facts: &Facts<'_>) -> Option<StoredPlan> {
+impl Facts<'_> {
+    /// A sentence for those who read the group.
+    fn told(&self, sentence: &Sentence) -> String {
+        self.names.told(sentence, &self.group.key.namespace)
+    }
+}
+
+/// The plan in short: that of the flight, if it evicts anybody and is stored, or the one that just ended.
+fn told_plan(facts: &Facts<'_>) -> Option<PreemptionSummary> {
     match facts.flight {
-        Some(flight) if flight.evicts() => Some(flight.plan.clone()),
+        Some(flight) if flight.evicts() && flight.stored.is_some() => Some(summary(flight, facts.names)),
         _ => facts.last_plan.cloned(),
     }
 }
 
+/// What a group tells of its plan.
+pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
+    PreemptionSummary {
+        name: flight.plan.id.clone(),
+        state: flight.plan.state,
+        victims: flight.plan.cost.victim_pods,
+        message: names.told(&flight.message, &flight.preemptor.key().namespace),
+    }
+}
+
 fn planned(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
-    let plan = stored_plan(facts)?;
+    let plan = told_plan(facts)?;
     let reason = state_reason(plan.state);
     Some((plan.state.in_flight(), reason, plan.message))
 }
@@ -216,7 +239,7 @@ pub fn state_reason(state: PlanState) -> Reason {
 
 fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
-        return victim.whole.then(|| (true, Reason::PreemptionByScheduler, victim.message.clone()));
+        return victim.whole.then(|| (true, Reason::PreemptionByScheduler, facts.told(&victim.message)));
     }
     let target = condition::is_true(&facts.record.status.conditions, types::DISRUPTION_TARGET);
     let terminating = facts.model.cluster.members(&facts.group.key).any(|p| p.terminating);
@@ -257,7 +280,7 @@ pub fn pods<N: TryInto<i64>>(count: N) -> String {
 }
 
 /// The sentence that sums a plan up.
-pub fn plan_message(flight: &Flight) -> String {
+pub fn plan_message(flight: &Flight) -> Sentence {
     let groups = flight.plan.victims.iter().filter(|v| v.kind == "PodGroup").count();
     let of = match groups {
         0 => String::new(),
@@ -270,23 +293,30 @@ pub fn plan_message(flight: &Flight) -> String {
         n => format!(" {n} evictions violate budgets."),
     };
     let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
-    format!(
-        "{}{of} of priority {highest} or less give way to {} of {} with priority {}.{violations}",
+    Sentence::from(format!(
+        "{}{of} of priority {highest} or less give way to {} of ",
         pods(flight.victims.len()),
-        pods(flight.members.len()),
-        describe(&flight.preemptor),
-        flight.priority
-    )
+        pods(flight.members.len())
+    ))
+    .then(describe(flight))
+    .text(format!(" with priority {}.{violations}", flight.priority))
 }
 
 /// The sentence for a victim of a flight; `kind` is the kind of its unit.
-pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> String {
+pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> Sentence {
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
-    format!(
-        "Preempted by {} of priority {} to make room for it; the priority of this {kind} is {priority}.",
-        describe(&flight.preemptor),
+    Sentence::from("Preempted by ").then(describe(flight)).text(format!(
+        " of priority {} to make room for it; the priority of this {kind} is {priority}.",
         flight.priority
-    )
+    ))
+}
+
+/// Who takes the place of others, as `podgroup/NAMESPACE/NAME`.
+pub fn taker(flight: &Flight) -> Sentence {
+    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
+    let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);
+    let elsewhere = format!("a {kind} of another namespace (UID {uid})");
+    Sentence::default().detail(&key.namespace, format!("{kind}/{key}"), elsewhere)
 }
 
 /// The status a workload should have.

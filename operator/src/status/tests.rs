@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{TestPod, World};
-use giveway_crds::plan::{StoredVictim, StoredVictimPod};
+use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::jiff::Timestamp;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use std::time::Instant;
 struct Case {
     world: World,
     flight: Option<Flight>,
-    last_plan: Option<StoredPlan>,
+    last_plan: Option<PreemptionSummary>,
     last_word: Option<LastWord>,
     victim_of: Option<Victimhood>,
     second: i64,
@@ -42,6 +42,7 @@ impl Case {
             last_word: self.last_word.as_ref(),
             victim_of: self.victim_of.as_ref(),
             problem: None,
+            names: Names::default(),
             now: Time(Timestamp::from_second(self.second).unwrap()),
         })
     }
@@ -66,8 +67,8 @@ fn flight(state: PlanState) -> Flight {
         namespace: "default".into(),
         name: "v".into(),
         priority: 10,
-        violates_budget: false,
         pods: vec![StoredVictimPod { name: "v".into(), uid: "uid-v".into(), node: "n1".into() }],
+        ..StoredVictim::default()
     };
     let plan = StoredPlan {
         id: "p1".into(),
@@ -76,15 +77,53 @@ fn flight(state: PlanState) -> Flight {
         victims: vec![victim],
         ..StoredPlan::default()
     };
-    Flight::new(Preemptor::Group(ObjectKey::new("default", "g")), 100, plan, Instant::now())
+    let mut flight = Flight::new(Preemptor::Group(ObjectKey::new("default", "g")), 100, plan, Instant::now());
+    flight.stored = Some(state);
+    flight
+}
+
+#[test]
+fn a_plan_is_told_in_short_once_it_is_stored() {
+    let mut case = Case::new();
+    let mut unstored = flight(PlanState::Planned);
+    unstored.stored = None;
+    case.flight = Some(unstored);
+    assert_eq!(case.status().preemption, None);
+    case.flight = Some(flight(PlanState::Planned));
+    let told = PreemptionSummary {
+        name: "p1".into(),
+        state: PlanState::Planned,
+        victims: 0,
+        message: "1 pod gives way.".into(),
+    };
+    assert_eq!(case.status().preemption, Some(told));
+}
+
+#[test]
+fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    let mut taken = flight(PlanState::Evicting);
+    taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
+    taken.plan.preemptor.uid = "u-9".into();
+    let message = victim_message(&taken, "PodGroup", 10);
+    case.victim_of = Some(Victimhood { plan: "p1".into(), preemptor: taker(&taken), message, whole: true });
+    let status = case.status();
+    assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
+    let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100 to \
+                 make room for it; the priority of this group is 10.";
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), words);
 }
 
 #[test]
 fn nothing_is_written_when_nothing_changed() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.flight = Some(flight(PlanState::Evicting));
-    case.victim_of =
-        Some(Victimhood { preemptor: "podgroup/default/x".into(), message: "Preempted.".into(), whole: true });
+    case.victim_of = Some(Victimhood {
+        plan: String::new(),
+        preemptor: "podgroup/default/x".into(),
+        message: "Preempted.".into(),
+        whole: true,
+    });
     let first = case.store();
     assert_eq!(case.status(), first, "a minute later, with the same facts");
 }
@@ -141,10 +180,10 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     let status = case.store();
     assert_eq!(says(&status, types::PREEMPTION_PLANNED), "True Evicting: 1 pod gives way.");
     assert_eq!(status.preemption.as_ref().map(|p| p.state), Some(PlanState::Evicting));
-    let ended = StoredPlan {
+    let ended = PreemptionSummary {
         state: PlanState::Cancelled,
         message: "Room appeared; nobody was evicted.".into(),
-        ..flight(PlanState::Planned).plan
+        ..status.preemption.unwrap()
     };
     case.flight = None;
     case.last_plan = Some(ended);
@@ -158,7 +197,12 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
 fn a_victim_names_its_preemptor_until_it_runs_again() {
     let mut case = Case::new().bound(&["a", "b"]);
     let message = "Preempted by pod group default/x of priority 500.";
-    case.victim_of = Some(Victimhood { preemptor: "podgroup/default/x".into(), message: message.into(), whole: true });
+    case.victim_of = Some(Victimhood {
+        plan: String::new(),
+        preemptor: "podgroup/default/x".into(),
+        message: message.into(),
+        whole: true,
+    });
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), format!("True PreemptionByScheduler: {message}"));
     assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"));
@@ -179,7 +223,10 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
 #[test]
 fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
     let mut case = Case::new().bound(&["a", "b"]);
-    case.victim_of = Some(Victimhood { preemptor: "pod/default/x".into(), message: "…".into(), whole: false });
+    case.victim_of =
+        Some(Victimhood {
+            plan: String::new(), preemptor: "pod/default/x".into(), message: "…".into(), whole: false
+        });
     let status = case.status();
     assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());
     assert_eq!(status.preempted_by.as_deref(), Some("pod/default/x"));

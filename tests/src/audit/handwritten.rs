@@ -50,8 +50,16 @@ impl Log {
     pub fn plan_for(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
-        let plan = json!({"id": gang, "term": "t", "state": state, "strategy": "kep5710", "victims": [victim]});
-        self.group(gang, priority, "Pod", json!({"preemption": plan}));
+        self.group(gang, priority, "Pod", Value::Null);
+        let preemptor =
+            json!({"kind": "PodGroup", "namespace": "default", "name": gang, "uid": gang, "priority": priority});
+        let object = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": gang},
+            "spec": {"preemptor": preemptor, "strategy": "kep5710", "victims": [victim]},
+            "status": {"state": state, "term": "t"}
+        });
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": gang});
+        self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
     /// Tells a pod that it goes for a gang.

@@ -3,8 +3,9 @@
 use super::log::Line;
 use super::record::{is, map, number, text};
 use giveway_crds::condition::types;
-use giveway_crds::keys;
 use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::{assemble, plan_of_part};
+use giveway_crds::{Preemption, keys};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub struct History {
     /// Every PodGroup, as it was last seen.
     pub groups: BTreeMap<Key, GroupRecord>,
     current: BTreeMap<Key, String>,
+    parts: BTreeMap<String, Vec<Preemption>>,
     classes: BTreeMap<String, i32>,
 }
 
@@ -193,6 +195,7 @@ impl History {
             ("", "pods", "status") => self.take_pod_status(line),
             ("", "pods", "") => self.take_pod(line),
             (keys::GROUP, "podgroups", _) => self.take_group(line, removes),
+            (keys::GROUP, "preemptions", _) if !removes => self.take_preemption(line),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
                 let class = &line.response_object;
                 self.classes.insert(text(class, "/metadata/name"), number(class, "/value").unwrap_or(0));
@@ -218,11 +221,7 @@ impl History {
                 removed: None,
             };
             self.pods.insert(uid.clone(), record);
-            self.current.insert(key, uid.clone());
-        }
-        let stored = map(pod, "/metadata/annotations").remove(keys::ANNOTATION_PLAN);
-        if let Some(plan) = stored.and_then(|plan| serde_json::from_str(&plan).ok()) {
-            self.take_plan(line, Preemptor::Pod(uid), plan);
+            self.current.insert(key, uid);
         }
     }
 
@@ -320,19 +319,26 @@ impl History {
             deleted: group.pointer("/metadata/deletionTimestamp").is_some()
                 || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
         };
-        self.groups.insert(key.clone(), record);
-        let stored = group.pointer("/status/preemption").cloned();
-        if let Some(plan) = stored.and_then(|plan| serde_json::from_value(plan).ok()) {
-            self.take_plan(line, Preemptor::Group(key), plan);
-        }
+        self.groups.insert(key, record);
     }
 
-    fn take_plan(&mut self, line: &Line, preemptor: Preemptor, plan: StoredPlan) {
-        let last = self.plans.iter().rev().find(|record| record.preemptor == preemptor);
-        if last.is_none_or(|record| record.plan != plan) {
-            let user = line.user.username.clone();
-            self.plans.push(PlanRecord { at: line.stage_timestamp, user, preemptor, plan });
+    /// A plan counts as stored when its last part is; only the operator's count.
+    fn take_preemption(&mut self, line: &Line) {
+        let Ok(part) = serde_json::from_value::<Preemption>(line.response_object.clone()) else { return };
+        if line.user.username != super::OPERATOR {
+            return;
         }
+        let plan = plan_of_part(part.metadata.name.as_deref().unwrap_or_default()).to_owned();
+        let parts = self.parts.entry(plan).or_default();
+        parts.retain(|known| known.spec.part != part.spec.part);
+        parts.push(part);
+        let Ok(plan) = assemble(parts.clone()) else { return };
+        let preemptor = match plan.preemptor.kind.as_str() {
+            "Pod" => Preemptor::Pod(plan.preemptor.uid.clone()),
+            _ => Preemptor::Group((plan.preemptor.namespace.clone(), plan.preemptor.name.clone())),
+        };
+        let user = line.user.username.clone();
+        self.plans.push(PlanRecord { at: line.stage_timestamp, user, preemptor, plan });
     }
 
     /// The accepted removals that Giveway's operator asked for.
@@ -374,15 +380,14 @@ impl History {
         }
     }
 
-    /// Whether the last sentence that Giveway wrote to a pod before this request names this preemptor; `None` when it
-    /// wrote none.
-    pub fn marked_for(&self, removal: &Removal, preemptor: &Preemptor) -> Option<bool> {
+    /// Whether the last sentence that Giveway wrote to a pod before this request tells the preemptor of this plan, by
+    /// name or, in another namespace, by UID; `None` when it wrote none.
+    pub fn marked_for(&self, removal: &Removal, plan: &StoredPlan) -> Option<bool> {
         let mark = self.marks.iter().rev().find(|mark| mark.at <= removal.at && mark.pod == removal.pod)?;
-        let (kind, key) = match preemptor {
-            Preemptor::Group(key) => ("pod group", key),
-            Preemptor::Pod(uid) => ("pod", &self.pods.get(uid)?.key),
-        };
-        Some(mark.message.starts_with(&format!("Preempted by {kind} {}/{} of priority ", key.0, key.1)))
+        let who = &plan.preemptor;
+        let kind = if who.kind == "Pod" { "pod" } else { "pod group" };
+        let named = format!("Preempted by {kind} {}/{} of priority ", who.namespace, who.name);
+        Some(mark.message.starts_with(&named) || mark.message.contains(&format!("(UID {})", who.uid)))
     }
 
     /// The name of a preemptor.

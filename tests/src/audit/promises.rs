@@ -163,7 +163,7 @@ fn lower_priority(history: &History) -> Vec<String> {
 /// the pod, one for whom the pod was told that it goes.
 pub(super) fn plan_of<'a>(history: &'a History, removal: &Removal) -> Option<&'a PlanRecord> {
     let naming = || history.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
-    let told = |record: &&PlanRecord| history.marked_for(removal, &record.preemptor) == Some(true);
+    let told = |record: &&PlanRecord| history.marked_for(removal, &record.plan) == Some(true);
     naming().find(told).or_else(|| naming().next())
 }
 

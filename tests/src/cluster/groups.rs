@@ -2,7 +2,7 @@
 
 use super::events::{self, Happened};
 use super::pods::{default_request, describe, node_of, ready};
-use super::{Kit, PodHandle, Shape, Shaped};
+use super::{Kit, PodHandle, Shape, Shaped, stored_plans};
 use crate::wait::wait_for;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
@@ -34,6 +34,13 @@ impl GroupBuilder {
         let min_count = i32::try_from(size.max(1)).unwrap();
         let spec = PodGroupSpec { scheduling_policy: SchedulingPolicy::gang(min_count), ..PodGroupSpec::default() };
         Self { kit, name: name.to_owned(), size, shape: Shape::default(), spec, nodes: Vec::new() }
+    }
+
+    /// Without pods: they are needed, and nobody creates them.
+    #[must_use]
+    pub fn without_pods(mut self) -> Self {
+        self.size = 0;
+        self
     }
 
     /// How many pods must have a place before any starts.
@@ -242,8 +249,12 @@ impl Group {
     /// The time is up.
     pub async fn wait_plan(&self, state: PlanState, limit: Duration) -> StoredPlan {
         wait_for(&format!("the plan of group {} is {state:?}", self.name), limit, async || {
-            let group = self.kit.api::<PodGroup>().get(&self.name).await.map_err(|error| error.to_string())?;
-            match group.status.and_then(|status| status.preemption) {
+            let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
+            let its = |plan: &StoredPlan| {
+                (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
+                    == (self.kit.namespace.as_str(), self.name.as_str())
+            };
+            match plans.into_iter().rev().find(its) {
                 Some(plan) if plan.state == state => Ok(plan),
                 _ => Err(self.state(&[]).await),
             }
@@ -285,7 +296,7 @@ impl Group {
                     text += &format!("\n  {}={} {}: {}", c.type_, c.status, c.reason, c.message);
                 }
                 if let Some(plan) = status.preemption {
-                    text += &format!("\n  plan {} {:?}: {}", plan.id, plan.state, plan.message);
+                    text += &format!("\n  plan {} {:?}: {}", plan.name, plan.state, plan.message);
                 }
                 text
             }

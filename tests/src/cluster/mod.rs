@@ -12,6 +12,7 @@ mod groups;
 mod kit;
 mod nodes;
 mod pods;
+mod preemptions;
 mod shape;
 
 pub use budgets::BudgetBuilder;
@@ -23,4 +24,5 @@ pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
 pub use nodes::NodesBuilder;
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
+pub use preemptions::stored_plans;
 pub use shape::{Shape, Shaped};

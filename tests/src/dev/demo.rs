@@ -51,6 +51,8 @@ pub async fn demo(keep: bool) -> Result<bool> {
     if let Some(victim) = plan.victims.iter().find(|victim| victim.kind == "PodGroup") {
         describe(&world, &victim.name).await?;
     }
+    println!("\n$ kubectl get preemptions");
+    print!("{}", world.kubectl(&["get", "preemptions"]).await.map_err(|error| anyhow!(error))?);
     let needed = (SIZE as u64).saturating_sub(room.free);
     let kept = prove(&world, &chronicler, needed, room.largest.max(1)).await;
     if keep {

@@ -1,12 +1,14 @@
-//! What happens to a gang, as it happens: read from watches of pods and groups, and printed line by line.
+//! What happens to a gang, as it happens: read from watches of pods, groups and stored plans, and printed line by line.
 
 use crate::cluster::scheduling_gates;
 use crate::world::World;
 use anyhow::{Result, bail};
 use futures::{StreamExt as _, stream};
 use giveway_crds::plan::{PlanState, StoredPlan};
-use giveway_crds::{PodGroup, condition, keys};
+use giveway_crds::preemption::assemble;
+use giveway_crds::{PodGroup, Preemption, condition, keys};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::runtime::watcher::{self, Event, watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 enum Seen {
     Pod(Box<Event<Pod>>),
     Group(Box<Event<PodGroup>>),
+    Preemption(Box<Event<Preemption>>),
 }
 
 /// The gang, and what is known of it.
@@ -72,12 +75,15 @@ impl Timeline {
         let pods = watcher(kit.api::<Pod>(), watcher::Config::default()).map(|seen| seen.map(Box::new).map(Seen::Pod));
         let groups = watcher(kit.api::<PodGroup>(), watcher::Config::default());
         let groups = groups.map(|seen| seen.map(Box::new).map(Seen::Group));
-        let mut seen = stream::select(pods.boxed(), groups.boxed());
+        let preemptions = watcher(Api::<Preemption>::all(kit.client.clone()), watcher::Config::default());
+        let preemptions = preemptions.map(|seen| seen.map(Box::new).map(Seen::Preemption));
+        let mut seen = stream::select(stream::select(pods.boxed(), groups.boxed()), preemptions.boxed());
         let deadline = tokio::time::Instant::from_std(self.start + limit);
         while !self.told.contains("bound") {
             match tokio::time::timeout_at(deadline, seen.next()).await {
                 Ok(Some(Ok(Seen::Pod(event)))) => self.pod(*event),
                 Ok(Some(Ok(Seen::Group(event)))) => self.group(*event),
+                Ok(Some(Ok(Seen::Preemption(event)))) => self.preemption(*event),
                 // A watch that breaks off is taken up again by the stream itself.
                 Ok(Some(Err(_))) => {}
                 Ok(None) | Err(_) => bail!("{} is not bound after {limit:?}: {}", self.gang, self.status),
@@ -124,7 +130,16 @@ impl Timeline {
         if let Some(found) = condition::find(&status.conditions, condition::types::INITIALLY_SCHEDULED) {
             self.status = format!("{} {}: {}", found.status, found.reason, found.message);
         }
-        if let Some(plan) = status.preemption.filter(|plan| plan.state != PlanState::Cancelled) {
+    }
+
+    fn preemption(&mut self, event: Event<Preemption>) {
+        let (Event::Apply(preemption) | Event::InitApply(preemption)) = event else { return };
+        let state = preemption.status.as_ref().map(|status| status.state);
+        if preemption.spec.preemptor.name != self.gang || state == Some(PlanState::Cancelled) {
+            return;
+        }
+        // The demo's plan fits into one object.
+        if let Ok(plan) = assemble(vec![preemption]) {
             self.victims = plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()).collect();
             self.plan = Some(plan);
         }

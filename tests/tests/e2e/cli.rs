@@ -24,7 +24,7 @@ kind: ClusterRole
 metadata: {name: reader}
 rules:
 - apiGroups: ['', policy, scheduling.k8s.io, scheduling.giveway.dev]
-  resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, workloads]
+  resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads]
   verbs: [get, list]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -212,7 +212,7 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
     let victim = world.audit().await.evicted_names().remove(0);
     let victim_group = victim.rsplit_once('-').unwrap().0.to_owned();
     let page = reader.giveway(&["why", &format!("podgroup/{victim_group}")]).await;
-    for part in ["Who took its place", "podgroup/default/train (priority 1000), by its plan ", "4 pods ("] {
+    for part in ["Who took its place", "podgroup/default/train (priority 1000), by Preemption ", "4 pods ("] {
         assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
     }
     let page = reader.giveway(&["why", &format!("pod/{victim}")]).await;

@@ -303,7 +303,7 @@ async fn kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_
     let world = World::bare().await;
     world.install_crds().await;
     let again = world.kubectl(&["apply", "-f", "crds/"]).await.unwrap();
-    assert_eq!(again.matches("unchanged").count(), 2, "{again}");
+    assert_eq!(again.matches("unchanged").count(), 3, "{again}");
 
     let api: Api<PodGroup> = world.kit().api();
     let spec = gang(json!({"priority": 1000, "disruptionMode": "PodGroup"}));
@@ -321,9 +321,7 @@ async fn kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_
             "message": "Waiting.", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1
         }],
         "preemption": {
-            "id": "p1", "term": "t1", "state": "Evicting", "strategy": "kep5710",
-            "placements": [], "victims": [],
-            "cost": {"budgetViolations": 0, "victimPods": 3, "victimGroups": 1}
+            "name": "p-1", "state": "Evicting", "victims": 3, "message": "3 pods give way."
         }
     }});
     api.patch_status("train", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();

@@ -9,8 +9,8 @@ fn singles(run: &mut Run, pods: &[(&str, Option<i32>)]) {
         namespace: "default".into(),
         name: (*name).to_owned(),
         priority: 10,
-        violates_budget: false,
         pods: vec![victim(name, &format!("n{}", index + 1))],
+        ..StoredVictim::default()
     };
     let mut plan = run.flight.plan.clone();
     plan.victims = pods.iter().enumerate().map(single).collect();
@@ -48,7 +48,10 @@ fn a_refusal_evicts_nobody_else_and_keeps_the_places() {
     let advance = run.step();
     assert!(names(&advance).is_empty(), "{:?}", names(&advance));
     let ended = advance.ended.unwrap();
-    assert_eq!(ended.message, "The eviction of pod default/db was refused: it needs 2 healthy pods and has 2");
+    assert_eq!(
+        ended.message.to_string(),
+        "The eviction of pod default/db was refused: it needs 2 healthy pods and has 2"
+    );
     assert_eq!(run.flight.begun_units().len(), 0);
 }
 
@@ -118,6 +121,6 @@ fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
     assert!(names(&advance).is_empty(), "{:?}", names(&advance));
     let words =
         "The eviction of pod default/db was refused: The disruption budget db needs 1 healthy pods and has 1 currently";
-    assert_eq!(advance.ended.unwrap().message, words);
+    assert_eq!(advance.ended.unwrap().message.to_string(), words);
     assert!(run.flight.refused.contains_key("uid-db"));
 }

@@ -1,0 +1,342 @@
+//! `Preemption`: the ledger as objects, one for each plan (design, section 2).
+//!
+//! Only the operator writes them. A plan that is too large for one object is cut into parts: the first one has the name
+//! of the plan and its status, the others are called `NAME.2`, `NAME.3` and so on. They are written in this order, so a
+//! plan is complete when its last part exists.
+
+use crate::plan::{PlanState, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim, StoredVictimPod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of placements and victims, as JSON, that one object takes: it stays well below 1 MiB with everything around
+/// them, and below what etcd accepts (1.5 MiB).
+pub const PART_BYTES: usize = 768 * 1024;
+
+/// What was decided for one preemptor: who is placed where, and who is evicted for it.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "scheduling.giveway.dev",
+    version = "v1alpha1",
+    kind = "Preemption",
+    plural = "preemptions",
+    shortname = "gpr",
+    category = "giveway",
+    status = "PreemptionStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Preemption is a plan of Giveway: who is placed where, and who is evicted for it. It is stored before the first eviction and kept for a while when all is over. Only the operator writes Preemptions; `kubectl get preemptions` is the history of who took whose place.",
+    printcolumn = r#"{"name": "Preemptor", "type": "string", "jsonPath": ".spec.preemptor.name", "description": "the group or pod that needs the room"}"#,
+    printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.preemptor.priority", "description": "the priority that it preempts with"}"#,
+    printcolumn = r#"{"name": "Victims", "type": "integer", "jsonPath": ".spec.cost.victimPods", "description": "pods that are evicted"}"#,
+    printcolumn = r#"{"name": "Groups", "type": "integer", "jsonPath": ".spec.cost.victimGroups", "description": "whole groups that are evicted"}"#,
+    printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state", "description": "how far it is"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Strategy", "type": "string", "jsonPath": ".spec.strategy", "description": "the algorithm that made the plan", "priority": 1}"#,
+    printcolumn = r#"{"name": "Violations", "type": "integer", "jsonPath": ".spec.cost.budgetViolations", "description": "evictions that violate a PodDisruptionBudget", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "what happens, or what happened", "priority": 1}"#
+)]
+#[x_kube(validation = Rule::new("self == oldSelf").message("spec: field is immutable: a plan is made once"))]
+pub struct PreemptionSpec {
+    /// For whom.
+    pub preemptor: StoredPreemptor,
+    /// The algorithm that made the plan.
+    pub strategy: String,
+    /// One sentence: what is going to happen, and for whom.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Which part of the plan this is, from 1.
+    #[serde(default = "one")]
+    #[schemars(default = "one", range(min = 1))]
+    pub part: i32,
+    /// How many parts the plan has.
+    #[serde(default = "one")]
+    #[schemars(default = "one", range(min = 1))]
+    pub parts: i32,
+    /// The members that get a place, and where.
+    #[serde(default)]
+    pub placements: Vec<StoredPlacement>,
+    /// Who is evicted, by unit. A unit that does not fit into one part goes on in the next one.
+    #[serde(default)]
+    pub victims: Vec<StoredVictim>,
+    /// What the whole plan costs.
+    #[serde(default)]
+    pub cost: StoredCost,
+}
+
+/// How far a preemption is; of a plan in parts, the first one has it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptionStatus {
+    /// How far it is.
+    #[serde(default)]
+    pub state: PlanState,
+    /// Identity of the leader that carries it out.
+    #[serde(default)]
+    pub term: String,
+    /// One sentence: what happens, or what happened.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Pods whose eviction was accepted so far, or that left by themselves.
+    #[serde(default)]
+    pub evicted: i32,
+    /// When the plan was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_at: Option<Time>,
+    /// When it was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// Why parts do not make up a plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incomplete {
+    /// The operator ended while it stored them.
+    #[error("only {have} of the {parts} parts of the plan were stored")]
+    Missing {
+        /// Parts that exist.
+        have: usize,
+        /// Parts that there should be.
+        parts: i32,
+    },
+    /// They do not belong together.
+    #[error("part {part} of the plan is not of the same plan as the first one")]
+    Foreign {
+        /// Number of the part.
+        part: i32,
+    },
+}
+
+/// The name of a part of a plan: parts are numbered from 1, and the first one has the plan's name.
+pub fn part_name(plan: &str, part: i32) -> String {
+    if part <= 1 { plan.to_owned() } else { format!("{plan}.{part}") }
+}
+
+/// The plan that an object of this name belongs to. Plans have no dot in their names.
+pub fn plan_of_part(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(plan, _)| plan)
+}
+
+/// Cuts a plan into objects whose lists take at most `bytes` as JSON each, in the order in which they are to be stored.
+pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
+    let mut cutter = Cutter { limit: bytes, done: Vec::new(), current: Lists::default() };
+    plan.placements.iter().for_each(|placement| cutter.placement(placement));
+    for (index, unit) in plan.victims.iter().enumerate() {
+        unit.pods.iter().for_each(|pod| cutter.victim(index, unit, pod));
+    }
+    let lists = cutter.finish();
+    let parts = i32::try_from(lists.len()).unwrap_or(i32::MAX);
+    (1..)
+        .zip(lists)
+        .map(|(part, lists)| Preemption {
+            metadata: ObjectMeta { name: Some(part_name(&plan.id, part)), ..ObjectMeta::default() },
+            spec: PreemptionSpec {
+                preemptor: plan.preemptor.clone(),
+                strategy: plan.strategy.clone(),
+                reason: plan.reason.clone(),
+                part,
+                parts,
+                placements: lists.placements,
+                victims: lists.victims,
+                cost: plan.cost,
+            },
+            status: None,
+        })
+        .collect()
+}
+
+/// The lists of one part, and what they take.
+#[derive(Default)]
+struct Lists {
+    placements: Vec<StoredPlacement>,
+    victims: Vec<StoredVictim>,
+    /// Index of the unit that the last of `victims` belongs to.
+    unit: Option<usize>,
+    bytes: usize,
+}
+
+/// Fills one part after the other.
+struct Cutter {
+    limit: usize,
+    done: Vec<Lists>,
+    current: Lists,
+}
+
+impl Cutter {
+    /// Begins the next part when what comes does not fit into this one.
+    fn make_room(&mut self, bytes: usize) {
+        if self.current.bytes > 0 && self.current.bytes + bytes > self.limit {
+            self.done.push(std::mem::take(&mut self.current));
+        }
+    }
+
+    fn placement(&mut self, placement: &StoredPlacement) {
+        let bytes = written(&[&placement.pod, &placement.uid, &placement.node]);
+        self.make_room(bytes);
+        self.current.bytes += bytes;
+        self.current.placements.push(placement.clone());
+    }
+
+    fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
+        let head = written(&[&unit.kind, &unit.namespace, &unit.name, unit.owner.as_deref().unwrap_or_default()]);
+        let own = written(&[&pod.name, &pod.uid, &pod.node]);
+        self.make_room(own + head);
+        if self.current.unit != Some(index) {
+            self.current.unit = Some(index);
+            self.current.bytes += head;
+            self.current.victims.push(StoredVictim { pods: Vec::new(), ..unit.clone() });
+        }
+        self.current.bytes += own;
+        if let Some(unit) = self.current.victims.last_mut() {
+            unit.pods.push(pod.clone());
+        }
+    }
+
+    fn finish(mut self) -> Vec<Lists> {
+        self.done.push(self.current);
+        self.done
+    }
+}
+
+/// What an object with these values takes as JSON, at most: names and UIDs need no escapes, and the keys around them are
+/// shorter than this.
+fn written(values: &[&str]) -> usize {
+    const KEYS: usize = 96;
+    KEYS + values.iter().map(|value| value.len()).sum::<usize>()
+}
+
+/// Puts the parts of a plan together, in whatever order they come.
+///
+/// # Errors
+/// A part is missing, or one is not of the same plan.
+pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
+    parts.sort_by_key(|part| part.spec.part);
+    let wanted = parts.first().map_or(1, |first| first.spec.parts);
+    let numbered = parts.iter().zip(1..).all(|(part, number)| part.spec.part == number);
+    if !numbered || i32::try_from(parts.len()) != Ok(wanted) {
+        return Err(Incomplete::Missing { have: parts.len(), parts: wanted });
+    }
+    let mut rest = parts.into_iter();
+    let Some(first) = rest.next() else { return Err(Incomplete::Missing { have: 0, parts: wanted }) };
+    let mut plan = first.head();
+    let PreemptionSpec { mut placements, mut victims, .. } = first.spec.clone();
+    for part in rest {
+        let spec = part.spec;
+        if (&spec.preemptor, spec.cost, spec.parts) != (&first.spec.preemptor, first.spec.cost, first.spec.parts) {
+            return Err(Incomplete::Foreign { part: spec.part });
+        }
+        placements.extend(spec.placements);
+        for mut unit in spec.victims {
+            match victims.last_mut() {
+                Some(last)
+                    if (&last.kind, &last.namespace, &last.name) == (&unit.kind, &unit.namespace, &unit.name) =>
+                {
+                    last.pods.append(&mut unit.pods);
+                }
+                _ => victims.push(unit),
+            }
+        }
+    }
+    (plan.placements, plan.victims) = (placements, victims);
+    Ok(plan)
+}
+
+impl Preemption {
+    /// The plan without its lists, of which this object may hold a part only.
+    pub fn head(&self) -> StoredPlan {
+        let status = self.status.clone().unwrap_or_default();
+        StoredPlan {
+            id: plan_of_part(self.metadata.name.as_deref().unwrap_or_default()).to_owned(),
+            term: status.term,
+            state: status.state,
+            preemptor: self.spec.preemptor.clone(),
+            strategy: self.spec.strategy.clone(),
+            reason: self.spec.reason.clone(),
+            planned_at: status.planned_at,
+            message: if status.message.is_empty() { self.spec.reason.clone() } else { status.message },
+            placements: Vec::new(),
+            victims: Vec::new(),
+            cost: self.spec.cost,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods(unit: usize, count: usize) -> Vec<StoredVictimPod> {
+        let pod = |i| StoredVictimPod {
+            name: format!("{}-{unit:04}-{i:04}", "x".repeat(190)),
+            uid: format!("6f1a2b3c-0000-0000-{unit:04}-{i:012}"),
+            node: format!("node-{i}"),
+        };
+        (0..count).map(pod).collect()
+    }
+
+    fn plan(members: usize, units: &[usize]) -> StoredPlan {
+        let placement = |i| StoredPlacement {
+            pod: format!("{}-{i:05}", "m".repeat(190)),
+            uid: format!("6f1a2b3c-1111-1111-1111-{i:012}"),
+            node: format!("node-{i}"),
+        };
+        let victim = |(index, count): (usize, &usize)| StoredVictim {
+            kind: "PodGroup".into(),
+            namespace: "batch".into(),
+            name: format!("g{index}"),
+            priority: 10,
+            owner: Some(format!("Job/g{index}")),
+            pods: pods(index, *count),
+            ..StoredVictim::default()
+        };
+        StoredPlan {
+            id: "abc-1".into(),
+            preemptor: StoredPreemptor { kind: "PodGroup".into(), uid: "u".into(), ..StoredPreemptor::default() },
+            placements: (0..members).map(placement).collect(),
+            victims: units.iter().enumerate().map(victim).collect(),
+            ..StoredPlan::default()
+        }
+    }
+
+    #[test]
+    fn a_small_plan_is_one_object_of_the_plans_name() {
+        let parts = parts_of(&plan(2, &[3]), PART_BYTES);
+        assert_eq!(parts.len(), 1);
+        assert_eq!(parts[0].metadata.name.as_deref(), Some("abc-1"));
+        assert_eq!((parts[0].spec.part, parts[0].spec.parts), (1, 1));
+        assert_eq!(assemble(parts), Ok(plan(2, &[3])));
+    }
+
+    #[test]
+    fn five_thousand_members_and_ten_thousand_victims_of_long_names_fit_into_objects_below_one_mebibyte() {
+        let whole = plan(5_000, &[1_000, 1, 8_000, 999]);
+        let parts = parts_of(&whole, PART_BYTES);
+        assert!(parts.len() > 4, "{}", parts.len());
+        for part in &parts {
+            assert!(serde_json::to_vec(part).unwrap().len() < 1024 * 1024);
+        }
+        assert_eq!(parts[1].metadata.name.as_deref(), Some("abc-1.2"));
+        assert_eq!(plan_of_part("abc-1.2"), "abc-1");
+        let mut shuffled = parts.clone();
+        shuffled.reverse();
+        assert_eq!(assemble(shuffled), Ok(whole));
+    }
+
+    #[test]
+    fn a_plan_of_which_a_part_is_missing_or_foreign_is_none() {
+        let parts = parts_of(&plan(10, &[100, 100]), 10_000);
+        let have = parts.len() - 1;
+        let words = format!("only {have} of the {} parts of the plan were stored", parts.len());
+        assert_eq!(assemble(parts[..have].to_vec()).unwrap_err().to_string(), words);
+        assert_eq!(assemble(parts[1..].to_vec()).unwrap_err().to_string(), words);
+        let mut foreign = parts;
+        foreign[2].spec.preemptor.uid = "other".into();
+        assert_eq!(assemble(foreign), Err(Incomplete::Foreign { part: 3 }));
+    }
+}

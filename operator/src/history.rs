@@ -1,0 +1,179 @@
+//! The history's keeper: Preemptions that are over are kept for a time, a number and a size, and what no decision stands
+//! behind is struck out or removed. Pure; looks at everything every ten seconds.
+
+use crate::book::Book;
+use crate::command::Command;
+use crate::ledger::Clock;
+use crate::model::plans::{PlanRecord, Plans, dropped};
+use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
+use giveway_planner::SmolStr;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often the history is looked at.
+const EVERY: Duration = Duration::from_secs(10);
+/// Objects that are removed at a time, at most.
+const MOST: usize = 100;
+/// What the history may take in etcd, about: plans of thousands of pods go before their time.
+const MOST_BYTES: usize = 256 * 1024 * 1024;
+/// For how long something may be there that the watch or an answer has not told of yet, in seconds.
+const GRACE: i64 = 60;
+
+/// How much of the history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// For how long, from the end of a plan.
+    pub age: Duration,
+    /// How many plans at most.
+    pub count: usize,
+}
+
+/// The history's keeper.
+#[derive(Debug, Default)]
+pub struct Keeper {
+    next: Option<Instant>,
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Objects to remove.
+    pub commands: Vec<Command>,
+    /// Plans that are over although they do not say so.
+    pub struck: Vec<(SmolStr, PreemptionStatus)>,
+}
+
+impl Keeper {
+    /// What is to be done now.
+    pub fn pass(&mut self, plans: &Plans, book: &Book, keep: Keep, clock: Clock) -> Step {
+        let mut step = Step::default();
+        if self.next.is_some_and(|next| next > clock.now) {
+            return step;
+        }
+        self.next = Some(clock.now + EVERY);
+        let mut objects: BTreeMap<&str, Vec<(&SmolStr, &PlanRecord)>> = BTreeMap::new();
+        for (name, record) in plans.iter() {
+            objects.entry(plan_of_part(name)).or_default().push((name, record));
+        }
+        let mut over = Vec::new();
+        for (plan, parts) in objects {
+            if book.holds(plan) {
+                continue;
+            }
+            let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
+            match parts.iter().find(|(name, _)| name.as_str() == plan).map(|(_, record)| *record) {
+                Some(first) if first.over() => over.push((first.finished(), parts)),
+                Some(first) if old(first) => {
+                    let end = Some(Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+                    let message = "No decision stands behind this plan; nobody is evicted for it.".to_owned();
+                    let last = PreemptionStatus { finished_at: end, ..dropped(&first.status, message) };
+                    step.struck.push((plan.into(), last));
+                }
+                None if parts.iter().all(|(_, record)| old(record)) => step.commands.extend(forget(&parts)),
+                _ => {}
+            }
+        }
+        over.sort_by_key(|(finished, _)| Reverse(*finished));
+        let oldest = clock.epoch_seconds.saturating_sub(i64::try_from(keep.age.as_secs()).unwrap_or(i64::MAX));
+        let mut bytes = 0;
+        for (index, (finished, parts)) in over.into_iter().enumerate() {
+            bytes += parts.iter().map(|(_, record)| record.bytes).sum::<usize>();
+            if index >= keep.count || finished <= oldest || bytes > MOST_BYTES {
+                step.commands.extend(forget(&parts));
+            }
+        }
+        step.commands.truncate(MOST);
+        step
+    }
+}
+
+fn forget(parts: &[(&SmolStr, &PlanRecord)]) -> Vec<Command> {
+    let one = |(name, record): &(&SmolStr, &PlanRecord)| Command::ForgetPlan {
+        name: (*name).clone(),
+        uid: record.uid.clone(),
+    };
+    parts.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use crate::watch::{Input, Update};
+    use serde_json::json;
+
+    const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2 };
+
+    fn world(objects: &[(&str, i64, Option<&str>, i64)]) -> Model {
+        let mut model = Model::default();
+        for (name, created, state, finished) in objects {
+            let time = |second: i64| Timestamp::from_second(second).unwrap().to_string();
+            let status = state.map(|state| json!({"state": state, "term": "t", "finishedAt": time(*finished)}));
+            let preemption = json!({
+                "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": time(*created)},
+                "spec": {"preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1},
+                         "strategy": "least-cost"},
+                "status": status
+            });
+            let preemption = Box::new(serde_json::from_value(preemption).unwrap());
+            model.apply(Input::Preemption(Update::Applied(preemption)));
+        }
+        model
+    }
+
+    fn forgotten(step: &Step) -> Vec<&str> {
+        let name = |command: &Command| match command {
+            Command::ForgetPlan { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        assert!(step.commands.iter().all(|command| name(command).is_some()), "{:?}", step.commands);
+        step.commands
+            .iter()
+            .filter_map(|c| if let Command::ForgetPlan { name, .. } = c { Some(name.as_str()) } else { None })
+            .collect()
+    }
+
+    fn pass(model: &Model, keep: Keep, second: i64) -> Step {
+        let clock = Clock { now: Instant::now(), epoch_seconds: second };
+        Keeper::default().pass(&model.plans, &Book::default(), keep, clock)
+    }
+
+    #[test]
+    fn plans_that_are_over_are_kept_for_a_time_and_a_number_with_all_their_parts() {
+        let model = world(&[
+            ("a", 1, Some("Completed"), 100),
+            ("a.2", 1, None, 0),
+            ("b", 2, Some("Failed"), 200),
+            ("c", 3, Some("Cancelled"), 300),
+        ]);
+        assert_eq!(forgotten(&pass(&model, KEEP, 400)), ["a", "a.2"], "two are kept, the latest");
+        assert_eq!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 3_800)), ["b", "a", "a.2"], "an hour");
+        assert!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 400)).is_empty());
+        assert_eq!(forgotten(&pass(&model, Keep { count: 0, ..KEEP }, 400)), ["c", "b", "a", "a.2"]);
+    }
+
+    #[test]
+    fn what_no_decision_stands_behind_is_struck_out_or_removed_after_a_while() {
+        let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
+        let step = pass(&model, KEEP, 160);
+        assert!(step.struck.is_empty() && step.commands.is_empty(), "a moment ago");
+        let step = pass(&model, KEEP, 161);
+        assert_eq!(forgotten(&step), ["lost.2"]);
+        let (name, last) = &step.struck[0];
+        assert_eq!((name.as_str(), last.state.as_str()), ("ghost", "Cancelled"));
+        assert_eq!(last.message, "No decision stands behind this plan; nobody is evicted for it.");
+    }
+
+    #[test]
+    fn the_history_is_looked_at_every_ten_seconds() {
+        let (model, mut keeper, now) = (world(&[("a", 1, Some("Completed"), 1)]), Keeper::default(), Instant::now());
+        let mut pass = |now| {
+            let clock = Clock { now, epoch_seconds: 10_000 };
+            keeper.pass(&model.plans, &Book::default(), KEEP, clock).commands.len()
+        };
+        assert_eq!((pass(now), pass(now), pass(now + EVERY)), (1, 0, 1));
+    }
+}

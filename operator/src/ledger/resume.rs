@@ -1,0 +1,117 @@
+//! Resuming: a plan that an earlier leader stored is checked as if it were our own, before anything is done for it.
+//!
+//! What fails is dropped. A whole group that was begun is finished all the same (promise 2), if what the plan says of it
+//! is still true; everybody else stays.
+
+use super::{Flight, current};
+use crate::model::Model;
+use crate::words::Sentence;
+use giveway_crds::plan::{PlanState, StoredVictim};
+use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::plan::{Context, Preemptor};
+use std::collections::BTreeSet;
+
+impl Flight {
+    /// Checks a plan that was taken over: preemptor, members, victims, whole groups, budgets, and that it still fits.
+    /// `context` holds the decisions in flight. Drops the plan, with the reason, when something is not as it says.
+    pub fn check_resumed(&mut self, model: &Model, context: &Context) {
+        let units = self.plan.victims.iter().enumerate();
+        let unsound: Vec<(usize, Sentence)> =
+            units.filter_map(|(index, unit)| Some((index, self.unsound(model, index, unit)?))).collect();
+        let problem = (self.wrong_preemptor(model).map(Sentence::from))
+            .or_else(|| self.foreign_member(model).map(Sentence::from))
+            .or_else(|| unsound.first().map(|(_, why)| why.clone()))
+            .or_else(|| self.guarded_by_now(model))
+            .or_else(|| self.misfit(model, context).map(Sentence::from));
+        let Some(problem) = problem else { return };
+        let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
+        // Nobody of these is evicted, not even to finish what was begun.
+        self.victims.retain(|victim| !unsound.contains(&victim.unit));
+        self.drop_plan(
+            PlanState::Cancelled,
+            Sentence::from("An earlier leader stored this plan, which does not hold any more: ").then(problem),
+        );
+    }
+
+    fn wrong_preemptor(&self, model: &Model) -> Option<String> {
+        let (said, cluster) = (&self.plan.preemptor, &model.cluster);
+        let found = match &self.preemptor {
+            Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),
+            Preemptor::Pod(key) => cluster.pod(key).map(|pod| (&pod.uid, cluster.effective_policy(pod))),
+        };
+        let Some((uid, policy)) = found else { return Some("its preemptor is gone.".to_owned()) };
+        if *uid != said.uid {
+            return Some("its preemptor is gone, and another object has the name.".to_owned());
+        }
+        if policy == PreemptionPolicy::Never {
+            return Some("its preemptor may not preempt.".to_owned());
+        }
+        let now = model.priority_of(&self.preemptor).unwrap_or(0);
+        (now != said.priority).then(|| format!("its preemptor has priority {now}, and not {}.", said.priority))
+    }
+
+    /// A placed pod that exists must be the preemptor's own.
+    fn foreign_member(&self, model: &Model) -> Option<String> {
+        let own = |pod: &Pod| match &self.preemptor {
+            Preemptor::Group(key) => pod.group_key().is_some_and(|group| group == *key),
+            Preemptor::Pod(key) => pod.key == *key,
+        };
+        let placed = self.members.iter().filter_map(|m| current(&model.cluster, &m.pod, &m.uid));
+        let foreign = placed.into_iter().find(|pod| !own(pod))?;
+        Some(format!("pod {} does not belong to its preemptor.", foreign.key))
+    }
+
+    /// Why a unit must not be evicted for this plan.
+    fn unsound(&self, model: &Model, index: usize, unit: &StoredVictim) -> Option<Sentence> {
+        let cluster = &model.cluster;
+        let key = ObjectKey::new(&unit.namespace, &unit.name);
+        let planned: BTreeSet<&str> = self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
+        let listed = self.victims.iter().filter(|v| v.unit == index);
+        let here: Vec<&Pod> = listed.filter_map(|v| current(cluster, &v.pod, &v.uid)).collect();
+        for pod in here.iter().copied().filter(|pod| pod.live()) {
+            let whole = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup);
+            let of_unit = match unit.kind.as_str() {
+                "PodGroup" => whole.is_some_and(|group| group.key == key),
+                _ => whole.is_none() && pod.key == key,
+            };
+            let wrong = if pod.mirror {
+                " is a static pod."
+            } else if cluster.effective_priority(pod) >= self.priority {
+                " is not of lower priority."
+            } else if !of_unit {
+                " gives way with another unit now."
+            } else {
+                continue;
+            };
+            return Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(wrong));
+        }
+        // Of a group that was begun the rest goes; one that nobody was taken of must go whole.
+        let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
+        let grown = unit.kind == "PodGroup"
+            && untouched
+            && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));
+        let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
+        grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods by now."))
+    }
+
+    /// A guaranteed budget that the victims who are still there would violate.
+    fn guarded_by_now(&self, model: &Model) -> Option<Sentence> {
+        let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.priority);
+        let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
+        let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded));
+        let (uid, why) = breaches.into_iter().next()?;
+        let pod = &self.victims.iter().find(|v| v.uid == uid)?.pod;
+        let sentence = Sentence::default().object("pod", pod, &uid).text(" has a guaranteed budget");
+        Some(sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction."))
+    }
+
+    /// Before the members are released they must still fit; afterwards the scheduler has begun.
+    fn misfit(&self, model: &Model, context: &Context) -> Option<String> {
+        if self.plan.state >= PlanState::Releasing {
+            return None;
+        }
+        let gone = self.leaving(&model.cluster, context);
+        giveway_planner::still_fits(&model.cluster, &self.placements(), self.priority, context, &gone).err()
+    }
+}

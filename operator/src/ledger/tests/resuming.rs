@@ -1,0 +1,110 @@
+//! Plans of an earlier leader: checked like our own, and dropped with the reason.
+
+use super::*;
+use giveway_crds::plan::StoredVictim;
+
+/// The plan of `flight`, taken over in this state.
+fn resumed(state: PlanState) -> Run {
+    let mut run = Run::new();
+    run.flight.plan.state = state;
+    run.flight.resumed = true;
+    run
+}
+
+impl Run {
+    /// Why the plan is dropped when it is taken over; empty when it is not.
+    fn dropped(&mut self) -> String {
+        self.flight.check_resumed(&self.world.model, &Context::default());
+        let why = self.flight.ending.as_ref().map(|ending| ending.message.to_string()).unwrap_or_default();
+        why.trim_start_matches("An earlier leader stored this plan, which does not hold any more: ").to_owned()
+    }
+}
+
+#[test]
+fn a_plan_that_still_holds_goes_on() {
+    for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims] {
+        assert_eq!(resumed(state).dropped(), "");
+    }
+    let mut run = resumed(PlanState::Evicting);
+    run.world.remove_pod("l1").pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
+    assert_eq!(run.dropped(), "", "victims that are gone or go are what the plan wants");
+}
+
+#[test]
+fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
+    let mut run = resumed(PlanState::Planned);
+    run.flight.plan.preemptor.uid = "another".into();
+    assert_eq!(run.dropped(), "its preemptor is gone, and another object has the name.");
+    let mut run = resumed(PlanState::Planned);
+    run.flight.plan.preemptor.priority = 1000;
+    assert_eq!(run.dropped(), "its preemptor has priority 100, and not 1000.");
+    let mut run = resumed(PlanState::Planned);
+    run.flight.preemptor = Preemptor::Group(ObjectKey::new("default", "none"));
+    assert_eq!(run.dropped(), "its preemptor is gone.");
+}
+
+#[test]
+fn a_place_is_for_the_preemptors_own_pods() {
+    let mut run = resumed(PlanState::Planned);
+    run.world.pod(TestPod::new("g1", 100).of("other").held());
+    assert_eq!(run.dropped(), "pod default/g1 does not belong to its preemptor.");
+}
+
+#[test]
+fn every_victim_must_be_of_lower_priority_now() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.group("low", 2, 100, "PodGroup");
+    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
+    run.world.remove_pod("g1");
+    let advance = run.step();
+    assert_eq!(names(&advance), Vec::<String>::new(), "nobody of that unit is evicted");
+    assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
+}
+
+#[test]
+fn a_whole_group_goes_whole_or_not_at_all() {
+    let mut run = resumed(PlanState::Planned);
+    run.world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
+    assert_eq!(run.dropped(), "pod group default/low has more pods by now.");
+    let mut run = resumed(PlanState::Evicting);
+    let single = |name: &str, node: &str| StoredVictim {
+        kind: "Pod".into(),
+        namespace: "default".into(),
+        name: name.into(),
+        priority: 10,
+        pods: vec![victim(name, node)],
+        ..StoredVictim::default()
+    };
+    let plan = StoredPlan { victims: vec![single("l1", "n1")], ..run.flight.plan.clone() };
+    run.flight = Flight::new(gang(), 100, plan, run.now);
+    assert_eq!(run.dropped(), "pod default/l1 gives way with another unit now.");
+}
+
+#[test]
+fn a_group_that_was_begun_is_finished_although_the_plan_does_not_hold() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.remove_pod("l1").remove_pod("g1");
+    assert_eq!(run.dropped(), "Pod default/g1 does not exist any more.");
+    run.flight.stored = Some(PlanState::Evicting);
+    assert_eq!(names(&run.step()), ["evict l2"]);
+}
+
+#[test]
+fn a_guaranteed_budget_that_came_meanwhile_holds() {
+    let mut run = resumed(PlanState::Planned);
+    run.world.budget("db", "db", 0).pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
+    let why =
+        "pod default/l1 has a guaranteed budget: The disruption budget db needs 1 healthy pods and has 1 currently.";
+    assert_eq!(run.dropped(), why);
+}
+
+#[test]
+fn a_plan_that_does_not_fit_any_more_is_dropped_before_its_release_only() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.pod(TestPod::new("vip", 1000).on("n1"));
+    assert!(run.dropped().starts_with("Pod default/g1 does not fit on node n1 any more"), "{}", run.dropped());
+    let mut run = resumed(PlanState::Releasing);
+    run.world.remove_pod("l1").remove_pod("l2");
+    run.world.pod(TestPod::new("g1", 100).of("gang").on("n2"));
+    assert_eq!(run.dropped(), "", "the scheduler may choose another node");
+}

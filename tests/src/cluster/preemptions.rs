@@ -1,0 +1,24 @@
+//! Stored plans, as the API server has them.
+
+use giveway_crds::Preemption;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::{assemble, plan_of_part};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use std::collections::BTreeMap;
+
+/// Every plan of which all parts are stored, the oldest first.
+///
+/// # Errors
+/// The API server cannot be asked.
+pub async fn stored_plans(client: &Client) -> Result<Vec<StoredPlan>, kube::Error> {
+    let objects = Api::<Preemption>::all(client.clone()).list(&ListParams::default()).await?;
+    let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
+    for part in objects.items {
+        plans.entry(plan_of_part(&part.name_any()).to_owned()).or_default().push(part);
+    }
+    let created = |parts: &Vec<Preemption>| parts.first().and_then(|part| part.creation_timestamp());
+    let mut order: Vec<_> = plans.into_values().collect();
+    order.sort_by_key(|parts| (created(parts), parts.first().map(ResourceExt::name_any)));
+    Ok(order.into_iter().filter_map(|parts| assemble(parts).ok()).collect())
+}

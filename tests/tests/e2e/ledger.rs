@@ -1,0 +1,298 @@
+//! The ledger as objects: who may write it, what a new leader believes of it, how large a plan may be, and what stays.
+
+use crate::MINUTE;
+use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::{PodGroup, Preemption, keys};
+use giveway_tests::audit::{OPERATOR, Promises};
+use giveway_tests::cluster::{Shaped, stored_plans};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+/// The classes low and high, two nodes full of pods of class low, and a gang of class high that wants both, with a plan
+/// that waits for ten minutes before its first eviction.
+async fn planned() -> (World, giveway_tests::cluster::Group, StoredPlan) {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang =
+        world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    (world, gang, plan)
+}
+
+/// Waits until the plan of this name is over, and returns it with the state in which it ended.
+async fn wait_over(world: &World, name: &str) -> Preemption {
+    wait_for(&format!("the plan {name} is over"), MINUTE, async || {
+        let found = Api::<Preemption>::all(world.client()).get(name).await.map_err(|error| error.to_string())?;
+        match found.status.as_ref().filter(|status| status.finished_at.is_some()) {
+            Some(_) => Ok(found),
+            None => Err(format!("{:?}", found.status)),
+        }
+    })
+    .await
+}
+
+fn ended(preemption: &Preemption) -> (PlanState, String) {
+    let status = preemption.status.clone().unwrap_or_default();
+    (status.state, status.message)
+}
+
+/// Denies what the expression does not allow, until the answer is dropped by deleting the policy.
+async fn forbid(world: &World, expression: &str) {
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "forbidden-by-the-test"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [keys::GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["preemptions"]
+            }]},
+            "validations": [{"expression": expression, "message": "forbidden by the test"}]
+        }
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "forbidden-by-the-test"},
+        "spec": {"policyName": "forbidden-by-the-test", "validationActions": ["Deny"]}
+    });
+    world.apply(&format!("{policy}\n---\n{binding}")).await.unwrap();
+    let probe = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "probe.3"},
+        "spec": {"strategy": "none", "preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1}}
+    });
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    std::fs::write(file.path(), probe.to_string()).unwrap();
+    let path = file.path().display().to_string();
+    wait_for("the policy is in force", MINUTE, async || {
+        match world.kubectl(&["create", "--dry-run=server", "-f", &path]).await {
+            Err(said) if said.contains("forbidden by the test") => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await;
+}
+
+async fn allow(world: &World) {
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        world.kubectl(&["delete", kind, "forbidden-by-the-test"]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
+    let (mut world, gang, plan) = planned().await;
+    world.operator().kill();
+    world
+        .kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#])
+        .await
+        .unwrap();
+    gang.delete().await;
+    let again = world.gang("train", 4).priority("low").without_pods().create().await;
+    world.operator().start().await;
+    let (state, message) = ended(&wait_over(&world, &plan.id).await);
+    let words = "An earlier leader stored this plan, which does not hold any more: its preemptor is gone, and another \
+                 object has the name.";
+    assert_eq!((state, message.as_str()), (PlanState::Cancelled, words));
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    again.delete().await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    let victims = world.fill(&nodes).priority("low").singles().await;
+    let gang = world.gang("train", 1).priority("low").create().await;
+    world.operator().kill();
+    // As it was written when tenants could: a plan that evicts others, in the annotation of a pod.
+    let pods = victims.iter().map(|pod| json!({"name": pod.name, "uid": pod.uid, "node": nodes[0]}));
+    let plan = json!({
+        "id": "forged", "term": "t", "state": "Evicting", "strategy": "kep5710", "placements": [],
+        "victims": [{"kind": "PodGroup", "namespace": "default", "name": "x", "priority": 1, "pods": pods.collect::<Vec<_>>()}]
+    });
+    let patch = json!({"metadata": {"annotations": {keys::ANNOTATION_PLAN: plan.to_string()}}});
+    let pods: Api<Pod> = Api::namespaced(world.client_of(OPERATOR).await, "default");
+    pods.patch("train-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let status = json!({"status": {"preemption": {"state": "Evicting", "message": "16 pods give way."}}});
+    let groups: Api<PodGroup> = world.kit().api();
+    groups.patch_status("train", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    world.operator().start().await;
+    let words =
+        "The plan that an earlier version of Giveway stored here was dropped; a new one is made where it is needed.";
+    assert_eq!(gang.wait_event("Cancelled", MINUTE).await, words);
+    wait_for("the annotation is gone", MINUTE, async || {
+        let path = "jsonpath={.metadata.annotations}";
+        let left = world.kubectl(&["get", "pod", "train-0", "-o", path]).await?;
+        if left.contains("preemption-plan") { Err(left) } else { Ok(()) }
+    })
+    .await;
+    let status = gang.get().await.status.unwrap().preemption.unwrap();
+    assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, words));
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    forbid(&world, "false").await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    let message = gang.wait_condition("PreemptionPlanned", "False", "Failed", MINUTE).await;
+    assert!(message.starts_with("The plan could not be stored, so nobody was evicted: "), "{message}");
+    assert!(message.contains("forbidden by the test"), "{message}");
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    // Others are served meanwhile, and the group's status goes on being written.
+    world.nodes(1).cpus(1).prefix("more").create().await;
+    world.gang("other", 1).priority("low").create().await.wait_bound(MINUTE).await;
+    let path = r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}"#;
+    world.kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", path]).await.unwrap();
+    wait_for("the status tells of the new generation", MINUTE, async || {
+        let seen = gang.get().await;
+        let told = seen.status.as_ref().and_then(|status| status.observed_generation);
+        if told == seen.metadata.generation { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    allow(&world).await;
+    gang.wait_bound(2 * MINUTE).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded() {
+    let (world, gang, plan) = planned().await;
+    let table = world.kubectl(&["get", "gpr"]).await.unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "PREEMPTOR", "PRIORITY", "VICTIMS", "GROUPS", "STATE", "AGE"]);
+    assert_eq!(rows[1][..6], [plan.id.as_str(), "train", "1000", "4", "0", "Planned"]);
+    let wide = world.kubectl(&["get", "preemptions", "-o", "wide"]).await.unwrap();
+    assert!(wide.contains("STRATEGY") && wide.contains("VIOLATIONS") && wide.contains("MESSAGE"), "{wide}");
+    assert!(wide.contains("4 pods of priority 10 or less give way to 4 pods of pod group default/train"), "{wide}");
+    let said = world
+        .kubectl(&["patch", "gpr", &plan.id, "--type=merge", "-p", r#"{"spec":{"strategy":"mine"}}"#])
+        .await
+        .unwrap_err();
+    assert!(said.contains("field is immutable: a plan is made once"), "{said}");
+    Api::<Preemption>::all(world.client()).delete(&plan.id, &DeleteParams::default()).await.unwrap();
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    assert_eq!(message, "Its Preemption was deleted.");
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_latest_plans_are_kept() {
+    let world = World::builder().operator_flag("--preemption-history-limit=2").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(4).cpus(1).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    for name in ["first", "second", "third"] {
+        let gang = world.gang(name, 1).priority("high").create().await;
+        gang.wait_bound(MINUTE).await;
+        gang.wait_plan(PlanState::Completed, MINUTE).await;
+    }
+    wait_for("two plans are kept", MINUTE, async || {
+        let kept = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
+        let names: Vec<&str> = kept.iter().map(|plan| plan.preemptor.name.as_str()).collect();
+        if names == ["second", "third"] { Ok(()) } else { Err(format!("{names:?}")) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    let victims = world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let secret = world.namespace("secret").await;
+    let gang = giveway_tests::cluster::GroupBuilder::new(secret, "train", 2).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    let uid = gang.get().await.uid().unwrap();
+    let message = victims[0].wait_condition("DisruptionTarget", "True", "PreemptionByScheduler", MINUTE).await;
+    let words = format!(
+        "Preempted by a pod group of another namespace (UID {uid}) of priority 1000 to make room for it; the priority \
+         of this group is 10."
+    );
+    assert_eq!(message, words);
+    let by = format!("a podgroup of another namespace (UID {uid})");
+    assert_eq!(victims[0].get().await.status.unwrap().preempted_by, Some(by));
+    // Whatever the tenant may read in his namespace: groups, pods, events.
+    for kind in ["podgroups", "pods", "events", "events.events.k8s.io"] {
+        let text = world.kubectl(&["get", kind, "-n", "default", "-o", "yaml"]).await.unwrap();
+        assert!(!text.contains("secret"), "{kind}: {text}");
+    }
+    let plan = stored_plans(&world.client()).await.unwrap().remove(0);
+    assert!(plan.reason.contains("pod group secret/train"), "administrators read names: {}", plan.reason);
+    world.check_promises().await;
+}
+
+/// Five thousand members, ten thousand victims with names of two hundred characters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_of_ten_thousand_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(100).cpus(100).pods(200).create().await;
+    world.fill(&nodes).prefix(&"v".repeat(195)).priority("low").singles().await;
+    forbid(&world, "!object.metadata.name.endsWith('.3')").await;
+    let gang = world
+        .gang("train", 5_000)
+        .cpu(2)
+        .priority("high")
+        .spec(|spec| spec.preemption_delay_seconds = Some(3_600))
+        .create()
+        .await;
+    let preemptions = Api::<Preemption>::all(world.client());
+    let list = async || preemptions.list_metadata(&ListParams::default()).await.unwrap();
+    wait_for("a part is stored, and not the last one", 2 * MINUTE, async || {
+        let names: Vec<String> = list().await.iter().map(ResourceExt::name_any).collect();
+        if names.iter().any(|name| name.ends_with(".2")) { Ok(()) } else { Err(format!("{names:?}")) }
+    })
+    .await;
+    world.operator().kill();
+    let torn: Vec<String> = list().await.iter().map(ResourceExt::name_any).filter(|name| !name.contains('.')).collect();
+    allow(&world).await;
+    world.operator().start().await;
+    for name in &torn {
+        let (state, message) = ended(&wait_over(&world, name).await);
+        assert_eq!(state, PlanState::Cancelled, "{message}");
+        assert!(message.starts_with("An earlier leader ended while it stored this plan: only 2 of the "), "{message}");
+    }
+    let plan = gang.wait_plan(PlanState::Planned, 2 * MINUTE).await;
+    assert_eq!((plan.placements.len(), plan.cost.victim_pods), (5_000, 10_000));
+    assert!(!torn.contains(&plan.id));
+    let parts = preemptions.list(&ListParams::default()).await.unwrap().items;
+    let parts: Vec<&Preemption> = parts.iter().filter(|part| part.name_any().starts_with(&plan.id)).collect();
+    assert!(parts.len() > 4, "{}", parts.len());
+    for part in &parts {
+        let bytes = serde_json::to_vec(part).unwrap().len();
+        assert!(bytes < 1024 * 1024, "{} takes {bytes} bytes", part.name_any());
+    }
+    // After the last part: the next leader goes on with the same plan.
+    world.operator().kill();
+    world.operator().start().await;
+    wait_for("the plan is of the next leader's term", MINUTE, async || {
+        let status = preemptions.get(&plan.id).await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+        if status.term == plan.term { Err("it is of the last one's".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    let resumed = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    assert_eq!((resumed.id, resumed.victims), (plan.id, plan.victims));
+    assert_eq!(world.audit().await.evicted().len(), 0);
+    world.check(&Promises::new()).await;
+}
