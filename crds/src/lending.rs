@@ -49,17 +49,30 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// What to do about a pod that is below its group.
-    pub fn remedy(&self, classes: &Classes) -> String {
-        let Some(name) = self.class_name else {
-            return format!("give it a class of {} or more, or create the pod group anew with a class", self.priority);
-        };
+    /// What to do about a pod that was refused.
+    fn remedy(&self, classes: &Classes) -> String {
+        match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
+            Err(asked) => format!("name a class of {asked} or more, or create the pod group anew with a class"),
+            Ok((name, None)) => format!("name class {name}, or no class, and it gets {name} from its group"),
+            Ok((_, Some(lapsed))) => lapsed,
+        }
+    }
+
+    /// What to do about pods that exist.
+    pub fn remedy_later(&self, classes: &Classes) -> String {
+        match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
+            Err(asked) => format!("delete and create anew with a class of {asked} or more"),
+            Ok((name, None)) => format!("delete and create anew with class {name} or without a class"),
+            Ok((_, Some(lapsed))) => lapsed,
+        }
+    }
+
+    /// What to do when no class of this name gives any more what the group has.
+    fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
-            Some(value) if value >= self.priority => {
-                format!("give it class {name}, or no class, and it gets {name} from its group")
-            }
-            Some(value) => format!("create the pod group anew, its class {name} gives {value} now"),
-            None => format!("create the pod group anew, its class {name} does not exist any more"),
+            Some(value) if value >= self.priority => None,
+            Some(value) => Some(format!("create the pod group anew, its class {name} gives {value} now")),
+            None => Some(format!("create the pod group anew, its class {name} does not exist any more")),
         }
     }
 
@@ -115,8 +128,9 @@ mod tests {
         assert_eq!(
             group.refusal("low", 10, &classes).unwrap(),
             "priority class low gives the pod 10, below the priority of pod group train, 1000, and a group lends its \
-             pods none: give it class high, or no class, and it gets high from its group"
+             pods none: name class high, or no class, and it gets high from its group"
         );
+        assert_eq!(group.remedy_later(&classes), "delete and create anew with class high or without a class");
         assert_eq!(group.refusal("high", 1000, &classes), None);
         assert_eq!(group.refusal("higher", 2000, &classes), None);
     }
@@ -147,7 +161,7 @@ mod tests {
             assert_eq!(
                 group.refusal("scavenger", -10, &classes).unwrap(),
                 "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group lends \
-                 its pods none: give it a class of 0 or more, or create the pod group anew with a class"
+                 its pods none: name a class of 0 or more, or create the pod group anew with a class"
             );
         }
     }

@@ -144,7 +144,7 @@ fn a_member_whose_class_is_below_its_groups_is_refused_and_told_what_to_do() {
     ] {
         for (class, value) in [("plain", 10), ("polite", 15)] {
             let message = format!(
-                "spec.priorityClassName: Invalid value: \"{class}\": priority class {class} gives the pod {value}, below the priority of pod group {group}, 20, and a group lends its pods none: give it class managed, or no class, and it gets managed from its group"
+                "spec.priorityClassName: Invalid value: \"{class}\": priority class {class} gives the pod {value}, below the priority of pod group {group}, 20, and a group lends its pods none: name class managed, or no class, and it gets managed from its group"
             );
             let pod = pod_of(&view, class, labels.clone(), json!({}));
             assert_refused(mutate(&create("pods", pod), &view), 422, &message);
@@ -174,7 +174,7 @@ fn a_group_without_a_class_has_priority_zero_and_a_negative_class_is_below_it() 
     let mut view = cluster();
     view.classes.upsert(class("scavenger", -10));
     let pod = pod_of(&view, "scavenger", json!({LABEL_POD_GROUP: "classless"}), json!({}));
-    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: give it a class of 0 or more, or create the pod group anew with a class";
+    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: name a class of 0 or more, or create the pod group anew with a class";
     assert_refused(mutate(&create("pods", pod), &view), 422, message);
     view.classes.upsert(Class { global_default: true, ..class("plain", 10) });
     let pod = pod_of(&view, "polite", json!({LABEL_POD_GROUP: "classless"}), json!({}));
