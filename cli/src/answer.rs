@@ -140,8 +140,14 @@ impl Answer {
                 };
                 answer.refuse(reason, shortfall.to_string());
             }
-            Decision::WaitingForPods { live, min_count } => answer
-                .refuse(Reason::WaitingForPods, format!("{live} of {min_count} pods exist; it waits for the others.")),
+            Decision::WaitingForPods { live, min_count, below } => {
+                let below = match below {
+                    0 => String::new(),
+                    below => format!(", {below} more are below the group's priority and do not count"),
+                };
+                let message = format!("{live} of {min_count} pods exist{below}; it waits for the others.");
+                answer.refuse(Reason::WaitingForPods, message);
+            }
             Decision::Nothing => {
                 answer.schedulable = true;
                 answer.message = "No pod of it waits for a place.".to_owned();

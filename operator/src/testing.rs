@@ -47,6 +47,24 @@ impl World {
         self
     }
 
+    /// A group that names a class.
+    pub(crate) fn group_of_class(
+        &mut self,
+        name: &str,
+        min_count: u32,
+        priority: impl Into<Option<i32>>,
+        class: &str,
+    ) -> &mut Self {
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "PodGroup",
+                     "priorityClassName": class, "priority": priority.into(), "preemptionPolicy": "PreemptLowerPriority"}
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
     pub(crate) fn pod(&mut self, pod: TestPod) -> &mut Self {
         self.model.apply(Input::Pod(Update::Applied(object(pod.0))));
         self

@@ -40,21 +40,22 @@ impl Demand {
             Preemptor::Group(key) => key,
         };
         let group = cluster.group(key).ok_or(Decision::Nothing)?;
-        let (mut bound, mut waiting) = (0, Vec::new());
+        let (mut bound, mut below, mut waiting) = (0, 0, Vec::new());
         for index in cluster.members_of(key) {
             match cluster.pod_at(*index) {
                 Some(pod) if !pod.live() => {}
                 Some(pod) if pod.bound() => bound += 1,
+                Some(pod) if group.is_above(pod) => below += 1,
                 Some(pod) if !pod.gated_by_others => waiting.push(*index),
                 _ => {}
             }
         }
         if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
-            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count });
+            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count, below });
         }
         let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
         Ok(Self {
-            priority: if group.class_problem.is_some() { lowest } else { group.priority },
+            priority: group.known_priority().unwrap_or(lowest),
             policy: group.policy,
             members: waiting,
             need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),

@@ -118,6 +118,8 @@ pub enum Decision {
         live: usize,
         /// `minCount` of the gang.
         min_count: usize,
+        /// Members beside them that wait and pay for less than the group's priority.
+        below: usize,
     },
     /// There is nothing to place: no such group or pod, or no member that waits.
     Nothing,

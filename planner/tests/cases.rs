@@ -103,7 +103,7 @@ fn every_case_of_kube_scheduler_is_decided_as_well_or_better() {
 }
 
 #[test]
-fn effective_priority_is_the_groups_and_else_the_pods_own() {
+fn effective_priority_is_the_groups_where_the_pod_pays_for_it_and_else_the_pods_own() {
     let text = include_str!("../../tests/cases/units.yaml");
     let all: Vec<Value> = serde_yaml_ng::from_str(text).unwrap();
     for case in all.iter().filter(|case| case["kind"] == "effective_priority") {
@@ -112,10 +112,20 @@ fn effective_priority_is_the_groups_and_else_the_pods_own() {
         if let Some(group) = case["pod"]["podGroup"].as_str() {
             member = member.group(group);
         }
+        let expected = case["expect"]["priority"].as_i64().unwrap();
         let groups = case["podGroupLister"].as_array().into_iter().flatten();
         let groups: Vec<Built> = groups.map(|g| gang(g["name"].as_str().unwrap(), priority(g), 1)).collect();
         let cluster = cluster(groups.iter().chain([&member]));
         let got = cluster.effective_priority(cluster.pod(&key("p")).unwrap());
-        assert_eq!(i64::from(got), case["expect"]["priority"].as_i64().unwrap(), "{}", case["source"]);
+        // In-tree the group lends its priority; here only a pod that pays for as much gets it.
+        assert_eq!(i64::from(got), expected.min(i64::from(priority(&case["pod"]))), "{}", case["source"]);
+        let paid = cluster_of(&groups, member.priority(AMPLE));
+        let got = paid.effective_priority(paid.pod(&key("p")).unwrap());
+        let lent = groups.iter().any(|group| group.0["metadata"]["name"] == case["pod"]["podGroup"]);
+        assert_eq!(i64::from(got), if lent { expected } else { i64::from(AMPLE) }, "{}", case["source"]);
     }
+}
+
+fn cluster_of(groups: &[Built], member: Built) -> Cluster {
+    cluster(groups.iter().chain([&member]))
 }

@@ -89,7 +89,7 @@ fn members_are_known_before_their_group_and_listed_by_name() {
     add(&mut cluster, &gang("g", 7, 2));
     assert_eq!(cluster.effective_priority(cluster.pod(&key("a")).unwrap()), 7);
     cluster.remove_group(&key("g"));
-    assert_eq!(cluster.effective_priority(cluster.pod(&key("a")).unwrap()), 0);
+    assert_eq!(cluster.effective_priority(cluster.pod(&key("a")).unwrap()), AMPLE);
     assert_eq!(names(&cluster), ["a", "b"]);
     cluster.remove_pod(&key("a"));
     cluster.remove_pod(&key("b"));
@@ -109,10 +109,10 @@ fn pods_are_known_before_their_node() {
 #[test]
 fn a_group_without_a_priority_gets_it_from_its_class_when_that_arrives() {
     let unfilled = gang("g", 0, 1).set("/spec/priority", json!(null)).set("/spec/priorityClassName", json!("gold"));
-    let mut cluster = cluster(&[unfilled, pod("p").group("g").priority(3)]);
+    let mut cluster = cluster(&[unfilled, pod("p").group("g").priority(300)]);
     let group = cluster.group(&key("g")).unwrap();
     assert_eq!(group.class_problem.as_deref(), Some("no PriorityClass with name gold was found"));
-    assert_eq!(cluster.effective_priority(cluster.pod(&key("p")).unwrap()), 3);
+    assert_eq!(cluster.effective_priority(cluster.pod(&key("p")).unwrap()), 300);
     assert!(cluster.upsert_class(&class("gold", 70)));
     assert!(!cluster.upsert_class(&class("gold", 70)));
     assert_eq!(cluster.group(&key("g")).unwrap().priority, 70);

@@ -34,7 +34,7 @@ fn min_count_is_enough_to_go_ahead_and_the_rest_is_left() {
 #[test]
 fn a_gang_waits_until_enough_of_its_pods_exist() {
     let all = [node("a", 8), gang("g", 10, 3), pod("g-0").group("g"), pod("g-1").group("g").on("a")];
-    assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::WaitingForPods { live: 2, min_count: 3 });
+    assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::WaitingForPods { live: 2, min_count: 3, below: 0 });
 }
 
 #[test]
@@ -107,18 +107,6 @@ fn equal_priority_evicts_nobody() {
     all.extend(waiting_gang("g", 10, 1));
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
     assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. No workload has a priority below 10.");
-}
-
-#[test]
-fn a_group_counts_with_its_own_priority_and_not_with_its_pods() {
-    let all = [
-        node("a", 1),
-        gang("mid", 50, 1),
-        pod("cheap-pod-of-mid").group("mid").priority(1).on("a"),
-        pod("p").priority(40),
-    ];
-    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
-    assert!(sentence.ends_with("No workload has a priority below 40."), "{sentence}");
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn the_preemptors_own_members_stay() {
     let all = [
         node("a", 2),
         gang("g", 10, 2),
-        pod("g-0").group("g").on("a"),
+        pod("g-0").group("g").priority(5).on("a"),
         pod("g-1").group("g").priority(10),
         pod("low").on("a"),
     ];

@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod config;
+pub mod deadline;
 pub mod error;
 pub mod guard;
 pub mod judge;

@@ -1,6 +1,7 @@
 //! HTTP: which path does what, and the limits of a body.
 
 use crate::admission::{Admission, NotReady};
+use crate::deadline::Deadline;
 use crate::guard::Guard;
 use crate::guard::claim::Ledger;
 use crate::judge::Endpoint;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use warp::filters::BoxedFilter;
 use warp::reply::{Response, json, with_status};
 use warp::{Buf, Filter, Reply};
@@ -65,7 +67,7 @@ pub fn admission<L: Lookup>(
 ) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
-        move |body: Vec<u8>| {
+        move |body: Vec<u8>, _| {
             let admission = Arc::clone(&admission);
             async move { admission.answer(endpoint, &body).await }
         }
@@ -80,9 +82,9 @@ pub fn admission<L: Lookup>(
 
 /// The HTTPS side of the guard: `/guard`.
 pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, limits: BodyLimits) -> BoxedFilter<(Response,)> {
-    review("guard", limits, move |body| {
+    review("guard", limits, move |body, deadline| {
         let guard = Arc::clone(&guard);
-        async move { guard.answer(body).await }
+        async move { guard.answer(body, deadline).await }
     })
 }
 
@@ -104,7 +106,7 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
 fn review<A>(
     path: &'static str,
     limits: BodyLimits,
-    answer: impl Fn(Vec<u8>) -> A + Clone + Send + Sync + 'static,
+    answer: impl Fn(Vec<u8>, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
     A: Future<Output = Result<Value, NotReady>> + Send,
@@ -112,16 +114,18 @@ where
     warp::path(path)
         .and(warp::path::end())
         .and(warp::post())
+        .map(Instant::now)
+        .and(warp::query::raw().or(warp::any().map(String::new)).unify())
         .and(warp::header::optional::<u64>("content-length"))
         .and(warp::body::stream())
-        .then(move |length: Option<u64>, body| {
+        .then(move |arrival, query: String, length: Option<u64>, body| {
             let answer = answer.clone();
             async move {
                 let body = match read_body(length, body, limits).await {
                     Ok(body) => body,
                     Err(error) => return error.answer(limits),
                 };
-                match answer(body).await {
+                match answer(body, Deadline::from_arrival(arrival, Some(&query))).await {
                     Ok(review) => json(&review).into_response(),
                     Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
                 }

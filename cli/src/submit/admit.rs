@@ -4,10 +4,11 @@
 
 use crate::world::World;
 use giveway_crds::keys;
+use giveway_crds::lending::Asked;
 use giveway_crds::membership;
 use giveway_crds::pod_group::{PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
-use giveway_crds::priority::{Class, MAX_THRESHOLD};
+use giveway_crds::priority::{Class, Classes, MAX_THRESHOLD};
 use giveway_crds::{PodGroup, PodGroupSpec};
 use giveway_planner::ObjectKey;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec, PodStatus, ResourceRequirements};
@@ -62,8 +63,10 @@ pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>,
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let mut made = None;
-    let mut group_class = None;
-    if let Some(member) = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())? {
+    let mut asked = None;
+    let classes = world.cluster.classes();
+    let member = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
+    if let Some(member) = &member {
         let key = ObjectKey::new(namespace, &member.group);
         pod.metadata.labels.get_or_insert_default().insert(keys::LABEL_POD_GROUP.to_owned(), member.group.clone());
         if !world.groups.contains_key(&key)
@@ -77,10 +80,17 @@ pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>,
         if held && spec.node_name.is_none() && !gates.iter().any(|gate| gate.name == keys::GATE) {
             gates.push(PodSchedulingGate { name: keys::GATE.to_owned() });
         }
-        group_class = group.and_then(|group| group.spec.priority_class_name.clone());
+        asked = group.and_then(|group| {
+            Asked::of(&member.group, group.spec.priority_class_name.as_deref(), group.spec.priority, classes)
+        });
     }
-    let class = effective_class(spec, group_class, world)?;
+    let own = spec.priority_class_name.clone().unwrap_or_default();
+    let class = effective_class(spec, asked.and_then(|asked| asked.class_name), classes)?;
     prioritise(spec, class)?;
+    let (class_name, priority) = class.map_or(("", 0), |class| (class.name.as_str(), class.value));
+    if let Some(detail) = asked.and_then(|asked| asked.refusal(class_name, priority, classes)) {
+        return Err(format!("spec.priorityClassName: Invalid value: \"{own}\": {detail}"));
+    }
     for (key, value) in [
         (keys::ANNOTATION_PREEMPTION_POLICY, class.and_then(|c| c.managed_policy).map(|p| p.as_str().to_owned())),
         (keys::ANNOTATION_THRESHOLD, class.and_then(threshold)),
@@ -124,13 +134,12 @@ fn from_template(
 /// The pod's class; a member that names none, or only the default, takes its group's.
 fn effective_class<'a>(
     spec: &mut PodSpec,
-    group_class: Option<String>,
-    world: &'a World,
+    group_class: Option<&str>,
+    classes: &'a Classes,
 ) -> Result<Option<&'a Class>, Problem> {
-    let classes = world.cluster.classes();
     let own = spec.priority_class_name.clone().unwrap_or_default();
     let is_default = own.is_empty() || classes.global_default().is_some_and(|class| class.name == own);
-    let name = group_class.filter(|_| is_default).unwrap_or(own);
+    let name = group_class.filter(|_| is_default).map_or(own, str::to_owned);
     let class = classes
         .effective(Some(&name))
         .map_err(|error| format!("spec.priorityClassName: Invalid value: \"{name}\": {error}"))?;

@@ -3,7 +3,8 @@
 use crate::decide::Outcome;
 use crate::world::World;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_planner::{Decision, Preemptor, Strategy, plan};
+use giveway_planner::model::Pod;
+use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Node;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ const MOST_NODES: usize = 1024;
 /// Sentences, for a preemptor that finds no place.
 pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
-        Decision::WaitingForPods { live, min_count } => {
+        Decision::WaitingForPods { live, min_count, .. } => {
             vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live))]
         }
         Decision::Unschedulable(_) => {
@@ -38,22 +39,29 @@ fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<Pree
             group.spec.priority = Some(priority);
             group.spec.preemption_policy = policy.or(group.spec.preemption_policy);
             world.add_group(group).ok()?;
-        }
-        Preemptor::Pod(key) => {
-            let mut pod = world.pending.get(key)?.clone();
-            let spec = pod.spec.as_mut()?;
-            spec.priority = Some(priority);
-            if let Some(policy) = policy {
-                spec.preemption_policy = Some(policy.as_str().to_owned());
-                pod.metadata
-                    .annotations
-                    .get_or_insert_default()
-                    .remove(giveway_crds::keys::ANNOTATION_PREEMPTION_POLICY);
+            // Its pods have to pay for it.
+            let waits = |pod: &&Pod| pod.live() && !pod.bound();
+            let members = world.cluster.members(key).filter(waits).map(|pod| (pod.key.clone(), pod.priority));
+            for (pod, own) in members.collect::<Vec<_>>() {
+                change(&mut world, &pod, own.max(priority), policy)?;
             }
-            world.add_pod(pod).ok()?;
         }
+        Preemptor::Pod(key) => change(&mut world, key, priority, policy)?,
     }
     Some(world)
+}
+
+/// Another priority or policy for a pod that waits.
+fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<PreemptionPolicy>) -> Option<()> {
+    let mut pod = world.pending.get(key)?.clone();
+    let spec = pod.spec.as_mut()?;
+    spec.priority = Some(priority);
+    if let Some(policy) = policy {
+        spec.preemption_policy = Some(policy.as_str().to_owned());
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.remove(giveway_crds::keys::ANNOTATION_PREEMPTION_POLICY);
+    }
+    world.add_pod(pod).ok()
 }
 
 /// What it would then cost; `None` when it still finds no place.

@@ -71,10 +71,11 @@ impl Arbiter {
                 self.word(preemptor, Some(word));
                 self.tell_budgets(preemptor, &shortfall, clock.now);
             }
-            Decision::WaitingForPods { live, min_count } => {
+            Decision::WaitingForPods { live, min_count, below } => {
                 let message = format!(
-                    "{} needed, {live} exist. None starts before all {min_count} have a place.",
-                    status::pods(min_count)
+                    "{} needed, {live} exist{}. None starts before all {min_count} have a place.",
+                    status::pods(min_count),
+                    status::besides(below)
                 );
                 self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));
             }

@@ -7,10 +7,11 @@ use crate::ledger::{Flight, describe};
 use crate::model::{GroupRecord, Model};
 use crate::words::{Names, Sentence};
 use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
-use giveway_planner::model::{Group, ObjectKey, Phase};
+use giveway_planner::model::{Group, ObjectKey, Phase, Pod};
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -153,8 +154,9 @@ fn waiting(facts: &Facts<'_>, counts: PodCounts) -> (Reason, String) {
     if let Some(word) = facts.last_word {
         return (word.reason, word.message.clone());
     }
-    let live = counts.total - counts.succeeded - counts.failed;
-    (Reason::WaitingForPods, format!("{} needed, {live} exist.", pods(needed(facts))))
+    let below = below(facts).filter(|pod| pod.node.is_none()).count();
+    let live = counts.total - counts.succeeded - counts.failed - i32::try_from(below).unwrap_or(i32::MAX);
+    (Reason::WaitingForPods, format!("{} needed, {live} exist{}.", pods(needed(facts)), besides(below)))
 }
 
 fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
@@ -247,28 +249,55 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, Stri
         .then(|| (false, Reason::Scheduled, format!("{} have a node again.", pods(counts.scheduled))))
 }
 
-fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
-    let differing: Vec<i32> = facts
-        .model
-        .cluster
-        .members(&facts.group.key)
-        .filter(|p| p.live() && p.priority != facts.group.priority)
-        .map(|p| p.priority)
-        .collect();
-    let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
-    match (differing.iter().min(), differing.iter().max()) {
-        (Some(low), Some(high)) => {
-            let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
-            let message = format!(
-                "{} {} priority {range}; the group's priority {} counts instead.",
-                pods(differing.len()),
-                if differing.len() == 1 { "has" } else { "have" },
-                facts.group.priority
-            );
-            Some((true, Reason::PriorityMismatch, message))
-        }
-        _ => was.then(|| (false, Reason::PriorityMatches, "All pods have the group's priority.".to_owned())),
+/// Live members that pay for less than the group's priority.
+fn below<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let group = facts.group;
+    facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
+}
+
+/// What is to be added where pods are counted and this many wait that do not count.
+pub fn besides(below: usize) -> String {
+    match below {
+        0 => String::new(),
+        1 => " and 1 does not count, its priority is below the group's".to_owned(),
+        n => format!(" and {n} do not count, their priority is below the group's"),
     }
+}
+
+/// `PodsNotMatchingPriority`: what becomes of members whose own priority is another one.
+fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+    let asked = facts.group.known_priority()?;
+    let cluster = &facts.model.cluster;
+    let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
+    let mut parts = Vec::new();
+    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "is", "are") {
+        let classes = cluster.classes();
+        let name = facts.group.class_name.as_deref();
+        let remedy = Asked { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
+        parts.push(format!(
+            "{who} held for good and not counted: priority {range} is below the group's, {asked}, and a group lends \
+             none. To start, {remedy}."
+        ));
+    }
+    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "runs", "run") {
+        parts.push(format!("{who} with priority {range}, below the group's, {asked}, and can be evicted as such."));
+    }
+    if let Some((who, range)) = some(above, "has", "have") {
+        parts.push(format!("{who} priority {range}; the group's priority {asked} counts instead."));
+    }
+    let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
+    match parts.is_empty() {
+        false => Some((true, Reason::PriorityMismatch, parts.join(" "))),
+        true => was.then(|| (false, Reason::PriorityMatches, "All pods have the group's priority.".to_owned())),
+    }
+}
+
+/// How many pods there are, with a verb, and from where to where their priorities go; `None` of none.
+fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Option<(String, String)> {
+    let found: Vec<i32> = found.map(|pod| pod.priority).collect();
+    let (low, high) = (found.iter().min()?, found.iter().max()?);
+    let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+    Some((format!("{} {}", pods(found.len()), if found.len() == 1 { one } else { more }), range))
 }
 
 /// `1 pod`, `2 pods`.

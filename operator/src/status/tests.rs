@@ -5,6 +5,7 @@ use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::plan::Preemptor;
 use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
 use std::time::Instant;
 
 struct Case {
@@ -233,19 +234,56 @@ fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
 }
 
 #[test]
-fn differing_priorities_are_counted_and_the_end_of_it_is_told() {
+fn a_member_above_its_group_is_told_that_the_groups_priority_counts_and_the_end_of_it_is_told() {
     let mut case = Case::new().bound(&["a"]);
-    case.world.pod(TestPod::new("b", 5).of("g").on("n1"));
+    case.world.pod(TestPod::new("b", 500).of("g").on("n1"));
     let status = case.store();
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
-        "True PriorityMismatch: 1 pod has priority 5; the group's priority 100 counts instead."
+        "True PriorityMismatch: 1 pod has priority 500; the group's priority 100 counts instead."
     );
     case.world.remove_pod("b");
     assert_eq!(
         says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY),
         "False PriorityMatches: All pods have the group's priority."
     );
+}
+
+#[test]
+fn members_below_their_group_are_counted_by_what_becomes_of_them_and_told_what_to_do() {
+    let mut case = Case::new();
+    case.world.class(json!({"metadata": {"name": "high"}, "value": 100}));
+    case.world.group_of_class("g", 2, 100, "high");
+    case.world.pod(TestPod::new("a", 5).of("g").held()).pod(TestPod::new("b", -5).of("g").held());
+    case.world.pod(TestPod::new("c", 99).of("g").on("n1")).pod(TestPod::new("d", 101).of("g").held());
+    let status = case.store();
+    assert_eq!(
+        says(&status, types::PODS_NOT_MATCHING_PRIORITY),
+        "True PriorityMismatch: 2 pods are held for good and not counted: priority -5 to 5 is below the group's, 100, and \
+         a group lends none. To start, delete and create anew with class high or without a class. 1 pod runs with \
+         priority 99, below the group's, 100, and can be evicted as such. 1 pod has priority 101; the group's priority \
+         100 counts instead."
+    );
+    assert_eq!(
+        says(&status, types::INITIALLY_SCHEDULED),
+        "False WaitingForPods: 2 pods needed, 2 exist and 2 do not count, their priority is below the group's."
+    );
+}
+
+#[test]
+fn the_remedy_is_another_one_when_the_class_of_the_group_gives_less_now() {
+    let mut case = Case::new();
+    case.world.class(json!({"metadata": {"name": "high"}, "value": 50}));
+    case.world.group_of_class("g", 2, 100, "high").pod(TestPod::new("a", 50).of("g").held());
+    let told = says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY);
+    assert!(told.ends_with("To start, create the pod group anew, its class high gives 50 now."), "{told}");
+}
+
+#[test]
+fn a_group_without_a_known_priority_has_nothing_to_compare_with() {
+    let mut case = Case::new();
+    case.world.group_of_class("g", 2, None, "nobody").pod(TestPod::new("a", -5).of("g").held());
+    assert!(condition::find(&case.status().conditions, types::PODS_NOT_MATCHING_PRIORITY).is_none());
 }
 
 #[test]

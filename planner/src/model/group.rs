@@ -1,9 +1,10 @@
 //! A PodGroup: one priority, one policy, one unit.
 
 use super::key::ObjectKey;
-use super::pod::nanoseconds;
+use super::pod::{Pod, nanoseconds};
 use crate::error::ModelError;
 use giveway_crds::PodGroup;
+use giveway_crds::lending;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::Classes;
 use smol_str::SmolStr;
@@ -89,6 +90,21 @@ impl Group {
         };
         read.resolve(classes);
         Ok(read)
+    }
+
+    /// Its priority; `None` while its class is unknown.
+    pub fn known_priority(&self) -> Option<i32> {
+        self.class_problem.is_none().then_some(self.priority)
+    }
+
+    /// The priority that counts for a member: the lower one of the two; its own while the group's is unknown.
+    pub fn counts_for(&self, pod: &Pod) -> i32 {
+        self.known_priority().map_or(pod.priority, |priority| lending::counting(pod.priority, priority))
+    }
+
+    /// Whether a member pays for less than the group's priority.
+    pub fn is_above(&self, pod: &Pod) -> bool {
+        self.known_priority().is_some_and(|priority| pod.priority < priority)
     }
 
     /// Fills in from the classes what the group does not state itself. Returns whether anything changed.

@@ -79,7 +79,7 @@ impl FromIterator<PodIndex> for UnitPods<'_> {
 pub(crate) struct GroupUnit {
     /// Its bound pods that do not leave anyway, by key.
     pub(crate) pods: Vec<PodIndex>,
-    /// The highest of their effective priorities.
+    /// The lowest of the priorities that count for them: what one of them pays for shields no other.
     pub(crate) priority: i32,
     /// When the first of them started.
     pub(crate) started: Option<i64>,

@@ -70,7 +70,7 @@ fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     Some(Unit {
         kind: UnitKind::PodGroup,
         key: &cluster.group_at(group)?.key,
-        priority: pods.iter().map(|index| cluster.row(*index).priority).max()?,
+        priority: pods.iter().map(|index| cluster.row(*index).priority).min()?,
         grouped: true,
         started: all().filter_map(|pod| pod.start_time).min(),
         threshold: all().filter_map(|pod| pod.threshold).max(),

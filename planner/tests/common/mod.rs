@@ -14,6 +14,8 @@ pub mod numbers;
 pub mod world;
 
 pub const NAMESPACE: &str = "default";
+/// A priority above those of all groups in the tests.
+pub const AMPLE: i32 = 1_000_000_000;
 const LABEL_GROUP: &str = "scheduling.giveway.dev/pod-group";
 
 pub fn key(name: &str) -> ObjectKey {
@@ -49,8 +51,11 @@ impl Built {
         self.set("/spec/nodeName", json!(node)).set("/status/phase", json!("Running"))
     }
 
+    /// Makes it a member, which pays for what its group asks unless it says otherwise.
     pub fn group(self, name: &str) -> Self {
-        self.label(LABEL_GROUP, name)
+        let unset = self.0["spec"]["priority"] == 0;
+        let member = self.label(LABEL_GROUP, name);
+        if unset { member.priority(AMPLE) } else { member }
     }
 
     pub fn priority(self, priority: i32) -> Self {

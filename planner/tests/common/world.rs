@@ -151,9 +151,10 @@ impl World {
         }
         for low in &self.pods {
             let built = pod(&low.name).asks("cpu", &low.cpus.to_string()).on(&format!("node-{:02}", low.node));
-            let built = built.priority(low.priority).label("app", &low.app.to_string());
+            let built = built.label("app", &low.app.to_string());
             let built = built.set("/status/startTime", json!(format!("2026-01-01T00:00:0{}Z", low.start)));
             let built = low.group.iter().fold(built, |built, g| built.group(&format!("low-{g:02}")));
+            let built = built.priority(self.own_priority(low));
             let built = if low.guarded { built.threshold(55) } else { built };
             all.push(if low.leaving { built.terminating() } else { built });
         }
@@ -170,8 +171,14 @@ impl World {
         all
     }
 
+    /// Pods of whole groups pay for the group's priority, as admission has it; among the others are some that do not.
+    fn own_priority(&self, pod: &Low) -> i32 {
+        let whole = pod.group.map(|group| self.groups[group]).filter(|(_, whole)| *whole);
+        whole.map_or(pod.priority, |(priority, _)| pod.priority.max(priority))
+    }
+
     fn priority_of(&self, pod: &Low) -> i32 {
-        pod.group.map_or(pod.priority, |group| self.groups[group].0)
+        pod.group.map_or(i32::MAX, |group| self.groups[group].0).min(self.own_priority(pod))
     }
 
     /// Who can be evicted together: indexes of pods.

@@ -1,4 +1,7 @@
-//! Allowances in flight.
+//! Allowances in flight, and the pods that they are spent for.
+//!
+//! Whoever reaches the webhook's port can send it a review, so a review alone spends nothing: the pod is read from the
+//! API server first, and has to have the announcement that kube-scheduler stores before it deletes.
 //!
 //! A permitted victim is written into its budget's `status.disruptedPods`, and `disruptionsAllowed` is lowered: what
 //! the eviction API does before it deletes a pod. Guarantees: the write fails when the budget changed since it was
@@ -6,7 +9,8 @@
 //! operator; the same pod is counted once; the disruption controller drops the entry when the pod is gone, and two
 //! minutes later when it is not.
 
-use super::facts::{Allowance, Bound};
+use super::facts::{Allowance, Bound, PodObject};
+use crate::deadline::Deadline;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -18,6 +22,8 @@ use tokio::sync::Mutex;
 
 /// How long one claim may take, all attempts included.
 const LIMIT: Duration = Duration::from_secs(3);
+/// Why nothing is known.
+const TOO_LATE: &str = "the API server did not answer in time";
 /// How often a budget that changes in between is read again.
 const ATTEMPTS: usize = 10;
 
@@ -34,11 +40,28 @@ pub enum Claim {
     Failed(String),
 }
 
+/// A pod as the API server has it.
+pub type Stored = PodObject<true>;
+
 /// Where allowances in flight are kept.
 pub trait Ledger: Send + Sync + 'static {
+    /// Reads a pod as it is stored at this moment; `None` when it does not exist.
+    fn read(
+        &self,
+        namespace: &str,
+        pod: &str,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Option<Stored>, String>> + Send;
+
     /// Lets a budget count a pod as gone. One that allows no disruption refuses when it is `guaranteed`.
-    fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool)
-    -> impl Future<Output = Claim> + Send;
+    fn claim(
+        &self,
+        namespace: &str,
+        budget: &str,
+        pod: &Bound,
+        guaranteed: bool,
+        deadline: Deadline,
+    ) -> impl Future<Output = Claim> + Send;
 
     /// Takes a claim back.
     fn release(&self, namespace: &str, budget: &str, pod: &Bound) -> impl Future<Output = ()> + Send;
@@ -98,18 +121,31 @@ impl ApiLedger {
     }
 }
 
+/// Until when one call may take.
+fn bounded(deadline: Deadline) -> Deadline {
+    deadline.or_earlier(Deadline::after(LIMIT).at())
+}
+
 impl Ledger for ApiLedger {
-    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool) -> Claim {
+    async fn read(&self, namespace: &str, pod: &str, deadline: Deadline) -> Result<Option<Stored>, String> {
+        let api: Api<Stored> = Api::namespaced(self.client.clone(), namespace);
+        match bounded(deadline).limit(api.get_opt(pod)).await {
+            Some(read) => read.map_err(|error| error.to_string()),
+            None => Err(TOO_LATE.to_owned()),
+        }
+    }
+
+    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool, deadline: Deadline) -> Claim {
         let change =
             self.change(namespace, budget, |object| match claim_on(object, pod, guaranteed, Timestamp::now()) {
                 Claim::Made => Ok(()),
                 other => Err(other),
             });
-        match tokio::time::timeout(LIMIT, change).await {
-            Ok(Ok(Ok(()))) => Claim::Made,
-            Ok(Ok(Err(other))) => other,
-            Ok(Err(error)) => Claim::Failed(error),
-            Err(_) => Claim::Failed(format!("no answer within {} s", LIMIT.as_secs())),
+        match bounded(deadline).limit(change).await {
+            Some(Ok(Ok(()))) => Claim::Made,
+            Some(Ok(Err(other))) => other,
+            Some(Err(error)) => Claim::Failed(error),
+            None => Claim::Failed(TOO_LATE.to_owned()),
         }
     }
 

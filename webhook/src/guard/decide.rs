@@ -4,18 +4,34 @@
 //! preemptors* are the pending, ungated pods of the scheduler that may preempt and whose effective priority is above
 //! the victim's. Where there is none the victim stays. Where the victim carries a threshold (KEP-3280) that none of
 //! them reaches, it goes only as far as every budget that selects it allows it.
+//!
+//! The *effective priority* of a pod is the lower one of its group's and its own: a group [lends
+//! none](giveway_crds::lending), and kube-scheduler acts on the pod's own. So who opens a budget reaches its threshold by
+//! both. A victim that goes with its group counts as the cheapest pod of it, as for Giveway itself.
 
 use super::facts::{Allowance, Bound, Waiting};
 use crate::view::View;
 use giveway_crds::condition::Reason;
+use giveway_crds::lending;
 use std::cmp::Reverse;
 
 /// How many possible preemptors are told why they wait.
 const TOLD: usize = 3;
 
+/// How far a scheduler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It announces the victim. Nothing proves yet that it is really about to delete it.
+    Announces,
+    /// It deletes the victim, whose stored status has the announcement.
+    Deletes,
+}
+
 /// What a scheduler wants to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
+    /// How far it is.
+    pub step: Step,
     /// Namespace of the victim.
     pub namespace: String,
     /// Name of the scheduler, as pods name it, where it is known: only its pods can be meant.
@@ -86,13 +102,13 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
     if victim.deleting {
         return Verdict::Permitted(Permit::default());
     }
-    let priority = effective(view, &asked.namespace, victim.group.as_deref(), victim.priority);
+    let unit = unit(view, asked);
+    let priority = worth(view, asked, &unit);
     let pending = pending(view, asked);
     let possible: Vec<&Candidate<'_>> = pending.iter().filter(|candidate| candidate.priority > priority).collect();
     let Some(highest) = possible.iter().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name)))) else {
         return Verdict::Refused(no_preemptor(asked, priority, &pending));
     };
-    let unit = unit(view, asked);
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.priority < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
@@ -137,12 +153,18 @@ fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
     pending
 }
 
-/// The priority of a pod's group, or its own when it has none.
+/// The lower one of a pod's own priority and its group's, where it has a group whose priority is known.
 fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32 {
     let group = group.and_then(|group| view.group(namespace, group));
     let Some(group) = group else { return own };
     let class = || view.classes.resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
-    group.priority.or_else(class).unwrap_or(own)
+    group.priority.or_else(class).map_or(own, |priority| lending::counting(own, priority))
+}
+
+/// The priority that a unit counts with: that of the cheapest pod of it.
+fn worth(view: &View, asked: &Asked, unit: &[&Bound]) -> i32 {
+    let each = unit.iter().map(|pod| effective(view, &asked.namespace, pod.group.as_deref(), pod.priority));
+    each.min().unwrap_or(asked.victim.priority)
 }
 
 /// The pods that the scheduler most probably acts for: those it nominated for the victim's node, then those it could
@@ -199,8 +221,7 @@ impl Guarantee {
 
     /// The refusal because of something else.
     pub fn refuse_because(&self, view: &View, asked: &Asked, cause: &str) -> Refusal {
-        let victim = &asked.victim;
-        let priority = effective(view, &asked.namespace, victim.group.as_deref(), victim.priority);
+        let priority = worth(view, asked, &unit(view, asked));
         Refusal {
             reason: Reason::GuaranteedBudget,
             message: format!("{}: {cause}.", refused(asked, priority)),

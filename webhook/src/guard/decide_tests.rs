@@ -39,6 +39,10 @@ fn guarded() -> Value {
     running("api-1", threshold("5000"))
 }
 
+fn paying(priority: i32) -> Value {
+    json!({"spec": {"priority": priority}})
+}
+
 fn high() -> Cluster {
     Cluster::new().waits("vip", 1000, json!({}))
 }
@@ -50,6 +54,7 @@ fn without_anybody_who_may_take_it_a_victim_stays() {
     let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, default/vip, counts as 10 by its pod group.";
     let of_low_group = high().group("default", "g", Some(10), "Pod").waits("vip", 1000, of_group("g"));
     let in_high_group = high().group("web", "g", Some(2000), "Pod");
+    let lent = Cluster::new().group("default", "g", Some(2000), "Pod").waits("vip", 10, of_group("g"));
     check(vec![
         ("nobody waits", Cluster::new(), api(), Stays(NoPreemptor, none)),
         ("equal priority is not above", Cluster::new().waits("vip", 10, json!({})), api(), Stays(NoPreemptor, none)),
@@ -85,14 +90,20 @@ fn without_anybody_who_may_take_it_a_victim_stays() {
             api(),
             Stays(NoPreemptor, none),
         ),
-        ("the preemptor's group counts, not its own priority", of_low_group, api(), Stays(NoPreemptor, lower)),
         (
-            "the victim's group counts, not its own priority",
+            "the preemptor's group counts where the preemptor pays for more",
+            of_low_group,
+            api(),
+            Stays(NoPreemptor, lower),
+        ),
+        ("a group lends the preemptor nothing", lent, api(), Stays(NoPreemptor, none)),
+        (
+            "the victim's group counts, where the victim pays for more",
             in_high_group,
-            running("api-1", of_group("g")),
+            merged(running("api-1", of_group("g")), paying(3000)),
             Stays(
                 NoPreemptor,
-                "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, default/vip, counts as 1000 by its pod group.",
+                "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000.",
             ),
         ),
     ]);
@@ -111,6 +122,18 @@ fn with_somebody_who_may_take_it_an_unguarded_victim_goes() {
             Goes(&["api"], false),
         ),
         ("a threshold without a budget guards nothing", high(), guarded(), Goes(&[], true)),
+        (
+            "a group is no shield of a victim that pays for less",
+            high().group("web", "g", Some(2000), "Pod"),
+            running("api-1", of_group("g")),
+            Goes(&[], false),
+        ),
+        (
+            "a group that goes whole counts as its cheapest pod",
+            high().group("web", "g", Some(2000), "PodGroup").has(running("api-2", of_group("g"))),
+            merged(running("api-1", of_group("g")), paying(2000)),
+            Goes(&[], false),
+        ),
         ("an unknown group counts for nothing", high(), running("api-1", of_group("nobody-knows")), Goes(&[], false)),
         (
             "a group without a stated priority has that of its class, here none",
@@ -131,6 +154,7 @@ fn with_somebody_who_may_take_it_an_unguarded_victim_goes() {
 fn below_the_threshold_a_budget_is_guaranteed() {
     let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
     let at = |priority| Cluster::new().waits("vip", priority, json!({})).budget("api", 0, json!({}));
+    let member = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/member with priority 1000.";
     let two = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
     let unread = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 2000000000; the highest pending preemptor is default/vip with priority 1000.";
     check(vec![
@@ -146,6 +170,18 @@ fn below_the_threshold_a_budget_is_guaranteed() {
         ),
         ("at the threshold", at(5000), guarded(), Goes(&["api"], false)),
         ("above the threshold", at(5001), guarded(), Goes(&["api"], false)),
+        (
+            "a group that reaches it lends that to no pod",
+            at(1000).group("default", "g", Some(6000), "Pod").waits("member", 900, of_group("g")),
+            guarded(),
+            Stays(GuaranteedBudget, zero),
+        ),
+        (
+            "a pod that reaches it counts as its group does",
+            at(1000).group("default", "g", Some(1000), "Pod").waits("member", 6000, of_group("g")),
+            guarded(),
+            Stays(GuaranteedBudget, member),
+        ),
         ("one of several reaches it", at(1000).waits("boss", 6000, json!({})), guarded(), Goes(&["api"], false)),
         ("an allowance", high().budget("api", 1, json!({})), guarded(), Goes(&["api"], true)),
         (
@@ -259,7 +295,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             .has(running("stranger", of_group("h")))
             .budget("api", allowed, json!({}))
     };
-    let one = "Preemption of pod web/api-1 (priority 20) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.";
+    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.";
     check(vec![
         (
             "the others' threshold counts",
@@ -280,7 +316,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             member("other", json!({"metadata": {"labels": {"app": "other"}}})),
             Stays(
                 GuaranteedBudget,
-                "Preemption of pod web/other (priority 20) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.",
+                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.",
             ),
         ),
     ]);

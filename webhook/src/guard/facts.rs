@@ -6,6 +6,7 @@
 
 use crate::view::{Namespaced, View, take};
 use crate::watch::Viewed;
+use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{keys, membership, priority};
 use giveway_planner::model::Budget;
@@ -196,6 +197,12 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True")?;
         let (name, _) = condition.message.as_deref()?.split_once(": preempting")?;
         (!name.is_empty() && !name.contains(' ')).then(|| name.to_owned())
+    }
+
+    /// Whether a scheduler has announced this pod as its victim.
+    pub fn is_announced(&self) -> bool {
+        let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True");
+        condition.is_some_and(|c| c.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str()))
     }
 
     /// The pod as a possible preemptor, when it is one.

@@ -2,8 +2,12 @@
 //!
 //! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and asks no budget. The API server sends
 //! exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request and of the
-//! [`facts`]; what is permitted under a budget is [claimed](claim) there first, so that it is spent once; what is
-//! refused is [held](hold) and [told](notice).
+//! [`facts`]; what is refused is [held](hold) and [told](notice), and no answer is later than the request's deadline.
+//!
+//! A deletion that is permitted under a budget is [claimed](claim) there first, so that an allowance is spent once. Only
+//! a deletion spends, and only when the API server has the announcement on the pod: whatever a review says about a pod,
+//! nobody else's allowance is spent by it. An announcement is judged and spends nothing; of two victims that are
+//! announced at the same time under one allowance, the second one is refused when it is to be deleted.
 //!
 //! What it cannot do: other pods of the same victim set may be gone already, and a pending pod that reaches a threshold
 //! opens it for every preemptor of the same scheduler, because the requests do not say for whom they are.
@@ -19,12 +23,13 @@ pub(crate) mod testing;
 mod tests;
 
 use crate::admission::NotReady;
+use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::review::{self, Operation, Request};
 use crate::verdict;
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
-use decide::{Asked, Permit, Refusal, Verdict, decide};
+use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
 use hold::{Hold, Holds};
@@ -34,6 +39,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// When a refusal is looked at again before it stands: the watches may be a moment behind the scheduler's.
 const LOOKS: [Duration; 4] =
@@ -42,7 +48,7 @@ const LOOKS: [Duration; 4] =
 /// Answers the requests of schedulers that preempt.
 pub struct Guard<L> {
     view: Arc<SharedView>,
-    ledger: L,
+    ledger: Arc<L>,
     holds: Holds,
     notices: mpsc::Sender<Notice>,
     metrics: Arc<Metrics>,
@@ -59,22 +65,22 @@ impl<L: Ledger> Guard<L> {
         metrics: Arc<Metrics>,
         patience: Duration,
     ) -> Self {
-        Self { view, ledger, holds, notices, metrics, patience }
+        Self { view, ledger: Arc::new(ledger), holds, notices, metrics, patience }
     }
 
-    /// Answers a request, a refused one slowly. Nothing of the request is kept meanwhile.
+    /// Answers a request before its deadline, a refused one slowly. Nothing of the request is kept meanwhile.
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
-    pub async fn answer(&self, body: Vec<u8>) -> Result<Value, NotReady> {
-        let (answer, hold) = self.decide(body).await?;
+    pub async fn answer(&self, body: Vec<u8>, deadline: Deadline) -> Result<Value, NotReady> {
+        let (answer, hold) = self.decide(body, deadline).await?;
         if let Some(hold) = hold {
             hold.wait_to_the_end().await;
         }
         Ok(answer)
     }
 
-    async fn decide(&self, body: Vec<u8>) -> Result<(Value, Option<Hold>), NotReady> {
+    async fn decide(&self, body: Vec<u8>, deadline: Deadline) -> Result<(Value, Option<Hold>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -83,7 +89,8 @@ impl<L: Ledger> Guard<L> {
             }
         };
         drop(body);
-        if tokio::time::timeout(self.patience, self.view.guard_synced()).await.is_err() {
+        let patience = deadline.or_earlier(Instant::now() + self.patience);
+        if patience.limit(self.view.guard_synced()).await.is_none() {
             self.metrics.guard.decided("not_ready");
             return Err(NotReady);
         }
@@ -96,7 +103,7 @@ impl<L: Ledger> Guard<L> {
         drop(request);
         let (mut verdict, mut hold) = (self.judge(&asked)?, None);
         if matches!(verdict, Verdict::Refused(_)) && !dry_run {
-            hold = self.holds.begin();
+            hold = self.holds.begin(deadline);
         }
         if let Some(hold) = &hold {
             for look in LOOKS {
@@ -107,14 +114,15 @@ impl<L: Ledger> Guard<L> {
             }
         }
         if let Verdict::Permitted(permit) = verdict {
-            match if dry_run { Ok(()) } else { self.claim(&asked, &permit).await } {
+            let spends = asked.step == Step::Deletes && !permit.budgets.is_empty() && !dry_run;
+            match if spends { self.spend(&asked, &permit, deadline).await? } else { Ok(()) } {
                 Ok(()) => {
                     self.metrics.guard.decided("permitted");
                     return Ok((review::encode_allowed(&uid), None));
                 }
                 Err(refusal) => verdict = Verdict::Refused(refusal),
             }
-            hold = hold.or_else(|| self.holds.begin());
+            hold = hold.or_else(|| self.holds.begin(deadline));
         }
         let Verdict::Refused(refusal) = verdict else { return Err(NotReady) };
         self.metrics.guard.decided(match refusal.reason {
@@ -140,17 +148,44 @@ impl<L: Ledger> Guard<L> {
         })
     }
 
+    /// Spends what the victim's budgets allow, after a look at the pod itself: it has to be announced, and it is judged
+    /// by what it is and not by what the request says of it.
+    async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Refusal>, NotReady> {
+        let unproven = |cause: &str| match &permit.guaranteed {
+            Some(guarantee) => Err(guarantee.refuse_because(&self.view.read(), asked, cause)),
+            None => Ok(()),
+        };
+        let pod = match self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await {
+            Ok(Some(pod)) => pod,
+            // What is gone spends nothing.
+            Ok(None) => return Ok(Ok(())),
+            Err(error) => return Ok(unproven(&format!("the pod cannot be read ({error})"))),
+        };
+        let victim = pod.bound();
+        if victim.uid != asked.victim.uid {
+            return Ok(Ok(()));
+        }
+        if !pod.is_announced() {
+            return Ok(unproven("the pod is not announced as a victim in its status"));
+        }
+        let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
+        match self.judge(&asked)? {
+            Verdict::Permitted(permit) => Ok(self.claim(&asked, &permit, deadline).await),
+            Verdict::Refused(refusal) => Ok(Err(refusal)),
+        }
+    }
+
     /// Lets every budget of the victim count it as gone. Where one that is guaranteed cannot, the others get their
     /// allowance back, and the victim stays.
-    async fn claim(&self, asked: &Asked, permit: &Permit) -> Result<(), Refusal> {
+    async fn claim(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<(), Refusal> {
         let (namespace, victim) = (&asked.namespace, &asked.victim);
         let mut made = Vec::new();
         for budget in &permit.budgets {
-            let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some()).await;
+            let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some(), deadline).await;
             self.metrics.guard.claimed(&claim);
             let refusal = match (&claim, &permit.guaranteed) {
                 (Claim::Made, _) => {
-                    made.push(budget);
+                    made.push(budget.clone());
                     continue;
                 }
                 (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&self.view.read(), asked, budget, 1),
@@ -164,21 +199,29 @@ impl<L: Ledger> Guard<L> {
                 }
                 (Claim::NotNeeded | Claim::Spent(_), _) => continue,
             };
-            for budget in made {
-                self.ledger.release(namespace, budget, victim).await;
-            }
+            self.release(asked, made);
             return Err(refusal);
         }
         Ok(())
+    }
+
+    /// Takes claims back; nobody waits for it.
+    fn release(&self, asked: &Asked, made: Vec<String>) {
+        let (ledger, namespace, victim) = (Arc::clone(&self.ledger), asked.namespace.clone(), asked.victim.clone());
+        tokio::spawn(async move {
+            for budget in made {
+                ledger.release(&namespace, &budget, &victim).await;
+            }
+        });
     }
 }
 
 /// What a request is about; `None` when the guard has nothing to say about it.
 fn asked(request: &Request) -> Result<Option<Asked>, verdict::Refusal> {
     let is_pod = request.resource.group.is_empty() && request.resource.resource == "pods";
-    let announcement = match (request.operation, request.sub_resource()) {
-        (Operation::Update, "status") => &request.object,
-        (Operation::Delete, "") => &request.old_object,
+    let (step, announcement) = match (request.operation, request.sub_resource()) {
+        (Operation::Update, "status") => (Step::Announces, &request.object),
+        (Operation::Delete, "") => (Step::Deletes, &request.old_object),
         _ => return Ok(None),
     };
     if !is_pod {
@@ -187,5 +230,5 @@ fn asked(request: &Request) -> Result<Option<Asked>, verdict::Refusal> {
     let victim: PodObject<true> = crate::object::read("Pod", &request.old_object)?;
     let announced: PodObject<true> = crate::object::read("Pod", announcement)?;
     let namespace = request.namespace().to_owned();
-    Ok(Some(Asked { namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
+    Ok(Some(Asked { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
 }

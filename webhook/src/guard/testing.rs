@@ -1,6 +1,6 @@
 //! Small clusters for the guard's tests, made of objects as the API server sends them.
 
-use super::decide::Asked;
+use super::decide::{Asked, Step};
 use super::facts::PodObject;
 use crate::view::{Settings, View};
 use crate::watch::Viewed;
@@ -105,5 +105,5 @@ impl Cluster {
 pub(crate) fn asked(victim: Value) -> Asked {
     let victim: PodObject<true> = serde_json::from_value(victim).unwrap();
     let scheduler = Some("default-scheduler".to_owned());
-    Asked { namespace: "web".to_owned(), scheduler, victim: victim.bound() }
+    Asked { step: Step::Deletes, namespace: "web".to_owned(), scheduler, victim: victim.bound() }
 }

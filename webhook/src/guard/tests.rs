@@ -2,6 +2,7 @@
 
 use super::testing::{Cluster, merged, running, threshold};
 use super::*;
+use claim::Stored;
 use facts::Bound;
 use serde_json::json;
 use std::sync::Mutex;
@@ -11,14 +12,21 @@ use tokio_util::sync::CancellationToken;
 const LONG: Duration = Duration::from_secs(60);
 
 /// Answers as told, by budget, and remembers what was asked.
-#[derive(Default)]
 struct Scripted {
+    /// The pod as it is stored.
+    stored: Result<Option<Value>, String>,
     answers: Vec<(&'static str, Claim)>,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
 impl Ledger for Scripted {
-    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool) -> Claim {
+    async fn read(&self, namespace: &str, pod: &str, _: Deadline) -> Result<Option<Stored>, String> {
+        self.calls.lock().unwrap().push(format!("read {namespace}/{pod}"));
+        let stored = self.stored.clone()?;
+        Ok(stored.map(|stored| serde_json::from_value(stored).unwrap()))
+    }
+
+    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool, _: Deadline) -> Claim {
         let call = format!("claim {namespace}/{budget} for {} guaranteed={guaranteed}", pod.name);
         self.calls.lock().unwrap().push(call);
         let answer = self.answers.iter().find(|(name, _)| *name == budget);
@@ -39,12 +47,27 @@ struct Scene {
     end: CancellationToken,
 }
 
+/// The victim as kube-scheduler stores it before it deletes it.
+fn victim() -> Value {
+    merged(running("api-1", threshold("5000")), announced())
+}
+
 fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, Claim)>) -> Scene {
+    scene_of(Ok(Some(victim())), cluster, hold, most, answers)
+}
+
+fn scene_of(
+    stored: Result<Option<Value>, String>,
+    cluster: Cluster,
+    hold: Duration,
+    most: usize,
+    answers: Vec<(&'static str, Claim)>,
+) -> Scene {
     let (metrics, end, view) =
         (Arc::new(Metrics::default()), CancellationToken::new(), Arc::new(SharedView::complete(cluster.0)));
     let holds = Holds::new(hold, hold, most, end.clone(), metrics.guard.clone());
-    let ledger = Scripted { answers, ..Scripted::default() };
-    let calls = Arc::clone(&ledger.calls);
+    let calls = Arc::default();
+    let ledger = Scripted { stored, answers, calls: Arc::clone(&calls) };
     let (sender, notices) = notice::queue();
     let guard = Guard::new(Arc::clone(&view), ledger, holds, sender, Arc::clone(&metrics), Duration::from_millis(20));
     Scene { guard: Arc::new(guard), view, metrics, notices, calls, end }
@@ -97,7 +120,11 @@ fn allowed(answer: &Value) -> bool {
 
 impl Scene {
     async fn ask(&self, body: Vec<u8>) -> Value {
-        self.guard.answer(body).await.unwrap()
+        self.guard.answer(body, Deadline::after(LONG)).await.unwrap()
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
     }
 
     fn counts(&self, name: &str) -> bool {
@@ -127,8 +154,8 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
 #[tokio::test]
 async fn a_victim_that_may_go_is_claimed_and_answered_at_once() {
     let scene = scene(permitting(), LONG, 10, vec![]);
-    assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));
-    assert_eq!(*scene.calls.lock().unwrap(), ["claim web/api for api-1 guaranteed=true"]);
+    assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
+    assert_eq!(scene.calls(), ["read web/api-1", "claim web/api for api-1 guaranteed=true"]);
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"permitted\"} 1"));
     assert!(scene.counts("giveway_webhook_guard_claims_total{result=\"made\"} 1"));
 }
@@ -138,14 +165,16 @@ async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back(
     let cluster = permitting().budget("z", 1, json!({}));
     let spent = facts::Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
     let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", Claim::Spent(Box::new(spent)))]);
-    let answer = scene.ask(review("UPDATE", json!({}))).await;
+    let answer = scene.ask(review("DELETE", json!({}))).await;
     assert!(message(&answer).contains("budget web/z allows 0 more disruptions to preemptors below 5000"), "{answer}");
     let calls = [
+        "read web/api-1",
         "claim web/api for api-1 guaranteed=true",
         "claim web/z for api-1 guaranteed=true",
         "release web/api for api-1",
     ];
-    assert_eq!(*scene.calls.lock().unwrap(), calls);
+    // It is taken back while the refusal is held.
+    assert_eq!(scene.calls(), calls);
 }
 
 #[tokio::test]
@@ -156,6 +185,64 @@ async fn a_claim_that_fails_keeps_a_guarded_victim_and_no_other() {
     assert!(message(&answer).contains("budget web/api cannot be updated (the API server is away)"), "{answer}");
     let reached = scene(permitting().waits("boss", 5000, json!({})), LONG, 10, failed());
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+}
+
+#[tokio::test]
+async fn an_announcement_is_judged_and_spends_nothing() {
+    let scene = scene(permitting(), LONG, 10, vec![]);
+    assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));
+    assert_eq!(scene.calls(), Vec::<String>::new(), "anybody could have posted it");
+    assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"permitted\"} 1"));
+}
+
+#[tokio::test]
+async fn a_deletion_of_a_pod_that_nobody_announced_spends_nothing() {
+    let quiet = || Ok(Some(running("api-1", threshold("5000"))));
+    let guarded = scene_of(quiet(), permitting(), Duration::from_millis(50), 10, vec![]);
+    let answer = guarded.ask(review("DELETE", json!({}))).await;
+    assert!(message(&answer).contains("the pod is not announced as a victim in its status"), "{answer}");
+    assert_eq!(guarded.calls(), ["read web/api-1"]);
+    let reached = scene_of(quiet(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await), "nothing is guaranteed against it");
+    assert_eq!(reached.calls(), ["read web/api-1"]);
+}
+
+#[tokio::test]
+async fn what_a_review_says_of_a_pod_is_not_believed() {
+    let stored = merged(victim(), json!({"metadata": {"labels": {"app": "other"}}}));
+    let cluster = permitting().budget("z", 1, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}}));
+    let scene = scene_of(Ok(Some(stored)), cluster, LONG, 10, vec![]);
+    assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
+    assert_eq!(scene.calls(), ["read web/api-1", "claim web/z for api-1 guaranteed=true"], "its own budget only");
+}
+
+#[tokio::test]
+async fn a_pod_that_is_gone_or_another_one_by_now_spends_nothing() {
+    for stored in [Ok(None), Ok(Some(merged(victim(), json!({"metadata": {"uid": "uid-new"}}))))] {
+        let scene = scene_of(stored, permitting(), LONG, 10, vec![]);
+        assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
+        assert_eq!(scene.calls(), ["read web/api-1"]);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_stays_where_it_is_guarded() {
+    let away = || Err("the API server is away".to_owned());
+    let guarded = scene_of(away(), permitting(), Duration::from_millis(50), 10, vec![]);
+    let answer = guarded.ask(review("DELETE", json!({}))).await;
+    assert!(message(&answer).contains("the pod cannot be read (the API server is away)"), "{answer}");
+    let reached = scene_of(away(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+}
+
+#[tokio::test]
+async fn a_refusal_is_never_later_than_the_deadline_of_its_request() {
+    let scene = scene(refusing(), LONG, 10, vec![]);
+    let start = Instant::now();
+    let deadline = Deadline::after(Duration::from_millis(100));
+    let answer = scene.guard.answer(review("UPDATE", json!({})), deadline).await.unwrap();
+    assert!(!allowed(&answer));
+    assert!((100..10_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -170,7 +257,8 @@ async fn above_the_bound_refusals_are_answered_at_once() {
 async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
     let scene = scene(Cluster::new(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
-    let asking = tokio::spawn(async move { guard.answer(review("UPDATE", json!({}))).await.unwrap() });
+    let asking =
+        tokio::spawn(async move { guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await.unwrap() });
     while scene.metrics.guard.held.get() == 0 {
         tokio::task::yield_now().await;
     }
@@ -183,7 +271,8 @@ async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
 async fn a_shutdown_lets_held_refusals_out() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
-    let asking = tokio::spawn(async move { guard.answer(review("UPDATE", json!({}))).await.unwrap() });
+    let asking =
+        tokio::spawn(async move { guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await.unwrap() });
     while scene.metrics.guard.held.get() == 0 {
         tokio::task::yield_now().await;
     }
@@ -195,8 +284,8 @@ async fn a_shutdown_lets_held_refusals_out() {
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_is_not_held() {
     let mut permits = scene(permitting(), LONG, 10, vec![]);
-    assert!(allowed(&permits.ask(review("UPDATE", json!({"dryRun": true}))).await));
-    assert!(permits.calls.lock().unwrap().is_empty());
+    assert!(allowed(&permits.ask(review("DELETE", json!({"dryRun": true}))).await));
+    assert_eq!(permits.calls(), Vec::<String>::new());
     assert!(permits.notices.try_recv().is_err());
     let mut refuses = scene(refusing(), LONG, 10, vec![]);
     assert!(!allowed(&refuses.ask(review("UPDATE", json!({"dryRun": true}))).await));
@@ -210,8 +299,9 @@ async fn an_incomplete_view_is_left_to_the_failure_policy() {
     let (sender, _receiver) = notice::queue();
     let (metrics, end) = (Arc::clone(&scene.metrics), CancellationToken::new());
     let holds = Holds::new(LONG, LONG, 1, end, metrics.guard.clone());
-    let guard = Guard::new(Arc::new(blind), Scripted::default(), holds, sender, metrics, Duration::from_millis(20));
-    assert_eq!(guard.answer(review("UPDATE", json!({}))).await, Err(NotReady));
+    let ledger = Scripted { stored: Ok(None), answers: vec![], calls: Arc::default() };
+    let guard = Guard::new(Arc::new(blind), ledger, holds, sender, metrics, Duration::from_millis(20));
+    assert_eq!(guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await, Err(NotReady));
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"not_ready\"} 1"));
 }
 

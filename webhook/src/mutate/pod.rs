@@ -32,6 +32,9 @@ pub struct Spec {
     /// Name of its priority class; the Priority plugin has filled it before.
     #[serde(default)]
     pub priority_class_name: Option<String>,
+    /// Its priority; the Priority plugin has filled it before.
+    #[serde(default)]
+    pub priority: Option<i32>,
     /// Its preemption policy; the Priority plugin has filled it before.
     #[serde(default)]
     pub preemption_policy: Option<String>,
@@ -69,8 +72,8 @@ impl Facts {
 
 /// Prepares a pod that is created.
 ///
-/// Errors: labels that name no valid group (422), a gate or a plan that the user set (422), annotations that differ
-/// from what the class gives (403).
+/// Errors: labels that name no valid group (422), a gate or a plan that the user set (422), a class below the group's
+/// priority (422), annotations that differ from what the class gives (403).
 pub fn create(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
     let pod: Facts = object::read("Pod", &request.object)?;
     if pod.is_mirror() {
@@ -98,6 +101,7 @@ pub fn create(request: &Request, view: &View, notes: &mut Notes) -> Result<Optio
         }
         None => None,
     };
+    let group = member.as_ref().map(|member| member.group.as_str()).zip(group);
     pod_priority::apply(&pod, group, view, &mut object, notes)?;
     Ok(Some(object))
 }

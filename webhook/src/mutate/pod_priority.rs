@@ -1,44 +1,61 @@
-//! What follows for a pod from its priority class: the group's class for a member that named none, and the class's
-//! annotations (design, section 3, rules 3 and 4).
+//! What follows for a pod from its priority class: the group's class for a member that named none, the comparison with
+//! the group's priority, and the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod::Facts;
 use crate::object::{self, annotation_path};
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::{Group, View};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_crds::lending::Asked;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 use serde_json::Value;
 
 /// Gives a pod the class of its group when it named none itself, and the annotations of the class that it then has.
+/// `group` is its group by name.
 ///
-/// Errors (403): an annotation that the user set to another value than the class gives.
+/// Errors: a class that gives less than the priority of the group (422), an annotation that the user set to another
+/// value than the class gives (403).
 pub fn apply(
     pod: &Facts,
-    group: Option<&Group>,
+    group: Option<(&str, &Group)>,
     view: &View,
     object: &mut Value,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
     let own = pod.spec.priority_class_name.as_deref().unwrap_or_default();
-    let class = match group_class(own, group, view, notes) {
-        Some(class) => {
-            take_class(pod, class, object);
-            Some(class)
-        }
-        None => find_class(own, view, notes),
-    };
-    if let (Some(class), Some(theirs)) = (class, group.and_then(|g| g.class_name.as_deref()))
-        && let Some(groups) = view.classes.get(theirs)
-        && groups.value != class.value
-    {
-        notes.warn(format!(
-            "priority class {} ({}) differs from the pod group's, {} ({}): the group's counts for preemption",
-            class.name, class.value, groups.name, groups.value
-        ));
+    let taken = group_class(own, group.map(|(_, group)| group), view, notes);
+    let class = taken.or_else(|| find_class(own, view, notes));
+    if let Some((name, group)) = group {
+        // What the Priority plugin will compute, or has computed.
+        let priority = taken.map(|class| class.value).or(pod.spec.priority).or(class.map(|class| class.value));
+        compare(own, taken, priority.unwrap_or_default(), name, group, view, notes)?;
+    }
+    if let Some(class) = taken {
+        take_class(pod, class, object);
     }
     copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), object)?;
     copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), object)
+}
+
+/// A member pays for the priority of its group with its own class.
+fn compare(
+    own: &str,
+    taken: Option<&Class>,
+    priority: i32,
+    name: &str,
+    group: &Group,
+    view: &View,
+    notes: &mut Notes,
+) -> Result<(), Refusal> {
+    let asked = Asked::of(name, group.class_name.as_deref(), group.priority, &view.classes);
+    let Some(asked) = asked else { return Ok(()) };
+    let class_name = taken.map_or(own, |class| class.name.as_str());
+    if let Some(detail) = asked.refusal(class_name, priority, &view.classes) {
+        return Err(Refusal::invalid("spec.priorityClassName", own, detail));
+    }
+    asked.warning(class_name, priority).into_iter().for_each(|warning| notes.warn(warning));
+    Ok(())
 }
 
 fn find_class<'a>(name: &str, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {

@@ -2,7 +2,8 @@
 
 use crate::fixtures::*;
 use giveway_crds::keys::*;
-use giveway_webhook::verdict::Reference;
+use giveway_crds::priority::Class;
+use giveway_webhook::verdict::{Outcome, Reference};
 use giveway_webhook::view::View;
 use serde_json::{Value, json};
 
@@ -120,7 +121,7 @@ fn a_preemption_policy_that_both_classes_share_is_kept() {
 }
 
 #[test]
-fn a_member_keeps_the_class_that_it_names_and_a_difference_is_warned_about() {
+fn a_member_keeps_a_class_above_its_groups_and_is_warned_that_the_groups_counts() {
     let view = cluster();
     let request = create("pods", pod_of(&view, "guarded", json!({LABEL_POD_GROUP: "gang"}), json!({})));
     let object = mutated(&request, &view);
@@ -128,8 +129,108 @@ fn a_member_keeps_the_class_that_it_names_and_a_difference_is_warned_about() {
     assert_eq!(object["spec"]["priority"], json!(40));
     assert_eq!(
         mutate(&request, &view).notes.warnings,
-        ["priority class guarded (40) differs from the pod group's, managed (20): the group's counts for preemption"]
+        ["priority class guarded (40) is above the priority of pod group gang, 20: the group's counts for preemption"]
     );
+}
+
+#[test]
+fn a_member_whose_class_is_below_its_groups_is_refused_and_told_what_to_do() {
+    let view = cluster();
+    for (labels, group) in [
+        (json!({LABEL_POD_GROUP: "gang"}), "gang"),
+        (json!({LABEL_POD_GROUP: "basic"}), "basic"),
+        (json!({LABEL_WORKLOAD: "work", LABEL_TEMPLATE: "gang"}), "work-gang"),
+        (json!({LABEL_WORKLOAD: "work", LABEL_TEMPLATE: "gang", LABEL_REPLICA: "3"}), "work-gang-3"),
+    ] {
+        for (class, value) in [("plain", 10), ("polite", 15)] {
+            let message = format!(
+                "spec.priorityClassName: Invalid value: \"{class}\": priority class {class} gives the pod {value}, below the priority of pod group {group}, 20, and a group lends its pods none: name class managed, or no class, and it gets managed from its group"
+            );
+            let pod = pod_of(&view, class, labels.clone(), json!({}));
+            assert_refused(mutate(&create("pods", pod), &view), 422, &message);
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_is_created_bound_borrows_no_priority_either() {
+    let view = cluster();
+    let mut pod = pod_of(&view, "plain", json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    pod["spec"]["nodeName"] = json!("node-1");
+    assert_eq!(refusal(mutate(&create("pods", pod), &view)).code, 422);
+}
+
+#[test]
+fn another_class_of_the_same_priority_is_as_good_as_the_groups() {
+    let mut view = cluster();
+    view.classes.upsert(class("twin", 20));
+    let request = create("pods", pod_of(&view, "twin", json!({LABEL_POD_GROUP: "basic"}), json!({})));
+    assert_eq!(mutated(&request, &view)["spec"]["priorityClassName"], json!("twin"));
+    assert_eq!(mutate(&request, &view).notes.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_group_without_a_class_has_priority_zero_and_a_negative_class_is_below_it() {
+    let mut view = cluster();
+    view.classes.upsert(class("scavenger", -10));
+    let pod = pod_of(&view, "scavenger", json!({LABEL_POD_GROUP: "classless"}), json!({}));
+    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: name a class of 0 or more, or create the pod group anew with a class";
+    assert_refused(mutate(&create("pods", pod), &view), 422, message);
+    view.classes.upsert(Class { global_default: true, ..class("plain", 10) });
+    let pod = pod_of(&view, "polite", json!({LABEL_POD_GROUP: "classless"}), json!({}));
+    assert!(!matches!(mutate(&create("pods", pod), &view).outcome, Outcome::Refused(_)), "10 or more, by the default");
+}
+
+/// The cluster, with a group `old` that kept the priority which its class `managed` had.
+fn with_old_group(priority: i32) -> View {
+    let mut view = cluster();
+    let spec = json!({"schedulingPolicy": gang(), "priorityClassName": "managed", "priority": priority});
+    view.put_group(&serde_json::from_value(group_object("old", spec)).unwrap());
+    view
+}
+
+#[test]
+fn a_groups_own_number_counts_when_its_class_was_created_anew_with_a_lower_one() {
+    let view = with_old_group(1000);
+    for pod in [member("old"), pod_of(&view, "managed", json!({LABEL_POD_GROUP: "old"}), json!({}))] {
+        let own = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
+        let message = format!(
+            "spec.priorityClassName: Invalid value: \"{own}\": priority class managed gives the pod 20, below the priority of pod group old, 1000, and a group lends its pods none: create the pod group anew, its class managed gives 20 now"
+        );
+        assert_refused(mutate(&create("pods", pod), &view), 422, &message);
+    }
+    let warned = mutate(&create("pods", member("old")), &with_old_group(5)).notes.warnings;
+    let told =
+        "priority class managed (20) is above the priority of pod group old, 5: the group's counts for preemption";
+    assert_eq!(warned, [told]);
+}
+
+#[test]
+fn a_groups_own_number_counts_when_its_class_is_gone() {
+    let mut view = with_old_group(1000);
+    view.classes.remove("managed");
+    let verdict = mutate(&create("pods", member("old")), &view);
+    assert!(verdict.notes.missing.contains(&Reference::Class("managed".into())), "looked up before it is refused");
+    let message = "spec.priorityClassName: Invalid value: \"\": no priority class gives the pod 0, below the priority of pod group old, 1000, and a group lends its pods none: create the pod group anew, its class managed does not exist any more";
+    assert_refused(verdict, 422, message);
+}
+
+#[test]
+fn the_number_that_the_priority_plugin_wrote_counts_and_not_what_the_watch_says_of_the_class() {
+    let view = cluster();
+    let mut stale = pod_of(&view, "guarded", json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    stale["spec"]["priority"] = json!(19);
+    assert_eq!(refusal(mutate(&create("pods", stale), &view)).code, 422);
+    let mut fresh = pod_of(&view, "plain", json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    fresh["spec"]["priority"] = json!(20);
+    mutated(&create("pods", fresh), &view);
+}
+
+#[test]
+fn a_member_of_a_group_that_does_not_exist_yet_is_held_with_whatever_class_it_has() {
+    let view = cluster();
+    let object = mutated(&create("pods", pod_of(&view, "plain", json!({LABEL_POD_GROUP: "later"}), json!({}))), &view);
+    assert_eq!(gates(&object), [GATE], "the operator compares the priorities when the group comes");
 }
 
 #[test]

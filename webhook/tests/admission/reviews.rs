@@ -115,9 +115,11 @@ async fn a_refusal_carries_code_and_reason_and_a_warning_its_text() {
     );
 
     let view = cluster();
-    let pod = pod_of(&view, "plain", json!({LABEL_POD_GROUP: "gang"}), json!({}));
+    let pod = pod_of(&view, "guarded", json!({LABEL_POD_GROUP: "gang"}), json!({}));
     let review = answer(&pod_request(pod)).await;
-    assert!(review["response"]["warnings"][0].as_str().unwrap().contains("differs from the pod group's"));
+    assert!(
+        review["response"]["warnings"][0].as_str().unwrap().contains("is above the priority of pod group gang, 20")
+    );
 }
 
 #[tokio::test]

@@ -111,11 +111,21 @@ impl Cluster {
         self.pod_at(self.pod_index(key)?)
     }
 
-    /// The priority that counts for a pod: its group's, or its own when it has none, the group does not exist, or the
-    /// group's class is unknown.
+    /// The priority that counts for a pod: the lower one of its group's and its own, for a group
+    /// [lends none](giveway_crds::lending); its own when it has no group, the group does not exist, or the group's class is
+    /// unknown. A group that goes whole counts, with all its bound pods, as the cheapest of them: what one pays for
+    /// shields no other.
     pub fn effective_priority(&self, pod: &Pod) -> i32 {
-        let group = self.group_of(pod).filter(|group| group.class_problem.is_none());
-        group.map_or(pod.priority, |group| group.priority)
+        match self.pod_index(&pod.key).filter(|index| self.pod_at(*index).is_some_and(|known| known.uid == pod.uid)) {
+            Some(index) => self.row(index).priority,
+            None => self.group_of(pod).map_or(pod.priority, |group| group.counts_for(pod)),
+        }
+    }
+
+    /// Whether a pod pays for less than the priority of its group. One that waits then gets nothing by its group: it is
+    /// neither planned for nor released.
+    pub fn is_below_group(&self, pod: &Pod) -> bool {
+        self.group_of(pod).is_some_and(|group| group.is_above(pod))
     }
 
     /// Whether Giveway preempts for a pod: its group's policy; or its annotation's, or else `Never`
@@ -133,11 +143,11 @@ impl Cluster {
         self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect()
     }
 
-    /// The same as [`Cluster::effective_priority`], for a pod of the model.
+    /// The priority that counts for a pod of the model by itself, whoever goes with it.
     pub(crate) fn priority_at(&self, index: PodIndex) -> i32 {
         let Some(slot) = self.pods.get(index) else { return 0 };
-        let group = slot.group.and_then(|group| self.group_at(group)).filter(|group| group.class_problem.is_none());
-        group.map_or(slot.pod.priority, |group| group.priority)
+        let group = slot.group.and_then(|group| self.group_at(group));
+        group.map_or(slot.pod.priority, |group| group.counts_for(&slot.pod))
     }
 
     pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {

@@ -101,7 +101,7 @@ impl Cluster {
 
     /// All bound pods of a group, wherever they run; `None` when one of them must stay or none is there.
     fn group_unit(&self, members: &[PodIndex]) -> Option<GroupUnit> {
-        let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MIN, started: None, threshold: None };
+        let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MAX, started: None, threshold: None };
         for index in members {
             let Some(slot) = self.pods.get(*index).filter(|slot| slot.node.is_some() && !slot.pod.terminating) else {
                 continue;
@@ -110,7 +110,7 @@ impl Cluster {
                 return None;
             }
             unit.pods.push(*index);
-            unit.priority = unit.priority.max(self.priority_at(*index));
+            unit.priority = unit.priority.min(self.priority_at(*index));
             unit.threshold = unit.threshold.max(slot.pod.threshold);
             unit.started = [unit.started, slot.pod.start_time].into_iter().flatten().min();
         }

@@ -1,0 +1,185 @@
+//! A group lends its members no priority (design, section 3, rule 4).
+//!
+//! A ResourceQuota that is scoped by PriorityClass is charged for the class that a pod names. If a group's priority
+//! counted for a member of a lower class, the group would be a way around every such quota. So a member has to pay for
+//! its group's priority with a class of its own. Admission refuses one that does not; one that admission did not see
+//! with its group stays held. Where a pod takes part all the same, such as one that runs already, the
+//! [lower](counting) of the two priorities counts.
+
+use crate::priority::Classes;
+
+/// The priority that counts for a member: a group can take some of what its member pays for, and can add nothing.
+pub fn counting(own: i32, group: i32) -> i32 {
+    own.min(group)
+}
+
+/// A group's priority, whether the group exists already or only the template that it will be made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Name of the group.
+    pub group: &'a str,
+    /// The class that it names.
+    pub class_name: Option<&'a str>,
+    /// Its priority.
+    pub priority: i32,
+}
+
+impl<'a> Asked<'a> {
+    /// `stated` is `spec.priority` of the group; a template, or a group that admission did not see, has what its class
+    /// says now. `None` when there is no such class: it has no priority then.
+    pub fn of(group: &'a str, class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> Option<Self> {
+        let class_name = class_name.filter(|name| !name.is_empty());
+        let priority = stated.or_else(|| classes.resolve(class_name).ok().map(|resolved| resolved.priority))?;
+        Some(Self { group, class_name, priority })
+    }
+
+    /// Why a pod whose class `class_name` (empty: none) gives it `priority` may not be a member; `None` when it may.
+    pub fn refusal(&self, class_name: &str, priority: i32, classes: &Classes) -> Option<String> {
+        let Self { group, priority: asked, .. } = self;
+        let class = match class_name {
+            "" => "no priority class".to_owned(),
+            name => format!("priority class {name}"),
+        };
+        (priority < *asked).then(|| {
+            format!(
+                "{class} gives the pod {priority}, below the priority of pod group {group}, {asked}, and a group lends \
+                 its pods none: {}",
+                self.remedy(classes)
+            )
+        })
+    }
+
+    /// What to do about a pod that was refused.
+    fn remedy(&self, classes: &Classes) -> String {
+        match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
+            Err(asked) => format!("name a class of {asked} or more, or create the pod group anew with a class"),
+            Ok((name, None)) => format!("name class {name}, or no class, and it gets {name} from its group"),
+            Ok((_, Some(lapsed))) => lapsed,
+        }
+    }
+
+    /// What to do about pods that exist.
+    pub fn remedy_later(&self, classes: &Classes) -> String {
+        match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
+            Err(asked) => format!("delete and create anew with a class of {asked} or more"),
+            Ok((name, None)) => format!("delete and create anew with class {name} or without a class"),
+            Ok((_, Some(lapsed))) => lapsed,
+        }
+    }
+
+    /// What to do when no class of this name gives any more what the group has.
+    fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
+        match classes.get(name).map(|class| class.value) {
+            Some(value) if value >= self.priority => None,
+            Some(value) => Some(format!("create the pod group anew, its class {name} gives {value} now")),
+            None => Some(format!("create the pod group anew, its class {name} does not exist any more")),
+        }
+    }
+
+    /// What the creator of a pod is told whose class gives it more than its group has.
+    pub fn warning(&self, class_name: &str, priority: i32) -> Option<String> {
+        let Self { group, priority: asked, .. } = self;
+        (priority > *asked).then(|| {
+            format!(
+                "priority class {class_name} ({priority}) is above the priority of pod group {group}, {asked}: the \
+                 group's counts for preemption"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::PreemptionPolicy;
+    use crate::priority::Class;
+
+    fn classes(list: &[(&str, i32)]) -> Classes {
+        let mut classes = Classes::default();
+        for (name, value) in list {
+            classes.upsert(Class {
+                name: (*name).into(),
+                value: *value,
+                global_default: false,
+                scheduler_policy: PreemptionPolicy::PreemptLowerPriority,
+                managed: false,
+                managed_policy: None,
+                threshold: None,
+            });
+        }
+        classes
+    }
+
+    fn asked<'a>(class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> Asked<'a> {
+        Asked::of("train", class_name, stated, classes).unwrap()
+    }
+
+    #[test]
+    fn a_group_adds_nothing_to_what_a_member_pays_for() {
+        assert_eq!(counting(10, 1000), 10);
+        assert_eq!(counting(2000, 1000), 1000);
+        assert_eq!(counting(-5, 0), -5);
+    }
+
+    #[test]
+    fn a_class_below_the_groups_is_refused_with_both_numbers_and_the_remedy() {
+        let classes = classes(&[("low", 10), ("high", 1000)]);
+        let group = asked(Some("high"), Some(1000), &classes);
+        assert_eq!(
+            group.refusal("low", 10, &classes).unwrap(),
+            "priority class low gives the pod 10, below the priority of pod group train, 1000, and a group lends its \
+             pods none: name class high, or no class, and it gets high from its group"
+        );
+        assert_eq!(group.remedy_later(&classes), "delete and create anew with class high or without a class");
+        assert_eq!(group.refusal("high", 1000, &classes), None);
+        assert_eq!(group.refusal("higher", 2000, &classes), None);
+    }
+
+    #[test]
+    fn the_groups_own_number_counts_when_its_class_was_created_anew_with_another_one() {
+        let lower = classes(&[("high", 500)]);
+        let group = asked(Some("high"), Some(1000), &lower);
+        assert_eq!(
+            group.refusal("high", 500, &lower).unwrap(),
+            "priority class high gives the pod 500, below the priority of pod group train, 1000, and a group lends its \
+             pods none: create the pod group anew, its class high gives 500 now"
+        );
+        let gone = classes(&[]);
+        assert_eq!(
+            asked(Some("high"), Some(1000), &gone).refusal("", 0, &gone).unwrap(),
+            "no priority class gives the pod 0, below the priority of pod group train, 1000, and a group lends its pods \
+             none: create the pod group anew, its class high does not exist any more"
+        );
+    }
+
+    #[test]
+    fn a_group_without_a_class_has_the_default_or_zero_and_a_negative_class_is_below_it() {
+        let classes = classes(&[("scavenger", -10)]);
+        for name in [None, Some("")] {
+            let group = asked(name, None, &classes);
+            assert_eq!(group.priority, 0);
+            assert_eq!(
+                group.refusal("scavenger", -10, &classes).unwrap(),
+                "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group lends \
+                 its pods none: name a class of 0 or more, or create the pod group anew with a class"
+            );
+        }
+    }
+
+    #[test]
+    fn a_group_whose_class_nobody_knows_has_no_priority_to_compare_with() {
+        assert!(Asked::of("train", Some("nobody"), None, &classes(&[])).is_none());
+    }
+
+    #[test]
+    fn a_class_above_the_groups_is_warned_about() {
+        let classes = classes(&[("high", 1000)]);
+        let group = asked(Some("high"), None, &classes);
+        assert_eq!(
+            group.warning("higher", 2000).unwrap(),
+            "priority class higher (2000) is above the priority of pod group train, 1000: the group's counts for \
+             preemption"
+        );
+        assert_eq!(group.warning("high", 1000), None);
+    }
+}

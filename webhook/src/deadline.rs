@@ -1,0 +1,132 @@
+//! Until when a request wants its answer.
+//!
+//! API servers append their own time-out to the address of a webhook (`/mutate?timeout=10s`). Promise: everything that
+//! is done for a request, waiting included, is bounded by one deadline that counts from its arrival; an answer that
+//! would come later is given up, because nobody waits for it any more.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The time-out of a request that names none: the API server's default.
+pub const DEFAULT: Duration = Duration::from_secs(10);
+/// The longest time-out: API servers allow no more.
+pub const LONGEST: Duration = Duration::from_secs(30);
+/// The most that is kept back for the way of the answer.
+const RESERVE: Duration = Duration::from_secs(1);
+
+/// The moment at which the answer to a request has to be on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// The deadline of a request that arrived at `arrival` with this query string: its parameter `timeout`, less a
+    /// tenth of it (at most a second) for the way. Without the parameter, or with one that cannot be read, it is that of
+    /// [`DEFAULT`]; none is longer than [`LONGEST`].
+    pub fn from_arrival(arrival: Instant, query: Option<&str>) -> Self {
+        let timeout = query.and_then(timeout_of).unwrap_or(DEFAULT).min(LONGEST);
+        Self(arrival + (timeout - (timeout / 10).min(RESERVE)))
+    }
+
+    /// The deadline this long from now.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// This deadline, or `moment` where that is earlier.
+    pub fn or_earlier(self, moment: Instant) -> Self {
+        Self(self.0.min(moment))
+    }
+
+    /// The moment itself.
+    pub fn at(self) -> Instant {
+        self.0
+    }
+
+    /// How long there is still; zero when it has passed.
+    pub fn remaining(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for `future` until the deadline; `None` when it has passed first.
+    pub async fn limit<F: Future>(self, future: F) -> Option<F::Output> {
+        tokio::time::timeout_at(self.0, future).await.ok()
+    }
+}
+
+fn timeout_of(query: &str) -> Option<Duration> {
+    query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(go_duration)
+}
+
+/// Reads a duration as Go writes it: `30s`, `1m0s`, `1.5s`, `500ms`.
+fn go_duration(text: &str) -> Option<Duration> {
+    let (mut rest, mut seconds) = (text, 0.0_f64);
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (unit, after) = after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+        let factor = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" | "%C2%B5s" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * factor;
+        rest = after;
+    }
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(query: Option<&str>) -> u128 {
+        let arrival = Instant::now();
+        (Deadline::from_arrival(arrival, query).at() - arrival).as_millis()
+    }
+
+    #[test]
+    fn the_parameter_of_the_api_server_counts_less_a_reserve() {
+        for (query, milliseconds) in [
+            ("timeout=10s", 9_000),
+            ("timeout=5s", 4_500),
+            ("timeout=1s", 900),
+            ("timeout=500ms", 450),
+            ("timeout=1.5s", 1_350),
+            ("timeout=30s", 29_000),
+            ("a=b&timeout=2s&c", 1_800),
+        ] {
+            assert_eq!(given(Some(query)), milliseconds, "{query}");
+        }
+    }
+
+    #[test]
+    fn without_a_readable_parameter_the_default_counts_and_none_is_longer_than_the_longest() {
+        for query in
+            ["", "timeout=", "timeout=0s", "timeout=5", "timeout=-3s", "timeout=1e9s", "timeout=s", "timeouts=1s"]
+        {
+            assert_eq!(given(Some(query)), 9_000, "{query}");
+        }
+        assert_eq!(given(None), 9_000);
+        for query in ["timeout=1m0s", "timeout=1h", "timeout=31s"] {
+            assert_eq!(given(Some(query)), 29_000, "{query}");
+        }
+        assert_eq!(given(Some("timeout=99999999999999999999h")), 9_000, "no duration at all");
+    }
+
+    #[test]
+    fn what_has_passed_has_nothing_left() {
+        let now = Instant::now();
+        let passed = Deadline::from_arrival(now, None).or_earlier(now);
+        assert_eq!((passed.at(), passed.remaining()), (now, Duration::ZERO));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_waited_for_longer_than_until_the_deadline() {
+        let deadline = Deadline::after(Duration::from_millis(20));
+        assert_eq!(deadline.limit(std::future::pending::<()>()).await, None);
+        assert_eq!(Deadline::after(DEFAULT).limit(async { 5 }).await, Some(5));
+    }
+}
