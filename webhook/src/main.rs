@@ -42,7 +42,13 @@ async fn main() -> anyhow::Result<()> {
     let certificate = Arc::new(Certificate::default());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
-    tokio::spawn(follow_certificate(client.clone(), config.clone(), provider, Arc::clone(&certificate), Arc::clone(&metrics)));
+    tokio::spawn(follow_certificate(
+        client.clone(),
+        config.clone(),
+        provider,
+        Arc::clone(&certificate),
+        Arc::clone(&metrics),
+    ));
     tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
 
     let health = Health::new(certificate, Arc::clone(&view));

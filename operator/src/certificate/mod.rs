@@ -41,7 +41,7 @@ const LEAF: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// Everything is looked at again after this time, whatever the watches say.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Replicas that do not show the new certificate yet are asked again after this time.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Shortest and longest wait after a failure.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
 /// More steps than this without a rest are a quarrel with somebody who writes the same objects.
@@ -111,9 +111,10 @@ impl Keeper {
                     steps = 0;
                 }
                 Ok(Some(rest)) => {
-                    (steps, back_off) = (0, BACK_OFF[0]);
-                    // Whether it was a change or the time: everything is looked at again.
-                    let _ = tokio::time::timeout(rest, changed.notified()).await;
+                    // Whether it was a change or the time, everything is looked at again; what rests is no quarrel.
+                    if tokio::time::timeout(rest, changed.notified()).await.is_err() {
+                        (steps, back_off) = (0, BACK_OFF[0]);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "certificates: a step failed and is tried again");

@@ -37,9 +37,7 @@ impl Directory {
             return Ok(false);
         }
         let used = match (&found, error) {
-            (Ok(pair), _) => {
-                pair.certified(&self.provider, |name| self.path.join(name).display().to_string())
-            }
+            (Ok(pair), _) => pair.certified(&self.provider, |name| self.path.join(name).display().to_string()),
             (Err(_), Some(error)) => Err(error),
             (Err(_), None) => return Ok(false),
         };
