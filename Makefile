@@ -52,7 +52,13 @@ chart-check: controlplane
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
 	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
 		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
-	@echo "the chart renders"
+	@for mode in "" "--set webhook.certManager.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
+		for run in 1 2; do \
+			$(HELM) template giveway helm --namespace giveway-system $$mode >target/chart-$$run.yaml || exit 1; done; \
+		cmp target/chart-1.yaml target/chart-2.yaml || { echo "two renders of the chart differ ($$mode)"; exit 1; }; done
+	@! grep -qE '^kind: Secret$$|caBundle:' target/chart-default.yaml || { \
+		echo "the chart renders a Secret or caBundle, which the operator makes"; exit 1; }
+	@echo "the chart renders, twice the same"
 
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
 unit: need-cargo ## Run the unit tests
@@ -88,4 +94,4 @@ bench-e2e: controlplane release ## Compare with the in-tree group preemption on 
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
-	rm -rf target/debug target/release target/crds target/e2e target/chart-default.yaml target/chart-local.yaml
+	rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml

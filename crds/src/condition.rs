@@ -62,6 +62,14 @@ pub enum Reason {
     PriorityMismatch,
     /// Members and group have one priority.
     PriorityMatches,
+    /// A certificate authority was made for the webhook (events on the Secrets, as the next three).
+    AuthorityMade,
+    /// Another certificate authority signs from now on.
+    AuthorityChanged,
+    /// The webhook has a new certificate.
+    CertificateRenewed,
+    /// A certificate or key that is stored cannot be used.
+    CertificateUnusable,
 }
 
 impl Reason {
@@ -90,6 +98,10 @@ impl Reason {
             Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
+            Self::AuthorityMade => "AuthorityMade",
+            Self::AuthorityChanged => "AuthorityChanged",
+            Self::CertificateRenewed => "CertificateRenewed",
+            Self::CertificateUnusable => "CertificateUnusable",
         }
     }
 }

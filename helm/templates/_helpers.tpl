@@ -30,23 +30,27 @@ system:serviceaccount:{{ .Release.Namespace }}:giveway-operator
 {{- end }}
 
 {{/*
-Certificate of the webhook as a dict of ca, crt and key, all base64-encoded. Made once per rendering, and kept for as
-long as its Secret exists.
+Who makes the webhook's certificate and tells API servers whom to trust: operator (which then writes caBundle itself, so
+none is rendered), cert-manager (its injector writes it), or user (webhook.caBundle).
 */}}
-{{- define "giveway.certificate" -}}
-{{- if not .Values.generated }}
-{{- $stored := lookup "v1" "Secret" .Release.Namespace "giveway-webhook-tls" }}
-{{- $data := ($stored | default dict).data | default dict }}
-{{- if and (index $data "tls.crt") (index $data "tls.key") }}
-{{- $ca := index $data "ca.crt" | default (index $data "tls.crt") }}
-{{- $_ := set .Values "generated" (dict "ca" $ca "crt" (index $data "tls.crt") "key" (index $data "tls.key")) }}
-{{- else }}
-{{- $names := include "giveway.webhookNames" . | fromJsonArray }}
-{{- $made := genSelfSignedCert (first $names) nil $names (int .Values.webhook.certificate.validDays) }}
-{{- $_ := set .Values "generated" (dict "ca" ($made.Cert | b64enc) "crt" ($made.Cert | b64enc) "key" ($made.Key | b64enc)) }}
+{{- define "giveway.certificates" -}}
+{{- $webhook := .Values.webhook }}
+{{- if $webhook.certManager.enabled }}
+{{- if $webhook.certificate.secretName }}
+{{- fail "webhook.certManager.enabled and webhook.certificate.secretName exclude each other" }}
+{{- end -}}
+cert-manager
+{{- else if or $webhook.certificate.secretName $webhook.caBundle }}
+{{- if not $webhook.caBundle }}
+{{- fail "webhook.certificate.secretName needs webhook.caBundle, the authority that signed the certificate" }}
 {{- end }}
+{{- if and .Values.deployments.enabled (not $webhook.certificate.secretName) }}
+{{- fail "webhook.caBundle needs webhook.certificate.secretName, the Secret with the certificate and its key" }}
+{{- end -}}
+user
+{{- else -}}
+operator
 {{- end }}
-{{- toJson .Values.generated }}
 {{- end }}
 
 {{/* Where the API server finds a path of the webhook. Call with a dict of "root" and "path". */}}
@@ -61,10 +65,8 @@ service:
   path: /{{ .path }}
   port: 443
 {{- end }}
-{{- if $webhook.caBundle }}
+{{- if and (eq (include "giveway.certificates" .root) "user") $webhook.caBundle }}
 caBundle: {{ $webhook.caBundle }}
-{{- else if and .root.Values.deployments.enabled (not $webhook.certManager.enabled) (not $webhook.url) }}
-caBundle: {{ (include "giveway.certificate" .root | fromJson).ca }}
 {{- end }}
 {{- end }}
 
@@ -89,7 +91,7 @@ namespaceSelector:
 
 {{/* Annotation by which cert-manager fills caBundle. */}}
 {{- define "giveway.injectCA" -}}
-{{- if and .Values.webhook.certManager.enabled (not .Values.webhook.caBundle) }}
+{{- if eq (include "giveway.certificates" .) "cert-manager" }}
 annotations:
   cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/giveway-webhook
 {{- end }}

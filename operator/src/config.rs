@@ -1,5 +1,6 @@
 //! Command line of the operator.
 
+use crate::certificate::{self, replicas::Whereabouts};
 use crate::words::Names;
 use clap::{Parser, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
@@ -60,6 +61,21 @@ pub struct Config {
     #[arg(long)]
     pub names_across_namespaces: bool,
 
+    /// Who makes the webhook's certificate. With `operator` the leader keeps it in the Secrets giveway-webhook-tls and
+    /// giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
+    #[arg(long, value_enum, default_value_t = Certificates::External)]
+    pub certificates: Certificates,
+
+    /// URL of a webhook that runs outside the cluster, https://HOST:PORT; its certificate is made for this host. Default:
+    /// the Service giveway-webhook.
+    #[arg(long)]
+    pub webhook_url: Option<String>,
+
+    /// Seconds in which every API server learns of a changed webhook configuration: so long a new certificate authority is
+    /// announced before it signs.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub ca_settle_seconds: u64,
+
     /// Format of the log.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -67,6 +83,15 @@ pub struct Config {
     /// What is logged: a level, or a filter such as `info,giveway_operator=debug`.
     #[arg(long, default_value = "info")]
     pub log_level: String,
+}
+
+/// Who makes the webhook's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Certificates {
+    /// The operator.
+    Operator,
+    /// Somebody else, such as cert-manager.
+    External,
 }
 
 /// Format of the log.
@@ -82,6 +107,17 @@ impl Config {
     /// Who may know which names.
     pub fn names(&self) -> Names {
         Names { across: self.names_across_namespaces }
+    }
+
+    /// How certificates are made, when they are made here.
+    ///
+    /// # Errors
+    /// `--webhook-url` is no URL of a webhook.
+    pub fn certificates(&self) -> Result<Option<certificate::Options>, String> {
+        let webhook = Whereabouts::new(&self.namespace, self.webhook_url.as_deref())?;
+        let settle = Duration::from_secs(self.ca_settle_seconds);
+        let options = certificate::Options { namespace: self.namespace.clone(), webhook, settle };
+        Ok((self.certificates == Certificates::Operator).then_some(options))
     }
 
     /// The identity to use in the election: differs from start to start, because it also names the term of a plan.

@@ -11,6 +11,7 @@ pub mod arbiter;
 pub mod backfill;
 pub mod book;
 pub mod cascade;
+pub mod certificate;
 pub mod command;
 pub mod config;
 pub mod health;
@@ -49,6 +50,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let writing = Client::try_from(kubernetes.clone())?;
     let election_client = Client::try_from(kubernetes)?;
 
+    let certificates = config.certificates().map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let metrics = Metrics::default();
     let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {
@@ -60,6 +62,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tracing::info!(identity = %options.identity, "starting");
     let (election, leadership) = Election::new(election_client, options);
     let (inputs, receiver) = mpsc::channel(8192);
+    let keeper = certificates
+        .map(|options| certificate::Keeper::new(writing.clone(), options, leadership.clone(), metrics.clone()));
+    let certificates = tokio::spawn(async move {
+        match keeper {
+            Some(keeper) => keeper.run().await,
+            None => std::future::pending().await,
+        }
+    });
     let actuator = Actuator::new(writing, leadership.clone(), metrics.clone(), &config, inputs.clone());
     let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), leadership.clone(), is_synced));
     let election = tokio::spawn(election.run(stop));
@@ -75,6 +85,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tokio::select! {
         ended = election => ended.context("the election ended")?.context("leadership")?,
         ended = arbiter => ended.context("the arbiter ended")?,
+        ended = certificates => ended.context("the keeper of certificates ended")?,
         ended = health => ended.context("the health server ended")?.context("metrics address")?,
     }
     Ok(())

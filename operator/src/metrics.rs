@@ -25,6 +25,11 @@ struct KindLabels {
     kind: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CertificateLabels {
+    certificate: &'static str,
+}
+
 /// Every metric; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -36,6 +41,7 @@ pub struct Metrics {
     in_flight: Gauge,
     unreadable: Family<KindLabels, Counter>,
     leads: Gauge,
+    certificates: Family<CertificateLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -47,6 +53,7 @@ impl Default for Metrics {
         let in_flight = Gauge::default();
         let unreadable = Family::default();
         let leads = Gauge::default();
+        let certificates = Family::default();
         let mut registry = Registry::with_prefix("giveway_operator");
         registry.register(
             "api_calls",
@@ -63,7 +70,13 @@ impl Default for Metrics {
             unreadable.clone(),
         );
         registry.register("leader", "1 while this process leads", leads.clone());
-        Self { registry: Arc::new(registry), calls, outcomes, victims, decisions, in_flight, unreadable, leads }
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When the webhook's certificate and its authority expire, in seconds since 1970",
+            certificates.clone(),
+        );
+        let registry = Arc::new(registry);
+        Self { registry, calls, outcomes, victims, decisions, in_flight, unreadable, leads, certificates }
     }
 }
 
@@ -109,5 +122,14 @@ impl Metrics {
     /// Sets whether this process leads.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
+    }
+
+    /// Sets when the webhook's certificate and its authority expire.
+    pub fn certificates(&self, leaf: Option<jiff::Timestamp>, authority: Option<jiff::Timestamp>) {
+        for (certificate, until) in [("leaf", leaf), ("authority", authority)] {
+            if let Some(until) = until {
+                self.certificates.get_or_create(&CertificateLabels { certificate }).set(until.as_second());
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::audit::{self, History, Promises};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options};
-use crate::giveway::{self, Giveway, Settings};
+use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::paths;
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Namespace;
@@ -68,6 +68,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn helm_value(mut self, value: &str) -> Self {
         self.settings.helm_values.push(value.to_owned());
+        self
+    }
+
+    /// The operator makes the webhook's certificate, as the chart has it by default.
+    #[must_use]
+    pub fn operator_certificates(mut self) -> Self {
+        self.settings.certificates = Certificates::Operator;
         self
     }
 

@@ -23,8 +23,13 @@ pub struct Config {
 
     /// Directory with tls.crt (certificate chain) and tls.key; read again every second, so that a renewed certificate
     /// is used without a restart.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub tls_directory: PathBuf,
+    #[arg(long, value_name = "DIRECTORY", required_unless_present = "tls_secret", conflicts_with = "tls_secret")]
+    pub tls_directory: Option<PathBuf>,
+
+    /// Secret in Giveway's own namespace with tls.crt (certificate chain) and tls.key; watched, so that the webhook starts
+    /// before there is one, and a renewed certificate is used at once.
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub tls_secret: Option<String>,
 
     /// Giveway's own namespace. Nothing in it is touched, as in kube-system.
     #[arg(long, default_value = "giveway-system", value_parser = NonEmptyStringValueParser::new())]
@@ -101,6 +106,18 @@ mod tests {
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.operator_user, "system:serviceaccount:giveway-system:giveway-operator");
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 1000));
+    }
+
+    #[test]
+    fn the_certificate_comes_from_one_place() {
+        let error = |arguments: &[&str]| {
+            Config::try_parse_from([&["giveway-webhook"], arguments].concat()).unwrap_err().to_string()
+        };
+        assert!(error(&[]).contains("required arguments were not provided:\n  --tls-directory <DIRECTORY>"));
+        let both = error(&["--tls-directory", "/tls", "--tls-secret", "a"]);
+        assert!(both.contains("'--tls-directory <DIRECTORY>' cannot be used with '--tls-secret <NAME>'"), "{both}");
+        let config = Config::parse_from(["giveway-webhook", "--tls-secret", "a"]);
+        assert_eq!((config.tls_directory, config.tls_secret.as_deref()), (None, Some("a")));
     }
 
     #[test]

@@ -13,11 +13,11 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A file holds no usable PEM block.
-    #[error("{}: {message}", path.display())]
+    /// What should be PEM holds no usable block.
+    #[error("{place}: {message}")]
     Pem {
-        /// The file.
-        path: PathBuf,
+        /// The file, or the key of a Secret.
+        place: String,
         /// What is missing or wrong.
         message: String,
     },

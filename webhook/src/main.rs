@@ -12,9 +12,9 @@ use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::routes::{self, BodyLimits, Health};
 use giveway_webhook::server::{Limits, Shutdown, serve};
-use giveway_webhook::tls::{self, Certificate, Directory};
+use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,8 +42,13 @@ async fn main() -> anyhow::Result<()> {
     let certificate = Arc::new(Certificate::default());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
-    let directory = Directory::new(config.tls_directory.clone(), provider, Arc::clone(&certificate));
-    tokio::spawn(directory.follow(Arc::clone(&metrics)));
+    tokio::spawn(follow_certificate(
+        client.clone(),
+        config.clone(),
+        provider,
+        Arc::clone(&certificate),
+        Arc::clone(&metrics),
+    ));
     tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
 
     let health = Health::new(certificate, Arc::clone(&view));
@@ -84,6 +89,21 @@ async fn main() -> anyhow::Result<()> {
     plain_server.await?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Keeps the certificate up to date, from where the command line says.
+async fn follow_certificate(
+    client: kube::Client,
+    config: Config,
+    provider: Arc<CryptoProvider>,
+    certificate: Arc<Certificate>,
+    metrics: Arc<Metrics>,
+) {
+    if let Some(path) = config.tls_directory {
+        Directory::new(path, provider, certificate).follow(metrics).await;
+    } else if let Some(name) = config.tls_secret {
+        follow_secret(client, &config.namespace, &name, provider, certificate, metrics).await;
+    }
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {

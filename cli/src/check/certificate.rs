@@ -1,23 +1,124 @@
-//! How long certificates are valid.
+//! How long the webhook's certificate and its authority are valid, and who renews them.
 
+use super::facts::{Facts, Renewer};
+use super::finding::Finding;
 use k8s_openapi::jiff::Timestamp;
 use x509_parser::pem::Pem;
 
+/// Certificates that expire within fewer days are told.
+const SOON: i64 = 14;
+/// Operator and cert-manager renew when a third is left; for so long they may be late.
+const LATE: i64 = 24 * 3600;
+/// The Secret of the operator's authority.
+const AUTHORITY: &str = "giveway-webhook-ca";
+
+/// All about certificates.
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let configurations = [&facts.mutating, &facts.validating];
+    let bundles = configurations.into_iter().flat_map(|known| known.iter().flatten()).flat_map(|c| &c.bundles);
+    let mut bundles: Vec<&Vec<u8>> = bundles.collect();
+    bundles.sort();
+    bundles.dedup();
+    for bundle in bundles {
+        found.push(finding(facts, "The webhooks' caBundle", AUTHORITY, bundle));
+    }
+    let (namespace, secret) = (&facts.namespace, &facts.secret);
+    match (&facts.serving, facts.renewer) {
+        (Ok(Some(pem)), _) => found.push(finding(facts, &format!("Secret {secret}"), secret, pem)),
+        (Ok(None), Renewer::Operator) => found.push(Finding::fail(
+            "certificate",
+            format!("There is no Secret {namespace}/{secret}: the operator has not made the webhook's certificate."),
+            format!("kubectl -n {namespace} logs deployment/giveway-operator"),
+        )),
+        (Ok(None), _) => found.push(Finding::warn(
+            "certificate",
+            format!(
+                "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
+                 cluster."
+            ),
+            "Look at the directory of its flag --tls-directory.",
+        )),
+        (Err(why), _) => found.push(Finding::unknown("certificate", "The webhook's own certificate", why)),
+    }
+    found
+}
+
+/// What is to be told of the certificates in `pem`; a new one comes when `secret` is deleted, if the operator makes it.
+fn finding(facts: &Facts, what: &str, secret: &str, pem: &[u8]) -> Finding {
+    let namespace = &facts.namespace;
+    let (renews, remedy) = match facts.renewer {
+        Renewer::Operator => (
+            "the operator renews it",
+            format!(
+                "kubectl -n {namespace} logs deployment/giveway-operator; a new one is made at once after kubectl -n \
+                 {namespace} delete secret {secret}"
+            ),
+        ),
+        Renewer::CertManager => {
+            ("cert-manager renews it", format!("kubectl -n {namespace} describe certificates.cert-manager.io"))
+        }
+        Renewer::Somebody => {
+            let remedy = "Renew it; with its authority change the chart's webhook.caBundle.";
+            ("neither the operator nor cert-manager renews it", remedy.to_owned())
+        }
+    };
+    let certificates = match read(pem) {
+        Ok(certificates) => certificates,
+        Err(problem) => return Finding::fail("certificate", format!("{what} {problem}."), remedy),
+    };
+    // Of the operator's authorities the last one signs; the others stay until every replica does without them.
+    let judged = if secret == AUTHORITY && facts.renewer == Renewer::Operator { certificates.last() } else { None };
+    let Some(judged) = judged.or(certificates.first()) else {
+        return Finding::fail("certificate", format!("{what} has no certificate."), remedy);
+    };
+    let (days, subject) = (judged.days_left(facts.now), &judged.subject);
+    let mut finding = if judged.until < facts.now {
+        Finding::fail("certificate", format!("{what} ({subject}) expired on {}; {renews}.", date(judged.until)), remedy)
+    } else if let Some(early) = certificates.iter().find(|certificate| certificate.from > facts.now) {
+        let message = format!("{what} ({}) is valid only from {} on.", early.subject, early.from);
+        Finding::fail("certificate", message, "Compare the clocks of the machines.")
+    } else {
+        let many = match certificates.len() {
+            several if secret == AUTHORITY && several > 1 => format!("; {several} authorities are trusted"),
+            _ => String::new(),
+        };
+        let message = format!("{what} ({subject}) expires in {days} days, on {}; {renews}{many}.", date(judged.until));
+        let overdue = facts.renewer != Renewer::Somebody && judged.is_overdue(facts.now);
+        match days < SOON || overdue {
+            true => Finding::warn("certificate", message, remedy),
+            false => Finding::ok("certificate", message),
+        }
+    };
+    finding.days_left = Some(days);
+    finding
+}
+
+fn date(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
 /// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
+struct Validity {
     /// Its subject.
-    pub(super) subject: String,
+    subject: String,
     /// From when on it is valid.
-    pub(super) from: Timestamp,
+    from: Timestamp,
     /// Until when.
-    pub(super) until: Timestamp,
+    until: Timestamp,
 }
 
 impl Validity {
     /// Whole days that are left; negative when it has expired.
-    pub(super) fn days_left(&self, now: Timestamp) -> i64 {
+    fn days_left(&self, now: Timestamp) -> i64 {
         (self.until.as_second() - now.as_second()).div_euclid(24 * 3600)
+    }
+
+    /// Whether it should have been renewed: clearly less than a third of its life is left.
+    fn is_overdue(&self, now: Timestamp) -> bool {
+        let life = self.until.as_second() - self.from.as_second();
+        self.until.as_second() - now.as_second() + LATE < life / 3
     }
 }
 
@@ -25,7 +126,7 @@ impl Validity {
 ///
 /// # Errors
 /// It is no PEM, has no certificate, or one that cannot be read.
-pub(super) fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
+fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
     let mut found = Vec::new();
     for part in Pem::iter_from_buffer(pem) {
         let part = part.map_err(|error| format!("is no PEM: {error}"))?;

@@ -24,7 +24,11 @@ pub(super) struct Facts {
     pub(super) mutating: Known<Option<Configuration>>,
     /// The validating webhook configuration.
     pub(super) validating: Known<Option<Configuration>>,
-    /// The certificate (PEM) in the chart's Secret.
+    /// Who renews the webhook's certificate.
+    pub(super) renewer: Renewer,
+    /// Name of the Secret with the webhook's certificate.
+    pub(super) secret: String,
+    /// The certificate (PEM) in it.
     pub(super) serving: Known<Option<Vec<u8>>>,
     /// The chart's Deployments.
     pub(super) deployments: Known<Vec<Deployment>>,
@@ -51,6 +55,18 @@ pub(super) enum Admission {
     Unknown(String),
 }
 
+/// Who renews the webhook's certificate and tells API servers whom to trust.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Renewer {
+    /// The operator.
+    Operator,
+    /// cert-manager.
+    CertManager,
+    /// A person, or something that is not known here.
+    #[default]
+    Somebody,
+}
+
 /// A webhook configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Configuration {
@@ -60,6 +76,8 @@ pub(super) struct Configuration {
     pub(super) bundles: BTreeSet<Vec<u8>>,
     /// Whether one of its webhooks is asked about deletions of pods.
     pub(super) guard: bool,
+    /// Who writes the bundles.
+    pub(super) renewer: Renewer,
 }
 
 /// A Deployment of the chart.

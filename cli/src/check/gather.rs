@@ -1,7 +1,7 @@
 //! Asks the API server for what [`super::facts`] holds. What this user may not read is not known, and no error.
 
 use super::facts::{
-    Admission, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
+    Admission, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease, Renewer,
 };
 use crate::adopt::form;
 use crate::adopt::store::Store;
@@ -28,6 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const PROBE: &str = "giveway-check-probe";
 /// Name of the Lease, unless the operator's Deployment says another.
 const LEASE: &str = "giveway-operator";
+/// Name of the Secret with the certificate, unless the webhook's Deployment says another.
+const SECRET: &str = "giveway-webhook-tls";
+/// Under which name the operator writes.
+const OPERATOR: &str = "giveway-operator";
 
 /// Gathers everything.
 ///
@@ -41,18 +45,21 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         get(api, &format!("{configurations}/mutatingwebhookconfigurations/giveway")).await?;
     let validating: Known<Option<ValidatingWebhookConfiguration>> =
         get(api, &format!("{configurations}/validatingwebhookconfigurations/giveway")).await?;
-    let secret: Known<Option<Secret>> =
-        get(api, &format!("/api/v1/namespaces/{namespace}/secrets/giveway-webhook-tls")).await?;
+    let secret = deployments.as_deref().ok().and_then(secret_name).unwrap_or_else(|| SECRET.to_owned());
+    let serving: Known<Option<Secret>> = get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
     let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
+    let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         namespace: namespace.to_owned(),
         now: Timestamp::now(),
         resources: resources.map(|list| list.map(names).unwrap_or_default()),
         admission: admission(&Store { api, namespace }).await?,
-        mutating: mutating.map(|found| found.map(|object| self::mutating(&object))),
+        renewer: mutating.iter().flatten().map(|configuration| configuration.renewer).next().unwrap_or_default(),
+        mutating,
         validating: validating.map(|found| found.map(|object| self::validating(&object))),
-        serving: secret.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
+        secret,
+        serving: serving.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
         deployments: deployments.map(|all| all.iter().map(deployment).collect()),
         lease: self::lease(api, namespace, lease).await?,
         in_tree: in_tree(api).await?,
@@ -108,7 +115,8 @@ fn configuration<'a>(
     metadata: &ObjectMeta,
     webhooks: impl Iterator<Item = (&'a WebhookClientConfig, Option<&'a [RuleWithOperations]>)>,
 ) -> Configuration {
-    let mut found = Configuration { version: version_label(metadata), ..Configuration::default() };
+    let version = version_label(metadata);
+    let mut found = Configuration { version, renewer: renewer(metadata), ..Configuration::default() };
     for (client, rules) in webhooks {
         found.bundles.extend(client.ca_bundle.iter().map(|bundle| bundle.0.clone()));
         found.guard |= rules.unwrap_or_default().iter().any(|rule| {
@@ -117,6 +125,27 @@ fn configuration<'a>(
         });
     }
     found
+}
+
+/// By what each of them leaves on a webhook configuration.
+fn renewer(metadata: &ObjectMeta) -> Renewer {
+    let annotations = metadata.annotations.iter().flatten();
+    if annotations.map(|(key, _)| key).any(|key| key.starts_with("cert-manager.io/inject-ca-from")) {
+        return Renewer::CertManager;
+    }
+    let managers = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref());
+    if managers.into_iter().any(|manager| manager == OPERATOR) { Renewer::Operator } else { Renewer::Somebody }
+}
+
+/// The Secret with the certificate, from the webhook's Deployment.
+fn secret_name(deployments: &[DeploymentObject]) -> Option<String> {
+    deployments.iter().find_map(|deployment| {
+        let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+        let mut args = pod.containers.iter().flat_map(|container| container.args.iter().flatten());
+        let watched = args.find_map(|arg| arg.strip_prefix("--tls-secret="));
+        let mut mounted = pod.volumes.iter().flatten().filter(|volume| volume.name == "tls");
+        watched.map(str::to_owned).or_else(|| mounted.find_map(|volume| volume.secret.as_ref()?.secret_name.clone()))
+    })
 }
 
 fn version_label(metadata: &ObjectMeta) -> Option<String> {

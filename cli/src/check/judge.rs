@@ -5,8 +5,6 @@ use super::exposure;
 use super::facts::{Admission, Configuration, Facts, Known};
 use super::finding::Finding;
 
-/// Certificates that expire within fewer days are told.
-const SOON: i64 = 14;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
 /// The resources that have to be served.
@@ -17,7 +15,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
     found.push(guard(facts));
-    found.extend(certificates(facts));
+    found.extend(certificate::findings(facts));
     found.push(operator(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
@@ -87,63 +85,6 @@ fn guard(facts: &Facts) -> Finding {
         }
         Err(why) => Finding::unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why),
     }
-}
-
-fn certificates(facts: &Facts) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let configurations = [&facts.mutating, &facts.validating];
-    let bundles = configurations.into_iter().flat_map(|known| known.iter().flatten()).flat_map(|c| &c.bundles);
-    let mut bundles: Vec<&Vec<u8>> = bundles.collect();
-    bundles.sort();
-    bundles.dedup();
-    for bundle in bundles {
-        found.push(certificate(facts, "The webhooks' caBundle", bundle));
-    }
-    match &facts.serving {
-        Ok(Some(pem)) => found.push(certificate(facts, "Secret giveway-webhook-tls", pem)),
-        Ok(None) => found.push(Finding::warn(
-            "certificate",
-            format!(
-                "The webhook's own certificate is not known: there is no Secret {}/giveway-webhook-tls, so it runs \
-                 outside the cluster.",
-                facts.namespace
-            ),
-            "Look at the directory of its flag --tls-directory.",
-        )),
-        Err(why) => found.push(Finding::unknown("certificate", "The webhook's own certificate", why)),
-    }
-    found
-}
-
-fn certificate(facts: &Facts, what: &str, pem: &[u8]) -> Finding {
-    let remedy = "Renew it: with cert-manager, or delete the Secret giveway-webhook-tls, run `helm upgrade` and restart \
-                  the webhook.";
-    let certificates = match certificate::read(pem) {
-        Ok(certificates) => certificates,
-        Err(problem) => return Finding::fail("certificate", format!("{what} {problem}."), remedy),
-    };
-    let Some(first) = certificates.first() else {
-        return Finding::fail("certificate", format!("{what} has no certificate."), remedy);
-    };
-    let (days, subject) = (first.days_left(facts.now), &first.subject);
-    let mut finding = if first.until < facts.now {
-        Finding::fail("certificate", format!("{what} ({subject}) expired on {}.", date(first.until)), remedy)
-    } else if let Some(early) = certificates.iter().find(|certificate| certificate.from > facts.now) {
-        let message = format!("{what} ({}) is valid only from {} on.", early.subject, early.from);
-        Finding::fail("certificate", message, "Compare the clocks of the machines.")
-    } else {
-        let message = format!("{what} ({subject}) expires in {days} days, on {}.", date(first.until));
-        match days < SOON {
-            true => Finding::warn("certificate", message, remedy),
-            false => Finding::ok("certificate", message),
-        }
-    };
-    finding.days_left = Some(days);
-    finding
-}
-
-fn date(time: k8s_openapi::jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%d").to_string()
 }
 
 fn operator(facts: &Facts) -> Finding {

@@ -1,6 +1,6 @@
 //! CRDs and chart, applied with the real kubectl and the real helm.
 
-use crate::control_plane::{ControlPlane, kubeconfig::base64};
+use crate::control_plane::ControlPlane;
 use crate::{paths, wait};
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::Namespace;
@@ -48,19 +48,14 @@ pub(super) async fn create_namespace(plane: &ControlPlane, name: &str) -> Result
     Ok(())
 }
 
-/// Renders the chart for daemons outside the cluster, with the webhook on this port, and applies it.
-pub(super) async fn install_chart(plane: &ControlPlane, port: u16, values: &[String]) -> Result<()> {
+/// Renders the chart for daemons outside the cluster, with these values, and applies it.
+pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Result<()> {
     let chart = paths::repository().join("helm").display().to_string();
     let mut args: Vec<String> =
         ["template", "giveway", &chart, "--namespace", super::NAMESPACE, "--include-crds=false"]
             .map(str::to_owned)
             .to_vec();
-    let fixed = [
-        "deployments.enabled=false".to_owned(),
-        format!("webhook.url=https://127.0.0.1:{port}"),
-        format!("webhook.caBundle={}", base64(plane.pki().ca().as_bytes())),
-    ];
-    for value in fixed.iter().chain(values) {
+    for value in ["deployments.enabled=false".to_owned()].iter().chain(values) {
         args.extend(["--set".to_owned(), value.clone()]);
     }
     let helm = run("helm", plane.directory(), &args).await?;

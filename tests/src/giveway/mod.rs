@@ -35,6 +35,18 @@ pub struct Settings {
     pub webhook_flags: Vec<String>,
     /// More values of the chart, as `key=value`.
     pub helm_values: Vec<String>,
+    /// Who makes the webhook's certificate.
+    pub certificates: Certificates,
+}
+
+/// Who makes the webhook's certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Certificates {
+    /// The harness, once, in files.
+    #[default]
+    Fixed,
+    /// The operator, in Secrets, as the chart has it by default.
+    Operator,
 }
 
 /// An installed Giveway.
@@ -53,21 +65,29 @@ impl Giveway {
     pub async fn install(plane: &ControlPlane, settings: &Settings) -> Result<Self> {
         install_crds(plane).await?;
         manifests::create_namespace(plane, NAMESPACE).await?;
-        let tls = plane.directory().join("webhook-tls");
-        std::fs::create_dir_all(&tls)?;
-        let identity = plane.pki().server()?;
-        write_private(&tls.join("tls.crt"), identity.certificate.as_bytes())?;
-        write_private(&tls.join("tls.key"), identity.key.as_bytes())?;
         let [https, webhook_metrics, operator_metrics] = ports::free()?;
-        manifests::install_chart(plane, https, &settings.helm_values).await?;
+        let url = format!("https://127.0.0.1:{https}");
+        let mut values = vec![format!("webhook.url={url}")];
+        let mut operator_flags = vec![format!("--metrics-address=127.0.0.1:{operator_metrics}")];
+        let certificate = match settings.certificates {
+            Certificates::Fixed => {
+                values.push(format!("webhook.caBundle={}", kubeconfig::base64(plane.pki().ca().as_bytes())));
+                format!("--tls-directory={}", certificate_files(plane)?)
+            }
+            Certificates::Operator => {
+                operator_flags.extend(["--certificates=operator".to_owned(), format!("--webhook-url={url}")]);
+                "--tls-secret=giveway-webhook-tls".to_owned()
+            }
+        };
+        values.extend(settings.helm_values.iter().cloned());
+        manifests::install_chart(plane, &values).await?;
 
         let mut webhook_flags = vec![
             format!("--address=127.0.0.1:{https}"),
             format!("--metrics-address=127.0.0.1:{webhook_metrics}"),
-            format!("--tls-directory={}", tls.display()),
+            certificate,
         ];
         webhook_flags.extend(settings.webhook_flags.iter().cloned());
-        let mut operator_flags = vec![format!("--metrics-address=127.0.0.1:{operator_metrics}")];
         operator_flags.extend(settings.operator_flags.iter().cloned());
         let mut giveway = Self {
             webhook: daemon(plane, "giveway-webhook", webhook_metrics, webhook_flags).await?,
@@ -80,6 +100,16 @@ impl Giveway {
         wait_for_admission(plane.client()).await?;
         Ok(giveway)
     }
+}
+
+/// A certificate of the control plane's own authority; the directory.
+fn certificate_files(plane: &ControlPlane) -> Result<String> {
+    let tls = plane.directory().join("webhook-tls");
+    std::fs::create_dir_all(&tls)?;
+    let identity = plane.pki().server()?;
+    write_private(&tls.join("tls.crt"), identity.certificate.as_bytes())?;
+    write_private(&tls.join("tls.key"), identity.key.as_bytes())?;
+    Ok(tls.display().to_string())
 }
 
 /// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program.

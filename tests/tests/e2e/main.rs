@@ -8,6 +8,7 @@ mod backfill;
 mod barrier;
 mod budgets;
 mod cascade;
+mod certificates;
 mod check;
 mod cli;
 mod competition;

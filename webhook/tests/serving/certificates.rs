@@ -66,3 +66,38 @@ fn each_reason_why_a_pair_cannot_be_used_is_told_once_with_the_file() {
     assert_eq!(told(&mut files), Ok(false));
     assert!(certificate.is_loaded());
 }
+
+#[test]
+fn a_pair_that_a_kubelet_swaps_is_never_read_half_old_and_half_new() {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for version in ["..1", "..2"] {
+        std::fs::create_dir(path(version)).unwrap();
+        write_pair(&path(version));
+    }
+    symlink("..1", path("..data")).unwrap();
+    for file in ["tls.crt", "tls.key"] {
+        symlink(format!("..data/{file}"), path(file)).unwrap();
+    }
+    let certificate = Arc::new(Certificate::default());
+    let mut files = Directory::new(directory.path().to_owned(), provider(), Arc::clone(&certificate));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in ["..2", "..1"].into_iter().cycle() {
+                symlink(version, path("..data_tmp")).unwrap();
+                std::fs::rename(path("..data_tmp"), path("..data")).unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let read: Vec<String> =
+            (0..20_000).filter_map(|_| files.reload().err()).map(|error| error.to_string()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(read, Vec::<String>::new());
+    });
+    assert!(certificate.is_loaded());
+}

@@ -1,6 +1,6 @@
 //! Every fault is one line with its weight, and an installation in which everything is well is the yardstick.
 
-use super::super::facts::{Deployment, Exposure, Interrupted, Lease};
+use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer};
 use super::super::finding::Status;
 use super::*;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -12,8 +12,12 @@ const NOW: &str = "2026-11-21T12:00:00Z";
 
 /// An installation in which everything is well.
 pub(in super::super) fn healthy() -> Facts {
-    let configuration =
-        Configuration { version: Some("0.1.0".into()), bundles: BTreeSet::from([PEM.to_vec()]), guard: true };
+    let configuration = Configuration {
+        version: Some("0.1.0".into()),
+        bundles: BTreeSet::from([PEM.to_vec()]),
+        guard: true,
+        renewer: Renewer::default(),
+    };
     let deployment = |name: &str| Deployment { name: name.into(), version: Some("v0.1.0".into()) };
     let now: Timestamp = NOW.parse().unwrap();
     Facts {
@@ -24,6 +28,8 @@ pub(in super::super) fn healthy() -> Facts {
         admission: Admission::Answers,
         mutating: Ok(Some(configuration.clone())),
         validating: Ok(Some(configuration)),
+        renewer: Renewer::default(),
+        secret: "giveway-webhook-tls".into(),
         serving: Ok(Some(PEM.to_vec())),
         deployments: Ok(vec![deployment("giveway-operator"), deployment("giveway-webhook")]),
         lease: Ok(Some(Lease {
@@ -54,8 +60,8 @@ fn in_a_healthy_installation_every_line_is_ok() {
             "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1.",
             "Admission answers: a managed class (dry run) was filled in.",
             "kube-scheduler's own preemptions are asked for at the webhook.",
-            "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31.",
-            "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31.",
+            "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
+            "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "a-1 leads; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
             "The chart is 0.1.0, as this program.",
             "Deployment giveway-operator is v0.1.0, as this program.",
@@ -70,6 +76,7 @@ fn in_a_healthy_installation_every_line_is_ok() {
 fn each_fault_is_one_line_with_its_weight() {
     use Status::{Fail, Warn};
     let at = |time: &str| Facts { now: time.parse().unwrap(), lease: Err("-".into()), ..healthy() };
+    let young: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
     let no = || "forbidden".to_owned();
     let configuration = || healthy().mutating.unwrap().unwrap();
     let rows: Vec<(Facts, Status, &str, &str)> = vec![
@@ -111,8 +118,22 @@ fn each_fault_is_one_line_with_its_weight() {
             "guard",
             "are not guarded",
         ),
-        (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31."),
-        (at("2027-01-02T00:00:00Z"), Fail, "certificate", "expired on 2026-12-31."),
+        (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31; neither"),
+        // The operator and cert-manager renew when a third is left: 39 of 364 days are too late.
+        (
+            Facts { renewer: Renewer::Operator, ..healthy() },
+            Warn,
+            "certificate",
+            "expires in 39 days, on 2026-12-31; the operator renews it.",
+        ),
+        (Facts { renewer: Renewer::CertManager, ..healthy() }, Warn, "certificate", "cert-manager renews it."),
+        (
+            Facts { renewer: Renewer::Operator, serving: Ok(None), now: young, lease: Err("-".into()), ..healthy() },
+            Fail,
+            "certificate",
+            "There is no Secret giveway-system/giveway-webhook-tls: the operator has not made the webhook's certificate.",
+        ),
+        (at("2027-01-02T00:00:00Z"), Fail, "certificate", "expired on 2026-12-31; neither"),
         (at("2025-12-31T00:00:00Z"), Fail, "certificate", "is valid only from 2026-01-01T00:00:00Z on."),
         (
             Facts { serving: Ok(Some(b"no".to_vec())), ..healthy() },

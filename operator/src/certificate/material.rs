@@ -1,0 +1,284 @@
+//! Certificates and keys: how they are made, and whether what was found stored can be used.
+//!
+//! Nothing that is read is trusted to be well-formed: a Secret may be empty, cut off, or hold somebody else's
+//! certificate. What cannot be used is an [`Unusable`] with the reason, never a panic.
+
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::RootCertStore;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use std::time::Duration;
+use time::OffsetDateTime;
+
+/// Certificates are valid from so long ago: the clocks of API servers may be behind.
+const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Why a certificate or a key cannot be used, or could not be made: a clause such as "its key belongs to another
+/// certificate".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(String);
+
+fn unusable(reason: impl Into<String>) -> Unusable {
+    Unusable(reason.into())
+}
+
+/// The certificate of an authority, as API servers get it in `caBundle`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Anchor {
+    from: Timestamp,
+    until: Timestamp,
+    der: Vec<u8>,
+}
+
+impl Anchor {
+    fn read(der: &[u8]) -> Result<Self, Unusable> {
+        let (rest, certificate) = x509_parser::parse_x509_certificate(der)
+            .map_err(|error| unusable(format!("is no certificate: {error}")))?;
+        if !rest.is_empty() || !certificate.is_ca() {
+            return Err(unusable("is not the certificate of an authority"));
+        }
+        let (from, until) = validity(&certificate)?;
+        Ok(Self { from, until, der: der.to_vec() })
+    }
+
+    /// The authorities of a bundle (PEM). What is none is left out: it makes nobody trusted.
+    pub fn bundle(pem: &[u8]) -> Vec<Self> {
+        let parts = pem::parse_many(pem).unwrap_or_default();
+        parts.iter().filter_map(|part| Self::read(part.contents()).ok()).collect()
+    }
+
+    /// The certificate as PEM.
+    pub fn pem(&self) -> String {
+        to_pem("CERTIFICATE", &self.der)
+    }
+
+    /// From when to when it is valid.
+    pub fn validity(&self) -> (Timestamp, Timestamp) {
+        (self.from, self.until)
+    }
+
+    /// Whether it is valid at this moment.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.from <= now && !self.has_expired(now)
+    }
+
+    /// Whether nobody accepts it any more.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.until <= now
+    }
+
+    /// The roots of a client that trusts this authority and no other.
+    pub fn roots(&self) -> Result<RootCertStore, Unusable> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(self.der.clone())).map_err(|error| unusable(error.to_string()))?;
+        Ok(roots)
+    }
+}
+
+/// An authority with its key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authority {
+    anchor: Anchor,
+    key: String,
+}
+
+/// Without the key.
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Authority").field(&self.anchor).finish()
+    }
+}
+
+impl Authority {
+    /// A new one with a new key. Its name tells when it was made: people see it in `openssl x509 -text`.
+    ///
+    /// # Errors
+    /// The cryptographic library fails.
+    pub fn make(now: Timestamp, lifetime: SignedDuration) -> Result<Self, Unusable> {
+        let mut params = params(Vec::new(), &format!("giveway-webhook-ca {now:.0}"), now, now + lifetime)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.self_signed(&key).map_err(failed)?;
+        Ok(Self { anchor: Anchor::read(certificate.der())?, key: key.serialize_pem() })
+    }
+
+    /// Reads one from the PEM of its certificate and of its key.
+    ///
+    /// # Errors
+    /// They cannot be read, are not an authority's, or do not belong together.
+    pub fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
+        let part = pem::parse(certificate).map_err(|error| unusable(format!("its certificate is no PEM: {error}")))?;
+        let anchor = Anchor::read(part.contents()).map_err(|error| unusable(format!("its certificate {error}")))?;
+        matching(vec![CertificateDer::from(anchor.der.clone())], key)?;
+        let key = String::from_utf8(key.to_vec()).map_err(|_| unusable("its key is no PEM"))?;
+        Ok(Self { anchor, key })
+    }
+
+    /// Its certificate.
+    pub fn anchor(&self) -> &Anchor {
+        &self.anchor
+    }
+
+    /// Its key (PEM).
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// From when on it is to be replaced: when a third of its life is left.
+    pub fn renew_at(&self) -> Timestamp {
+        third_left(self.anchor.validity())
+    }
+
+    /// Signs a certificate with a new key for a server of these names (DNS names and IP addresses). It does not outlive
+    /// its authority.
+    ///
+    /// # Errors
+    /// A name is none, or the cryptographic library fails.
+    pub fn issue(&self, names: &[String], now: Timestamp, lifetime: SignedDuration) -> Result<Leaf, Unusable> {
+        let until = (now + lifetime).min(self.anchor.until);
+        let mut params = params(names.to_vec(), "giveway-webhook", now, until)?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let der = CertificateDer::from(self.anchor.der.clone());
+        let issuer = Issuer::from_ca_cert_der(&der, KeyPair::from_pem(&self.key).map_err(failed)?).map_err(failed)?;
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+        Ok(Leaf {
+            chain: certificate.pem().into_bytes(),
+            key: key.serialize_pem().into_bytes(),
+            authority: self.anchor.pem().into_bytes(),
+        })
+    }
+}
+
+/// The certificate that the webhook shows, as it is stored; nothing of it has been checked.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Leaf {
+    /// `tls.crt`: PEM, the leaf first.
+    pub chain: Vec<u8>,
+    /// `tls.key`: PEM.
+    pub key: Vec<u8>,
+    /// `ca.crt`: PEM of the authority, for people.
+    pub authority: Vec<u8>,
+}
+
+/// Without the key.
+impl std::fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Leaf").field(&String::from_utf8_lossy(&self.chain)).finish()
+    }
+}
+
+impl Leaf {
+    /// Whether an API server that trusts this authority alone accepts it.
+    ///
+    /// # Errors
+    /// It does not, and why.
+    pub fn accepted_by(&self, authority: &Anchor, names: &[String], now: Timestamp) -> Result<(), Unusable> {
+        let chain = self.chain()?;
+        let (first, intermediates) = chain.split_first().ok_or_else(|| unusable("it has no certificate"))?;
+        let parsed = ParsedCertificate::try_from(first).map_err(refused)?;
+        let seconds = u64::try_from(now.as_second()).map_err(|_| unusable("the clock is before 1970"))?;
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &authority.roots()?, intermediates, now, algorithms)
+            .map_err(refused)?;
+        for name in names {
+            let server = ServerName::try_from(name.as_str()).map_err(|_| unusable(format!("{name:?} is no name")))?;
+            verify_server_name(&parsed, &server).map_err(|_| unusable(format!("it is not valid for {name}")))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it can be served, is accepted by who trusts this authority alone, and is still young. Returns when it is
+    /// to be renewed: when a third of its life is left.
+    ///
+    /// # Errors
+    /// It is to be replaced, and why.
+    pub fn check(&self, authority: &Anchor, names: &[String], now: Timestamp) -> Result<Timestamp, Unusable> {
+        if self.chain.is_empty() && self.key.is_empty() {
+            return Err(unusable("there is none"));
+        }
+        let chain = self.chain()?;
+        matching(chain.clone(), &self.key)?;
+        self.accepted_by(authority, names, now)?;
+        if self.authority != authority.pem().into_bytes() {
+            return Err(unusable("the certificate of its authority is not stored beside it"));
+        }
+        let first = chain.first().ok_or_else(|| unusable("it has no certificate"))?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(first)
+            .map_err(|error| unusable(format!("it is no certificate: {error}")))?;
+        let renew_at = third_left(validity(&certificate)?);
+        if renew_at <= now { Err(unusable("less than a third of its life is left")) } else { Ok(renew_at) }
+    }
+
+    fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+        CertificateDer::pem_slice_iter(&self.chain)
+            .collect::<Result<_, _>>()
+            .map_err(|error| unusable(format!("its certificate is no PEM: {error}")))
+    }
+
+    /// Until when it is valid, if it can be read.
+    pub fn until(&self) -> Option<Timestamp> {
+        let part = pem::parse(&self.chain).ok()?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(part.contents()).ok()?;
+        validity(&certificate).ok().map(|(_, until)| until)
+    }
+}
+
+fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -> Result<CertificateParams, Unusable> {
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, subject);
+    params.not_before = date(now - BACKDATED)?;
+    params.not_after = date(until)?;
+    Ok(params)
+}
+
+fn date(time: Timestamp) -> Result<OffsetDateTime, Unusable> {
+    OffsetDateTime::from_unix_timestamp(time.as_second()).map_err(|error| unusable(error.to_string()))
+}
+
+fn validity(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Result<(Timestamp, Timestamp), Unusable> {
+    let time = |seconds| Timestamp::from_second(seconds).map_err(|error| unusable(error.to_string()));
+    let validity = certificate.validity();
+    Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
+}
+
+fn third_left((from, until): (Timestamp, Timestamp)) -> Timestamp {
+    until - until.duration_since(from) / 3
+}
+
+/// Whether this key (PEM) belongs to the first certificate of the chain.
+fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusable> {
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(format!("its key is no PEM: {error}")))?;
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        .map_err(|error| unusable(format!("its certificate and its key cannot be used together: {error}")))?;
+    Ok(())
+}
+
+fn to_pem(tag: &str, der: &[u8]) -> String {
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new(tag, der), config)
+}
+
+fn failed(error: rcgen::Error) -> Unusable {
+    unusable(error.to_string())
+}
+
+fn refused(error: rustls::Error) -> Unusable {
+    unusable(format!("it would not be accepted: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Certificates that renew themselves: the leader makes an authority and the webhook's certificate, keeps both in
+//! Secrets, tells API servers whom to trust (`caBundle`), and renews them before they expire.
+//!
+//! ```text
+//! store (what is there) → rotation (what is next; pure) → store (one write) → …
+//!            replicas (what the webhooks show) ↗
+//! ```
+//!
+//! Guarantee: every write is one step of [`rotation`], made as the leader and only on what was read; so a crash between
+//! any two of them, or two operators at once, do no harm. Waits are interrupted when one of the objects changes.
+
+pub mod material;
+pub mod replicas;
+pub mod rotation;
+pub mod store;
+
+use crate::actuate::{CallError, FIELD_MANAGER};
+use crate::lease::Leadership;
+use crate::metrics::Metrics;
+use futures::StreamExt as _;
+use giveway_crds::condition::Reason;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::watcher::watch_object;
+use material::Authority;
+use replicas::Whereabouts;
+use rotation::{Policy, Replicas, Seen, Step};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{AUTHORITY_SECRET, CONFIGURATION, LEAF_SECRET, Read, Store};
+use tokio::sync::Notify;
+
+/// Life of an authority: ten years.
+const AUTHORITY: SignedDuration = SignedDuration::from_hours(3652 * 24);
+/// Life of the webhook's certificate: 90 days.
+const LEAF: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// Everything is looked at again after this time, whatever the watches say.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// Replicas that do not show the new certificate yet are asked again after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Shortest and longest wait after a failure.
+const BACK_OFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
+/// More steps than this without a rest are a quarrel with somebody who writes the same objects.
+const STEPS: u32 = 12;
+
+/// What the administrator chose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Namespace of the Secrets.
+    pub namespace: String,
+    /// Where the webhook is.
+    pub webhook: Whereabouts,
+    /// How long API servers may take to learn of a changed webhook configuration.
+    pub settle: Duration,
+}
+
+/// Keeps the certificates of one installation.
+pub struct Keeper {
+    client: Client,
+    store: Store,
+    policy: Policy,
+    options: Options,
+    leadership: Leadership,
+    recorder: Recorder,
+    metrics: Metrics,
+    /// The replica that a change of the authority was last said to wait for.
+    told: Option<String>,
+}
+
+impl Keeper {
+    /// Prepares it; [`Keeper::run`] does the work. `client` must not retry by itself.
+    pub fn new(client: Client, options: Options, leadership: Leadership, metrics: Metrics) -> Self {
+        let settle = SignedDuration::try_from(options.settle).unwrap_or(SignedDuration::MAX);
+        let policy = Policy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
+        let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(leadership.term().to_owned()) };
+        Self {
+            store: Store::new(client.clone(), &options.namespace, leadership.clone()),
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            policy,
+            options,
+            leadership,
+            metrics,
+            told: None,
+        }
+    }
+
+    /// Works for as long as the process lives, once it leads.
+    pub async fn run(mut self) {
+        self.leadership.acquired().await;
+        let changed = Arc::new(Notify::new());
+        let (mutating, validating) = self.store.configurations();
+        let _watches = [
+            wake(mutating, CONFIGURATION, &changed),
+            wake(validating, CONFIGURATION, &changed),
+            wake(self.store.secrets(), AUTHORITY_SECRET, &changed),
+            wake(self.store.secrets(), LEAF_SECRET, &changed),
+        ];
+        let (mut steps, mut back_off) = (0, BACK_OFF[0]);
+        loop {
+            match self.step().await {
+                Ok(None) if steps < STEPS => steps += 1,
+                Ok(None) => {
+                    tracing::warn!(steps, "certificates: somebody else seems to write the same objects; waiting");
+                    tokio::time::sleep(back_off).await;
+                    back_off = (back_off * 2).min(BACK_OFF[1]);
+                    steps = 0;
+                }
+                Ok(Some(rest)) => {
+                    // Whether it was a change or the time, everything is looked at again; what rests is no quarrel.
+                    if tokio::time::timeout(rest, changed.notified()).await.is_err() {
+                        (steps, back_off) = (0, BACK_OFF[0]);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "certificates: a step failed and is tried again");
+                    tokio::time::sleep(back_off).await;
+                    back_off = (back_off * 2).min(BACK_OFF[1]);
+                }
+            }
+        }
+    }
+
+    /// Looks, and makes one step. Returns how long to rest when there is nothing to do.
+    async fn step(&mut self) -> Result<Option<Duration>, CallError> {
+        let read = self.store.read().await?;
+        let now = Timestamp::now();
+        let mut seen = Seen {
+            stored: read.stored.clone(),
+            leaf: read.leaf.clone(),
+            bundles: read.bundles.clone(),
+            replicas: None,
+        };
+        let mut step = rotation::next(&seen, &self.policy, now);
+        if step == Step::Ask {
+            // An authority is there, or nobody would be asked.
+            if let Some(current) = &seen.stored.current {
+                let answer = replicas::ask(&self.client, &self.options.webhook, current.anchor()).await;
+                seen.replicas = Some(answer.map_err(CallError::from)?);
+                step = rotation::next(&seen, &self.policy, now);
+            }
+        }
+        if let Step::Rest { until, waiting } = step {
+            self.metrics.certificates(seen.leaf.until(), seen.stored.current.as_ref().map(|a| a.anchor().validity().1));
+            return Ok(Some(self.rest(until, waiting, now)));
+        }
+        self.perform(&read, &seen, &step, now).await?;
+        self.tell(&read, &seen, &step).await;
+        Ok(None)
+    }
+
+    fn rest(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
+        if let Some(replica) = &waiting
+            && self.told != waiting
+        {
+            tracing::info!(
+                replica,
+                "certificates: the old authority stays trusted until this replica can do without it"
+            );
+        }
+        let longest = if waiting.is_some() { ASK_AGAIN } else { LOOK_AGAIN };
+        self.told = waiting;
+        let due = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
+        // Certificates count whole seconds.
+        due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
+    }
+
+    async fn perform(&self, read: &Read, seen: &Seen, step: &Step, now: Timestamp) -> Result<(), CallError> {
+        let failed = |why: material::Unusable| CallError::Failed(why.to_string());
+        match step {
+            Step::Publish(bundle) => self.store.write_bundle(read, bundle).await,
+            Step::Issue(_) => {
+                let Some(current) = &seen.stored.current else { return Ok(()) };
+                let leaf = current.issue(&self.policy.names, now, self.policy.leaf).map_err(failed)?;
+                self.store.write_leaf(read, leaf).await
+            }
+            Step::Found(_) | Step::Prepare(_) => {
+                let made = Authority::make(now, self.policy.authority).map_err(failed)?;
+                self.store.write_authorities(read, &rotation::after(&seen.stored, step, Some(made), now)).await
+            }
+            Step::Demote | Step::Published | Step::Retract | Step::Promote => {
+                self.store.write_authorities(read, &rotation::after(&seen.stored, step, None, now)).await
+            }
+            Step::Ask | Step::Rest { .. } => Ok(()),
+        }
+    }
+
+    /// Says what was done, in the log and, where people should know, by an event on the Secret.
+    async fn tell(&self, read: &Read, seen: &Seen, step: &Step) {
+        let namespace = &self.options.namespace;
+        let (authority, leaf) = (read.authority_reference(namespace), read.leaf_reference(namespace));
+        for complaint in read.complaints.iter().filter(|_| matches!(step, Step::Found(_) | Step::Prepare(_))) {
+            self.publish(&authority, Reason::CertificateUnusable, complaint.clone()).await;
+        }
+        match step {
+            Step::Found(why) => {
+                let note = format!("A certificate authority was made for the webhook: {why}.");
+                self.publish(&authority, Reason::AuthorityMade, note).await;
+            }
+            Step::Prepare(why) => {
+                let note = format!(
+                    "A new certificate authority was made for the webhook: {why}. It signs once API servers trust it, {} s after \
+                     they were told.",
+                    self.options.settle.as_secs()
+                );
+                self.publish(&authority, Reason::AuthorityMade, note).await;
+            }
+            Step::Demote => {
+                let note = "The stored certificate authority is not the one that API servers trust: they are told of it \
+                            before it signs.";
+                self.publish(&authority, Reason::CertificateUnusable, note.to_owned()).await;
+            }
+            Step::Promote => {
+                let note = "The new certificate authority signs from now on.";
+                self.publish(&authority, Reason::AuthorityChanged, note.to_owned()).await;
+            }
+            Step::Issue(why) => {
+                let note = format!("The webhook's certificate was renewed: {why}.");
+                self.publish(&leaf, Reason::CertificateRenewed, note).await;
+            }
+            Step::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
+                tracing::info!("certificates: API servers are told to trust the current authority alone");
+            }
+            Step::Publish(_) => tracing::info!("certificates: API servers are told whom to trust"),
+            Step::Published | Step::Retract | Step::Ask | Step::Rest { .. } => tracing::debug!(?step, "certificates"),
+        }
+    }
+
+    async fn publish(&self, about: &ObjectReference, reason: Reason, note: String) {
+        let warning = reason == Reason::CertificateUnusable;
+        tracing::info!(warning, %reason, "certificates: {note}");
+        let event = Event {
+            type_: if warning { EventType::Warning } else { EventType::Normal },
+            reason: reason.as_str().to_owned(),
+            note: Some(note),
+            action: "Certificates".to_owned(),
+            secondary: None,
+        };
+        let published = tokio::time::timeout(Duration::from_secs(5), self.recorder.publish(&event, about)).await;
+        if let Ok(Err(error)) = published {
+            tracing::debug!(%error, "an event was not written");
+        }
+    }
+}
+
+/// Notifies of every change of one object, until it is dropped.
+fn wake<K>(api: &kube::Api<K>, name: &'static str, changed: &Arc<Notify>) -> tokio_util::task::AbortOnDropHandle<()>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let changes = watch_object(api.clone(), name).default_backoff();
+    let changed = Arc::clone(changed);
+    tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut changes = std::pin::pin!(changes);
+        while let Some(change) = changes.next().await {
+            match change {
+                Ok(_) => changed.notify_one(),
+                Err(error) => tracing::debug!(%error, name, "certificates: a watch failed and is started again"),
+            }
+        }
+    }))
+}

@@ -1,0 +1,262 @@
+//! The four objects that a renewal is about: what is read from them, and how they are written.
+//!
+//! Both Secrets are replaced, and both configurations patched, only in the version that was read: of two operators that
+//! believe to lead, the second write fails. Leadership is asked before each write. Configurations are read before the Secrets, so that a bundle that is written
+//! is never made from an older Secret than the configuration it goes to.
+
+use super::material::{Authority, Leaf};
+use super::rotation::Stored;
+use crate::actuate::{CallError, FIELD_MANAGER};
+use crate::lease::Leadership;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Name of both webhook configurations.
+pub const CONFIGURATION: &str = "giveway";
+/// Secret with the webhook's certificate and key; the webhook reads it.
+pub const LEAF_SECRET: &str = "giveway-webhook-tls";
+/// Secret with the authorities and their keys; nobody but the operator needs it.
+pub const AUTHORITY_SECRET: &str = "giveway-webhook-ca";
+/// Annotation of the authority's Secret: since when the next authority has been in all bundles.
+const PUBLISHED: &str = "scheduling.giveway.dev/next-ca-published";
+/// Keys of the authority's Secret.
+const CURRENT: [&str; 2] = ["ca.crt", "ca.key"];
+const NEXT: [&str; 2] = ["next-ca.crt", "next-ca.key"];
+
+/// Longest time for one call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The objects, as one client sees them.
+#[derive(Clone)]
+pub struct Store {
+    leadership: Leadership,
+    secrets: Api<Secret>,
+    mutating: Api<MutatingWebhookConfiguration>,
+    validating: Api<ValidatingWebhookConfiguration>,
+}
+
+/// What was read, with the versions that it was read in.
+pub struct Read {
+    /// What can be used of the authority's Secret.
+    pub stored: Stored,
+    /// What cannot, and why.
+    pub complaints: Vec<String>,
+    /// The certificate's Secret; empty when there is none.
+    pub leaf: Leaf,
+    /// `caBundle` of each webhook.
+    pub bundles: Vec<Vec<u8>>,
+    configurations: Vec<Configuration>,
+    authority_secret: Option<Secret>,
+    leaf_secret: Option<Secret>,
+}
+
+/// A webhook configuration, reduced to what is written.
+struct Configuration {
+    mutating: bool,
+    version: Option<String>,
+    webhooks: Vec<String>,
+}
+
+impl Store {
+    /// The objects of the installation in this namespace.
+    pub fn new(client: Client, namespace: &str, leadership: Leadership) -> Self {
+        Self {
+            leadership,
+            secrets: Api::namespaced(client.clone(), namespace),
+            mutating: Api::all(client.clone()),
+            validating: Api::all(client),
+        }
+    }
+
+    /// Both Secrets.
+    pub fn secrets(&self) -> &Api<Secret> {
+        &self.secrets
+    }
+
+    /// Both configurations.
+    pub fn configurations(&self) -> (&Api<MutatingWebhookConfiguration>, &Api<ValidatingWebhookConfiguration>) {
+        (&self.mutating, &self.validating)
+    }
+
+    /// Reads everything: first what is told to API servers, then what is stored.
+    ///
+    /// # Errors
+    /// The API server does not answer, or forbids it.
+    pub async fn read(&self) -> Result<Read, CallError> {
+        let mutating = timely(CALL_TIMEOUT, self.mutating.get_opt(CONFIGURATION)).await?;
+        let validating = timely(CALL_TIMEOUT, self.validating.get_opt(CONFIGURATION)).await?;
+        let mut bundles = Vec::new();
+        let mut configurations = Vec::new();
+        let mut add = |mutating, meta: &ObjectMeta, webhooks: Vec<(&String, &WebhookClientConfig)>| {
+            configurations.push(Configuration {
+                mutating,
+                version: meta.resource_version.clone(),
+                webhooks: webhooks.iter().map(|(name, _)| (*name).clone()).collect(),
+            });
+            bundles.extend(
+                webhooks.iter().map(|(_, client)| client.ca_bundle.as_ref().map(|b| b.0.clone()).unwrap_or_default()),
+            );
+        };
+        if let Some(object) = &mutating {
+            let webhooks = object.webhooks.iter().flatten().map(|webhook| (&webhook.name, &webhook.client_config));
+            add(true, &object.metadata, webhooks.collect());
+        }
+        if let Some(object) = &validating {
+            let webhooks = object.webhooks.iter().flatten().map(|webhook| (&webhook.name, &webhook.client_config));
+            add(false, &object.metadata, webhooks.collect());
+        }
+        let authority_secret = timely(CALL_TIMEOUT, self.secrets.get_opt(AUTHORITY_SECRET)).await?;
+        let leaf_secret = timely(CALL_TIMEOUT, self.secrets.get_opt(LEAF_SECRET)).await?;
+        let (stored, complaints) = authority_secret.as_ref().map(stored).unwrap_or_default();
+        let leaf = leaf_secret.as_ref().map(leaf).unwrap_or_default();
+        Ok(Read { stored, complaints, leaf, bundles, configurations, authority_secret, leaf_secret })
+    }
+
+    /// Stores the authorities.
+    ///
+    /// # Errors
+    /// Somebody else changed the Secret since it was read, or the API server refuses it.
+    pub async fn write_authorities(&self, read: &Read, new: &Stored) -> Result<(), CallError> {
+        let mut secret = read.authority_secret.clone().unwrap_or_else(|| created(AUTHORITY_SECRET, "Opaque"));
+        let pairs = [(CURRENT, &new.current), (NEXT, &new.next)];
+        let data = pairs.into_iter().filter_map(|(keys, authority)| Some((keys, authority.as_ref()?)));
+        secret.data = Some(
+            data.flat_map(|([certificate, key], authority)| {
+                let bytes = |text: String| ByteString(text.into_bytes());
+                [
+                    (certificate.to_owned(), bytes(authority.anchor().pem())),
+                    (key.to_owned(), bytes(authority.key().to_owned())),
+                ]
+            })
+            .collect(),
+        );
+        secret.annotations_mut().remove(PUBLISHED);
+        if let Some(published) = new.published {
+            secret.annotations_mut().insert(PUBLISHED.to_owned(), published.to_string());
+        }
+        self.put(&secret).await
+    }
+
+    /// Stores the certificate.
+    ///
+    /// # Errors
+    /// Somebody else changed the Secret since it was read, or the API server refuses it.
+    pub async fn write_leaf(&self, read: &Read, new: Leaf) -> Result<(), CallError> {
+        let mut secret = read.leaf_secret.clone().unwrap_or_else(|| created(LEAF_SECRET, "kubernetes.io/tls"));
+        let data = [("tls.crt", new.chain), ("tls.key", new.key), ("ca.crt", new.authority)];
+        secret.data = Some(data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect());
+        self.put(&secret).await
+    }
+
+    async fn put(&self, secret: &Secret) -> Result<(), CallError> {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match secret.metadata.resource_version {
+            Some(_) => self.write(self.secrets.replace(&secret.name_any(), &params, secret)).await,
+            None => self.write(self.secrets.create(&params, secret)).await,
+        }
+    }
+
+    /// One write, as the leader. It must not outlive the lease.
+    async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<(), CallError> {
+        let limit = self.leadership.remaining().ok_or(CallError::NotLeader)?.min(CALL_TIMEOUT);
+        timely(limit, call).await.map(|_| ())
+    }
+
+    /// Writes this bundle into every webhook of both configurations. The list is merged by name, and by the version a
+    /// webhook that is no more cannot come back.
+    ///
+    /// # Errors
+    /// Somebody else changed one since it was read, or the API server refuses it.
+    pub async fn write_bundle(&self, read: &Read, bundle: &[u8]) -> Result<(), CallError> {
+        let bundle = ByteString(bundle.to_vec());
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        for configuration in &read.configurations {
+            let webhooks: Vec<_> = configuration
+                .webhooks
+                .iter()
+                .map(|name| json!({ "name": name, "clientConfig": { "caBundle": bundle } }))
+                .collect();
+            let metadata = json!({ "resourceVersion": configuration.version });
+            let patch = Patch::Strategic(json!({ "metadata": metadata, "webhooks": webhooks }));
+            if configuration.mutating {
+                self.write(self.mutating.patch(CONFIGURATION, &params, &patch)).await?;
+            } else {
+                self.write(self.validating.patch(CONFIGURATION, &params, &patch)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn timely<T>(limit: Duration, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => answer.map_err(CallError::from),
+        Err(_) => Err(CallError::Failed(format!("no answer within {:.1} s", limit.as_secs_f32()))),
+    }
+}
+
+impl Read {
+    /// The Secret of the certificate, for an event; the API server takes events on what does not exist too.
+    pub fn leaf_reference(&self, namespace: &str) -> ObjectReference {
+        reference(self.leaf_secret.as_ref(), LEAF_SECRET, namespace)
+    }
+
+    /// The Secret of the authority.
+    pub fn authority_reference(&self, namespace: &str) -> ObjectReference {
+        reference(self.authority_secret.as_ref(), AUTHORITY_SECRET, namespace)
+    }
+}
+
+fn reference(secret: Option<&Secret>, name: &str, namespace: &str) -> ObjectReference {
+    let found = secret.map(|secret| secret.object_ref(&()));
+    found.unwrap_or_else(|| ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Secret".to_owned()),
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectReference::default()
+    })
+}
+
+fn created(name: &str, type_: &str) -> Secret {
+    let labels = [("app.kubernetes.io/name", "giveway"), ("app.kubernetes.io/managed-by", FIELD_MANAGER)];
+    let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    Secret { metadata, type_: Some(type_.to_owned()), ..Secret::default() }
+}
+
+fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
+}
+
+fn stored(secret: &Secret) -> (Stored, Vec<String>) {
+    let mut complaints = Vec::new();
+    let mut authority = |[certificate, key]: [&str; 2]| {
+        let (found, key) = (bytes(secret, certificate), bytes(secret, key));
+        if found.is_none() && key.is_none() {
+            return None;
+        }
+        let read = Authority::read(found.unwrap_or_default(), key.unwrap_or_default());
+        read.map_err(|why| complaints.push(format!("{certificate} cannot be used: {why}"))).ok()
+    };
+    let (current, next) = (authority(CURRENT), authority(NEXT));
+    let published: Option<Timestamp> = secret.annotations().get(PUBLISHED).and_then(|time| time.parse().ok());
+    (Stored { current, next, published }, complaints)
+}
+
+fn leaf(secret: &Secret) -> Leaf {
+    let value = |key| bytes(secret, key).unwrap_or_default().to_vec();
+    Leaf { chain: value("tls.crt"), key: value("tls.key"), authority: value("ca.crt") }
+}
+
+#[cfg(test)]
+mod tests;

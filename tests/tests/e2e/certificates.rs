@@ -1,0 +1,273 @@
+//! Certificates that the operator makes: authority and certificate change under load, whatever is done to the Secrets, and
+//! no admission is refused.
+
+use crate::MINUTE;
+use crate::cli::giveway;
+use giveway_crds::keys;
+use giveway_tests::World;
+use giveway_tests::cluster::{Shape, scheduling_gates};
+use giveway_tests::wait::wait_for;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+const NAMESPACE: &str = "giveway-system";
+const AUTHORITY: &str = "giveway-webhook-ca";
+const LEAF: &str = "giveway-webhook-tls";
+/// How many authorities and certificates the webhook gets while it is under load.
+const AUTHORITIES: usize = 10;
+const LEAVES: usize = 20;
+/// Time between two admissions: 50 a second.
+const PACE: Duration = Duration::from_millis(20);
+/// How late the API server that the test plays learns of a bundle; the operator allows for one second.
+const LATE: Duration = Duration::from_millis(800);
+
+/// What is told to API servers.
+async fn bundles(client: &Client) -> Vec<Vec<u8>> {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let (mutating, validating) = (mutating.get("giveway").await.unwrap(), validating.get("giveway").await.unwrap());
+    let bytes = |bundle: Option<ByteString>| bundle.map(|bundle| bundle.0).unwrap_or_default();
+    let all = mutating.webhooks.into_iter().flatten().map(|webhook| bytes(webhook.client_config.ca_bundle));
+    let all = all.chain(validating.webhooks.into_iter().flatten().map(|w| bytes(w.client_config.ca_bundle)));
+    let distinct: BTreeSet<Vec<u8>> = all.collect();
+    distinct.into_iter().collect()
+}
+
+/// The single authority that all webhooks trust, when nothing is under way.
+async fn trusted(client: &Client) -> Result<Vec<u8>, String> {
+    let bundles = bundles(client).await;
+    let [bundle] = bundles.as_slice() else { return Err(format!("{} different bundles", bundles.len())) };
+    match CertificateDer::pem_slice_iter(bundle).count() {
+        1 => Ok(bundle.clone()),
+        several => Err(format!("{several} authorities are trusted")),
+    }
+}
+
+async fn port(client: &Client) -> u16 {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let url = mutating.get("giveway").await.unwrap().webhooks.unwrap()[0].client_config.url.clone().unwrap();
+    url.trim_start_matches("https://127.0.0.1:").split('/').next().unwrap().parse().unwrap()
+}
+
+/// A new connection to the webhook by a client with these roots; the certificate that was shown.
+async fn handshake(port: u16, roots: &[u8]) -> Result<Vec<u8>, String> {
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(roots) {
+        store.add(certificate.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(store).with_no_client_auth();
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| error.to_string())?;
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let stream = connector.connect(name, stream).await.map_err(|error| error.to_string())?;
+    Ok(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
+}
+
+/// What was counted under load.
+#[derive(Default)]
+struct Load {
+    stop: AtomicBool,
+    admissions: AtomicU64,
+    handshakes: AtomicU64,
+    shown: Mutex<BTreeSet<Vec<u8>>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Load {
+    fn failed(&self, what: String) {
+        self.failures.lock().unwrap().push(what);
+    }
+
+    /// Creates members of a gang, fifty a second, without storing them. They fail closed.
+    async fn admit(self: Arc<Self>, client: Client) {
+        let pods: Api<Pod> = Api::namespaced(client, "default");
+        let mut shape = Shape::default();
+        shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), "gang".to_owned());
+        let mut tick = tokio::time::interval(PACE);
+        let mut tasks = tokio::task::JoinSet::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            tick.tick().await;
+            let (load, pods, pod) = (Arc::clone(&self), pods.clone(), shape.pod("probe"));
+            tasks.spawn(async move {
+                let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+                match pods.create(&dry_run, &pod).await {
+                    Ok(pod) if scheduling_gates(&pod) == [keys::GATE] => {}
+                    Ok(_) => load.failed("a member was admitted without its gate".to_owned()),
+                    Err(error) => load.failed(format!("a member was refused: {error}")),
+                }
+                load.admissions.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        tasks.join_all().await;
+    }
+
+    /// Connects as an API server does that keeps no connection and learns late of every bundle.
+    async fn connect(self: Arc<Self>, client: Client) {
+        let port = port(&client).await;
+        while !self.stop.load(Ordering::Relaxed) {
+            let (read, told) = (Instant::now(), bundles(&client).await);
+            while read.elapsed() < LATE {
+                for roots in &told {
+                    match handshake(port, roots).await {
+                        Ok(shown) => drop(self.shown.lock().unwrap().insert(shown)),
+                        Err(error) => self.failed(format!(
+                            "{:?} after it was told, an API server refuses the webhook: {error}",
+                            read.elapsed()
+                        )),
+                    }
+                    self.handshakes.fetch_add(1, Ordering::Relaxed);
+                }
+                tokio::time::sleep(PACE).await;
+            }
+        }
+    }
+}
+
+/// Waits until the webhook shows another certificate than before, and one authority alone is trusted.
+async fn settled(client: &Client, port: u16, before: &[u8], authority: Option<&[u8]>) {
+    wait_for("the webhook shows a new certificate of the one authority", MINUTE, async || {
+        let bundle = trusted(client).await?;
+        if authority == Some(bundle.as_slice()) {
+            return Err("the authority is the old one".to_owned());
+        }
+        let shown = handshake(port, &bundle).await?;
+        if shown == before { Err("the certificate is the old one".to_owned()) } else { Ok(()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_admission_is_refused_while_authority_and_certificate_change_again_and_again() {
+    let mut world = World::builder().operator_certificates().operator_flag("--ca-settle-seconds=1").start().await;
+    let client = world.client();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let port = port(&client).await;
+    let load = Arc::new(Load::default());
+    let (impatient, late) = (world.client_of("somebody").await, world.client_of("late").await);
+    let tasks = [tokio::spawn(Arc::clone(&load).admit(impatient)), tokio::spawn(Arc::clone(&load).connect(late))];
+    let began = Instant::now();
+    let mut authorities = BTreeSet::from([trusted(&client).await.unwrap()]);
+    for round in 0..AUTHORITIES {
+        // The certificate: deleted, emptied, or with a key that is none.
+        let authority = trusted(&client).await.unwrap();
+        let shown = handshake(port, &authority).await.unwrap();
+        let empty = ByteString(Vec::new());
+        match round % 3 {
+            0 => drop(secrets.delete(LEAF, &DeleteParams::default()).await.unwrap()),
+            1 => write(&secrets, LEAF, json!({ "tls.crt": empty, "tls.key": empty })).await,
+            _ => write(&secrets, LEAF, json!({ "tls.key": ByteString(b"nonsense".to_vec()) })).await,
+        }
+        settled(&client, port, &shown, None).await;
+        // The authority: deleted, or with a key that is not its own.
+        let shown = handshake(port, &authority).await.unwrap();
+        match round % 2 {
+            0 => drop(secrets.delete(AUTHORITY, &DeleteParams::default()).await.unwrap()),
+            _ => {
+                let stranger = ByteString(world.plane().pki().server().unwrap().key.into_bytes());
+                write(&secrets, AUTHORITY, json!({"ca.key": stranger})).await;
+            }
+        }
+        if round == 4 {
+            wait_for("the next authority is announced", MINUTE, async || {
+                let secret = secrets.get_opt(AUTHORITY).await.unwrap().ok_or("there is no Secret")?;
+                let next = secret.data.unwrap_or_default().contains_key("next-ca.crt");
+                if next { Ok(()) } else { Err("not yet".to_owned()) }
+            })
+            .await;
+            world.operator().kill();
+            world.operator().start().await;
+        }
+        settled(&client, port, &shown, Some(&authority)).await;
+        authorities.insert(trusted(&client).await.unwrap());
+    }
+    let took = began.elapsed();
+    load.stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let (admissions, handshakes) = (load.admissions.load(Ordering::Relaxed), load.handshakes.load(Ordering::Relaxed));
+    let leaves = load.shown.lock().unwrap().len() - 1;
+    eprintln!("{admissions} admissions and {handshakes} handshakes in {took:.1?}; {leaves} new certificates");
+    let failures = load.failures.lock().unwrap();
+    assert!(failures.is_empty(), "{} failures, the first: {:#?}", failures.len(), &failures[..failures.len().min(3)]);
+    assert_eq!(authorities.len(), AUTHORITIES + 1);
+    assert!(leaves >= LEAVES, "{leaves} certificates were shown");
+    assert!(admissions as f64 >= 40.0 * took.as_secs_f64(), "{admissions} admissions in {took:?}");
+    drop(failures);
+
+    // What was found is told.
+    let events =
+        world.kubectl(&["get", "events", "-n", NAMESPACE, "-o", "jsonpath={.items[*].message}"]).await.unwrap();
+    for text in [
+        "ca.crt cannot be used: its certificate and its key cannot be used together",
+        "The new certificate authority signs from now on.",
+        "The webhook's certificate was renewed: there is none.",
+    ] {
+        assert!(events.contains(text), "no event says {text:?}: {events}");
+    }
+    let check = giveway(&mut world, &["check"]).await;
+    assert!(check.ok().contains("the operator renews it"), "{}", check.out);
+
+    rights(&world).await;
+    // Neither `kubectl apply` nor server-side apply of the same chart takes away what the operator wrote.
+    let told = trusted(&client).await.unwrap();
+    let manifest = world.plane().directory().join("giveway.yaml").display().to_string();
+    for flags in [&["--server-side", "--force-conflicts"][..], &[][..]] {
+        let args = [&["apply", "-n", NAMESPACE, "-f", manifest.as_str()], flags].concat();
+        world.kubectl(&args).await.unwrap();
+        assert_eq!(trusted(&client).await, Ok(told.clone()), "{flags:?}");
+    }
+    // What somebody takes away is written again.
+    let patch = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
+    world.kubectl(&["patch", "mutatingwebhookconfiguration", "giveway", "--type=json", "-p", patch]).await.unwrap();
+    wait_for("the bundle is back", MINUTE, async || {
+        if trusted(&client).await? == told { Ok(()) } else { Err("another authority".to_owned()) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+/// Writes keys of a Secret.
+async fn write(secrets: &Api<Secret>, name: &str, data: serde_json::Value) {
+    secrets.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "data": data }))).await.unwrap();
+}
+
+/// The webhook never reads the authority's key, and the operator creates no Secrets but these two.
+async fn rights(world: &World) {
+    let account = |name: &str| format!("--as=system:serviceaccount:{NAMESPACE}:{name}");
+    for (name, secret, verb, answer) in [
+        ("giveway-webhook", LEAF, "get", "yes"),
+        ("giveway-webhook", AUTHORITY, "get", "no"),
+        ("giveway-webhook", LEAF, "update", "no"),
+        ("giveway-operator", AUTHORITY, "update", "yes"),
+        ("giveway-operator", "other", "get", "no"),
+        ("giveway-operator", AUTHORITY, "delete", "no"),
+    ] {
+        let args =
+            ["auth", "can-i", verb, &format!("secret/{secret}"), "-n", NAMESPACE, &account(name)].map(str::to_owned);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let said =
+            world.kubectl(&args).await.unwrap_or_else(|said| if said.trim().is_empty() { "no".into() } else { said });
+        assert_eq!(said.trim(), answer, "{name} may {verb} {secret}");
+    }
+    let args = ["create", "secret", "generic", "other", "-n", NAMESPACE, &account("giveway-operator")];
+    let said = world.kubectl(&args).await.unwrap_err();
+    assert!(
+        said.contains("the operator creates the Secrets giveway-webhook-ca and giveway-webhook-tls only"),
+        "{said}"
+    );
+}
