@@ -18,8 +18,10 @@ mod guaranteed;
 mod guard;
 mod guard_cost;
 mod malformed;
+mod policies;
 mod preemption;
 mod restraint;
+mod rights;
 mod smoke;
 mod workloads;
 
