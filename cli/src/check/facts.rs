@@ -24,6 +24,8 @@ pub(super) struct Facts {
     pub(super) mutating: Known<Option<Configuration>>,
     /// The validating webhook configuration.
     pub(super) validating: Known<Option<Configuration>>,
+    /// The names of the ValidatingAdmissionPolicies that are in force.
+    pub(super) policies: Known<BTreeSet<String>>,
     /// The certificate (PEM) in the chart's Secret.
     pub(super) serving: Known<Option<Vec<u8>>>,
     /// The chart's Deployments.
@@ -34,6 +36,8 @@ pub(super) struct Facts {
     pub(super) in_tree: Known<Vec<String>>,
     /// Changes of classes that were begun and not finished.
     pub(super) interrupted: Known<Vec<Interrupted>>,
+    /// How many pods Giveway's gate holds.
+    pub(super) held: Known<usize>,
     /// Priority classes and guarded pods.
     pub(super) exposure: Known<Exposure>,
 }

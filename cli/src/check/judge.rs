@@ -3,12 +3,16 @@
 use super::certificate;
 use super::exposure;
 use super::facts::{Admission, Configuration, Facts, Known};
-use super::finding::Finding;
+use super::finding::{Finding, Status};
+use giveway_crds::keys::GATE;
 
 /// Certificates that expire within fewer days are told.
 const SOON: i64 = 14;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
+/// The policies of the chart.
+const POLICIES: [&str; 5] =
+    ["giveway-bindings", "giveway-operator", "giveway-pod-groups", "giveway-pods", "giveway-preemptions"];
 /// The resources that have to be served.
 const RESOURCES: [&str; 4] = ["podgroups", "podgroups/status", "workloads", "workloads/status"];
 
@@ -16,9 +20,10 @@ const RESOURCES: [&str; 4] = ["podgroups", "podgroups/status", "workloads", "wor
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
+    found.push(policies(facts));
     found.push(guard(facts));
     found.extend(certificates(facts));
-    found.push(operator(facts));
+    found.extend(operator(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
     found.extend(interrupted(facts));
@@ -69,6 +74,25 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
         Admission::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
     });
     found
+}
+
+fn policies(facts: &Facts) -> Finding {
+    let known = match &facts.policies {
+        Ok(known) => known,
+        Err(why) => return Finding::unknown("policies", "Whether the chart's policies are in force", why),
+    };
+    let missing: Vec<&str> = POLICIES.into_iter().filter(|name| !known.contains(*name)).collect();
+    match missing.is_empty() {
+        true => Finding::ok("policies", "What is Giveway's on pods and groups is protected by the chart's policies."),
+        false => {
+            let message = format!(
+                "These ValidatingAdmissionPolicies do not exist, or have no binding that denies: {}. What they protect can \
+                 be written by anybody with the right to the objects.",
+                missing.join(", ")
+            );
+            Finding::fail("policies", message, "Install the chart.")
+        }
+    }
 }
 
 fn guard(facts: &Facts) -> Finding {
@@ -146,7 +170,29 @@ fn date(time: k8s_openapi::jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%d").to_string()
 }
 
-fn operator(facts: &Facts) -> Finding {
+/// Whether an operator leads, and who waits for one in vain.
+fn operator(facts: &Facts) -> Vec<Finding> {
+    let leader = leader(facts);
+    let held = match &facts.held {
+        Ok(held) if leader.status == Status::Fail => *held,
+        _ => 0,
+    };
+    let mut found = vec![leader];
+    if held > 0 {
+        let pods = if held == 1 { "1 pod is".to_owned() } else { format!("{held} pods are") };
+        found.push(Finding::fail(
+            "held",
+            format!("{pods} held by the gate {GATE}, and nobody releases them."),
+            format!(
+                "Start the operator. Whoever may update podgroups/finalizers can release a pod by hand: kubectl -n NAMESPACE \
+                 patch pod NAME -p '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
+            ),
+        ));
+    }
+    found
+}
+
+fn leader(facts: &Facts) -> Finding {
     let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
     let lease = match &facts.lease {
         Ok(Some(lease)) => lease,

@@ -8,6 +8,7 @@ mod backfill;
 mod barrier;
 mod budgets;
 mod cascade;
+mod chart;
 mod check;
 mod cli;
 mod competition;
@@ -22,6 +23,7 @@ mod policies;
 mod preemption;
 mod restraint;
 mod rights;
+mod roles;
 mod smoke;
 mod workloads;
 
