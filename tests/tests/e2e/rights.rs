@@ -111,6 +111,36 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_webhook_s_token_closes_budgets_and_opens_none() {
+    let mut world = World::start().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).label("app", "web").singles().await;
+    world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
+    let webhook = thief(&mut world, "giveway-webhook").await;
+    let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
+    let stored = Call::get(budget).allowed(&webhook, "a look").await;
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut object = stored.clone();
+        change(&mut object);
+        Call::put(&format!("{budget}/status"), &object).dry()
+    };
+    let spent = |object: &mut Value| {
+        object["status"]["disruptionsAllowed"] = json!(0);
+        object["status"]["disruptedPods"] = json!({"web-0": "2026-01-01T00:00:00Z"});
+    };
+    changed(&spent).allowed(&webhook, "an allowance that is spent").await;
+    let words = "status.disruptionsAllowed: Giveway's webhook only lowers it";
+    let opened = changed(&|object| object["status"]["disruptionsAllowed"] = json!(4));
+    opened.refused(&webhook, "a budget that is opened", words).await;
+    let words = "status: Giveway's webhook changes only disruptionsAllowed and disruptedPods";
+    let healthy = changed(&|object| object["status"]["currentHealthy"] = json!(9));
+    healthy.refused(&webhook, "more healthy pods than there are", words).await;
+    let words = "metadata: Giveway's webhook changes only status";
+    let labelled = changed(&|object| object["metadata"]["labels"] = json!({"a": "b"}));
+    labelled.refused(&webhook, "a label", words).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
     let mut world = World::start().await;
     two_pods(&world).await;
