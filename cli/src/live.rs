@@ -3,6 +3,7 @@
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::mask::{KINDS, Kind};
+use crate::role::Role;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,12 +65,13 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliEr
                 objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
                 return Ok(());
             }
-            Got::Forbidden(_) if kind.optional => {
-                objects.notes.push(format!("You may not list {}s: none is known.", kind.kind));
+            Got::Forbidden(problem) if kind.optional => {
+                let problem = Role::Planner.explain(&problem);
+                objects.notes.push(format!("You may not list {}s, so none is known: {problem}", kind.kind));
                 return Ok(());
             }
             Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
-            Got::Forbidden(problem) => return Err(failed(problem)),
+            Got::Forbidden(problem) => return Err(failed(Role::Planner.explain(&problem))),
         };
         for mut item in page.items {
             kind.trim(&mut item);

@@ -29,6 +29,7 @@ mod live;
 mod mask;
 mod output;
 mod plan;
+mod role;
 mod snapshot;
 mod spared;
 mod submit;

@@ -4,6 +4,7 @@
 //! control_plane  starts and stops a real Kubernetes control plane
 //! giveway        installs Giveway on it the way a user does
 //! cluster        builders for nodes, classes, groups, pods and budgets
+//! attack         requests of somebody who should not make them
 //! random         choices that follow from a seed
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
@@ -13,6 +14,7 @@
 // This crate is test code: a failed expectation should end the test, with its message, on the spot.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod attack;
 pub mod audit;
 pub mod cluster;
 pub mod control_plane;

@@ -145,6 +145,14 @@ impl World {
         self.plane.client_of(user).await.unwrap()
     }
 
+    /// A client of a user in these groups, with the rights that they were given, that tries nothing twice.
+    ///
+    /// # Panics
+    /// The certificate cannot be made.
+    pub async fn client_in(&self, user: &str, groups: &[&str]) -> Client {
+        self.plane.client_in(user, groups).await.unwrap()
+    }
+
     /// What builders of one's own need.
     pub fn kit(&self) -> Kit {
         self.kit.clone()

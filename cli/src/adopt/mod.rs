@@ -13,6 +13,7 @@ use crate::args::{AdoptArgs, ChangeFlags, ClassKind, ReleaseArgs};
 use crate::connect::{Connection, block_on};
 use crate::error::CliError;
 use crate::output;
+use crate::role::Role;
 use form::Change;
 use giveway_crds::priority::SYSTEM_PREFIX;
 use run::Run;
@@ -61,8 +62,10 @@ fn run_all(
 
 /// Every managed class, and every class that an interrupted run has left without an end.
 async fn managed(store: &Store<'_>) -> Result<Vec<String>, CliError> {
-    let failed =
-        |what: String| move |error: crate::connect::CallError| CliError::Cluster { what, problem: error.to_string() };
+    let role = Role::ClassAdmin(store.namespace);
+    let failed = |what: String| {
+        move |error: crate::connect::CallError| CliError::Cluster { what, problem: role.explain(&error.to_string()) }
+    };
     let mut names: BTreeSet<String> =
         store.annotated().await.map_err(failed("listing priority classes".to_owned()))?.into_iter().collect();
     let what = format!("listing configmaps in namespace {}", store.namespace);

@@ -10,6 +10,7 @@ use super::step::{Step, Why, next};
 use super::store::Store;
 use crate::connect::CallError;
 use crate::error::CliError;
+use crate::role::Role;
 use giveway_crds::keys::ANNOTATION_MANAGED;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -285,8 +286,9 @@ impl<'a> Run<'a> {
 
     /// An error, with what has to be known now.
     fn problem(&self, problem: &str) -> CliError {
+        let problem = Role::ClassAdmin(self.store.namespace).explain(problem);
         let problem = match self.gone {
-            None => problem.to_owned(),
+            None => problem,
             Some(_) => format!(
                 "it does NOT exist now, and pods that name it are refused; it is kept in {}: run `kubectl giveway {} \
                  priorityclass {}` again. The reason: {problem}",

@@ -24,6 +24,8 @@ pub(super) struct Facts {
     pub(super) mutating: Known<Option<Configuration>>,
     /// The validating webhook configuration.
     pub(super) validating: Known<Option<Configuration>>,
+    /// The names of the ValidatingAdmissionPolicies that are in force.
+    pub(super) policies: Known<BTreeSet<String>>,
     /// Who renews the webhook's certificate.
     pub(super) renewer: Renewer,
     /// Name of the Secret with the webhook's certificate.
@@ -38,6 +40,8 @@ pub(super) struct Facts {
     pub(super) in_tree: Known<Vec<String>>,
     /// Changes of classes that were begun and not finished.
     pub(super) interrupted: Known<Vec<Interrupted>>,
+    /// How many pods Giveway's gate holds.
+    pub(super) held: Known<usize>,
     /// Priority classes and guarded pods.
     pub(super) exposure: Known<Exposure>,
 }

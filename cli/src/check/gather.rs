@@ -12,7 +12,8 @@ use crate::world::World;
 use giveway_crds::keys::{ANNOTATION_MANAGED, GROUP};
 use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhookConfiguration, RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::apps::v1::Deployment as DeploymentObject;
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
@@ -47,6 +48,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         get(api, &format!("{configurations}/validatingwebhookconfigurations/giveway")).await?;
     let secret = deployments.as_deref().ok().and_then(secret_name).unwrap_or_else(|| SECRET.to_owned());
     let serving: Known<Option<Secret>> = get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
+    let world = world(api).await?;
     let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
     let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
     Ok(Facts {
@@ -59,12 +61,14 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         mutating,
         validating: validating.map(|found| found.map(|object| self::validating(&object))),
         secret,
+        policies: policies(api).await?,
         serving: serving.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
         deployments: deployments.map(|all| all.iter().map(deployment).collect()),
         lease: self::lease(api, namespace, lease).await?,
         in_tree: in_tree(api).await?,
         interrupted: interrupted(&Store { api, namespace }).await?,
-        exposure: exposure(api).await?,
+        held: world.as_ref().map(held).map_err(String::clone),
+        exposure: world.map(|world| exposure(&world)),
     })
 }
 
@@ -221,13 +225,40 @@ async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliEr
     }
 }
 
-async fn exposure(api: &Api) -> Result<Known<Exposure>, CliError> {
-    let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
-    let world = match live::read_kinds(api, |kind| wanted.contains(&kind)).await.and_then(World::new) {
-        Ok(world) => world,
-        Err(CliError::Cluster { problem, .. }) => return Ok(Err(problem)),
-        Err(error) => return Err(error),
+/// The policies that are bound so that they refuse.
+async fn policies(api: &Api) -> Result<Known<BTreeSet<String>>, CliError> {
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let all: Known<Option<ObjectList<ValidatingAdmissionPolicy>>> =
+        get(api, &format!("{group}/validatingadmissionpolicies")).await?;
+    let bindings: Known<Option<ObjectList<ValidatingAdmissionPolicyBinding>>> =
+        get(api, &format!("{group}/validatingadmissionpolicybindings")).await?;
+    let (all, bindings) = match (all, bindings) {
+        (Ok(all), Ok(bindings)) => (all, bindings),
+        (Err(problem), _) | (_, Err(problem)) => return Ok(Err(problem)),
     };
+    let specs = bindings.into_iter().flat_map(|list| list.items).filter_map(|binding| binding.spec);
+    let denies = |actions: &Option<Vec<String>>| actions.iter().flatten().any(|action| action == "Deny");
+    let bound: BTreeSet<String> =
+        specs.filter(|spec| denies(&spec.validation_actions)).filter_map(|spec| spec.policy_name).collect();
+    let names = all.into_iter().flat_map(|list| list.items).filter_map(|policy| policy.metadata.name);
+    Ok(Ok(names.filter(|name| bound.contains(name)).collect()))
+}
+
+/// Pods, budgets and classes, as the planner sees them.
+async fn world(api: &Api) -> Result<Known<World>, CliError> {
+    let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
+    match live::read_kinds(api, |kind| wanted.contains(&kind)).await.and_then(World::new) {
+        Ok(world) => Ok(Ok(world)),
+        Err(CliError::Cluster { problem, .. }) => Ok(Err(problem)),
+        Err(error) => Err(error),
+    }
+}
+
+fn held(world: &World) -> usize {
+    world.cluster.pods().filter(|pod| pod.live() && pod.held).count()
+}
+
+fn exposure(world: &World) -> Exposure {
     let preempts = |policy| policy != PreemptionPolicy::Never;
     let classes = world.cluster.classes();
     let mut found = Exposure::default();
@@ -253,5 +284,5 @@ async fn exposure(api: &Api) -> Result<Known<Exposure>, CliError> {
         }
     }
     found.guarded.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    Ok(Ok(found))
+    found
 }

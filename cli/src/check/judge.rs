@@ -3,20 +3,26 @@
 use super::certificate;
 use super::exposure;
 use super::facts::{Admission, Configuration, Facts, Known};
-use super::finding::Finding;
+use super::finding::{Finding, Status};
+use giveway_crds::keys::GATE;
 
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
+/// The policies of the chart.
+const POLICIES: [&str; 5] =
+    ["giveway-bindings", "giveway-operator", "giveway-pod-groups", "giveway-pods", "giveway-preemptions"];
 /// The resources that have to be served.
-const RESOURCES: [&str; 4] = ["podgroups", "podgroups/status", "workloads", "workloads/status"];
+const RESOURCES: [&str; 6] =
+    ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
 
 /// All findings, in the order in which one would look.
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
+    found.push(policies(facts));
     found.push(guard(facts));
     found.extend(certificate::findings(facts));
-    found.push(operator(facts));
+    found.extend(operator(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
     found.extend(interrupted(facts));
@@ -27,11 +33,11 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
 fn kinds(facts: &Facts) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
-        Err(why) => return Finding::unknown("crds", "Whether PodGroup and Workload are served", why),
+        Err(why) => return Finding::unknown("crds", "Whether PodGroup, Preemption and Workload are served", why),
     };
     let missing: Vec<&str> = RESOURCES.into_iter().filter(|resource| !served.contains(*resource)).collect();
     match missing.is_empty() {
-        true => Finding::ok("crds", "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1."),
+        true => Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1."),
         false => {
             let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", missing.join(", "));
             Finding::fail("crds", message, "kubectl apply -f crds/")
@@ -69,6 +75,25 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
     found
 }
 
+fn policies(facts: &Facts) -> Finding {
+    let known = match &facts.policies {
+        Ok(known) => known,
+        Err(why) => return Finding::unknown("policies", "Whether the chart's policies are in force", why),
+    };
+    let missing: Vec<&str> = POLICIES.into_iter().filter(|name| !known.contains(*name)).collect();
+    match missing.is_empty() {
+        true => Finding::ok("policies", "What is Giveway's on pods and groups is protected by the chart's policies."),
+        false => {
+            let message = format!(
+                "These ValidatingAdmissionPolicies do not exist, or have no binding that denies: {}. What they protect can \
+                 be written by anybody with the right to the objects.",
+                missing.join(", ")
+            );
+            Finding::fail("policies", message, "Install the chart.")
+        }
+    }
+}
+
 fn guard(facts: &Facts) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => {
@@ -87,7 +112,29 @@ fn guard(facts: &Facts) -> Finding {
     }
 }
 
-fn operator(facts: &Facts) -> Finding {
+/// Whether an operator leads, and who waits for one in vain.
+fn operator(facts: &Facts) -> Vec<Finding> {
+    let leader = leader(facts);
+    let held = match &facts.held {
+        Ok(held) if leader.status == Status::Fail => *held,
+        _ => 0,
+    };
+    let mut found = vec![leader];
+    if held > 0 {
+        let pods = if held == 1 { "1 pod is".to_owned() } else { format!("{held} pods are") };
+        found.push(Finding::fail(
+            "held",
+            format!("{pods} held by the gate {GATE}, and nobody releases them."),
+            format!(
+                "Start the operator. Whoever may update podgroups/finalizers can release a pod by hand: kubectl -n NAMESPACE \
+                 patch pod NAME -p '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
+            ),
+        ));
+    }
+    found
+}
+
+fn leader(facts: &Facts) -> Finding {
     let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
     let lease = match &facts.lease {
         Ok(Some(lease)) => lease,

@@ -12,6 +12,7 @@ use crate::decide;
 use crate::error::CliError;
 use crate::live;
 use crate::output::{self, style};
+use crate::role::Role;
 use crate::world::{World, preemptor_of};
 use events::Happening;
 use giveway_crds::PodGroup;
@@ -85,7 +86,9 @@ fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
     match got {
         Got::Found(object) => Ok(Some(object)),
         Got::Missing => Ok(None),
-        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {what}"), problem }),
+        Got::Forbidden(problem) => {
+            Err(CliError::Cluster { what: format!("GET {what}"), problem: Role::Planner.explain(&problem) })
+        }
     }
 }
 

@@ -99,7 +99,15 @@ impl ControlPlane {
     /// # Errors
     /// The certificate cannot be made.
     pub async fn client_of(&self, user: &str) -> Result<Client> {
-        let identity = self.pki.client(user, &["system:masters"])?;
+        self.client_in(user, &["system:masters"]).await
+    }
+
+    /// A client of a user in these groups, with the rights that they were given, that tries nothing twice.
+    ///
+    /// # Errors
+    /// The certificate cannot be made.
+    pub async fn client_in(&self, user: &str, groups: &[&str]) -> Result<Client> {
+        let identity = self.pki.client(user, groups)?;
         let credentials = Credentials::Certificate(&identity);
         kubeconfig::impatient_client(kubeconfig::build(&self.server, &self.pki.ca(), user, &credentials)).await
     }

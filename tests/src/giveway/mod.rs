@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::{PodGroup, PodGroupSpec, keys};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -142,11 +142,11 @@ async fn token(client: Client, account: &str) -> Result<String> {
     answer.status.map(|status| status.token).context("the API server answered without a token")
 }
 
-/// The API server learns of webhook configurations with a delay: waits until both kinds of them answer.
+/// The API server learns of webhook configurations and policies with a delay: waits until all kinds of them answer.
 async fn wait_for_admission(client: Client) -> Result<()> {
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
-    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let name = "giveway-admission-probe";
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let group = PodGroup {
@@ -161,6 +161,17 @@ async fn wait_for_admission(client: Client) -> Result<()> {
     let mut shape = crate::cluster::Shape::default();
     shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), name.to_owned());
     let pod = shape.pod(name);
+    // Of a pod that does not exist; policies are asked before that is found out.
+    let annotations = BTreeMap::from([(keys::ANNOTATION_PREEMPTION_POLICY.to_owned(), "Never".to_owned())]);
+    let bindings: Api<Binding> = Api::namespaced(client, "default");
+    let binding = Binding {
+        metadata: ObjectMeta { name: Some(name.to_owned()), annotations: Some(annotations), ..ObjectMeta::default() },
+        target: ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        },
+    };
     wait::until("Giveway's admission is in force", READY, async || {
         match groups.create(&dry_run, &group).await {
             Err(kube::Error::Api(status)) if status.message.contains("no PriorityClass with name") => {}
@@ -168,11 +179,12 @@ async fn wait_for_admission(client: Client) -> Result<()> {
             Ok(_) => return Err("a PodGroup with an unknown class is accepted".to_owned()),
         }
         let pod = pods.create(&dry_run, &pod).await.map_err(|error| format!("a member pod is refused: {error}"))?;
-        let gates = crate::cluster::scheduling_gates(&pod);
-        if gates.iter().any(|gate| gate == keys::GATE) {
-            Ok(())
-        } else {
-            Err("a member of a group that does not exist is not gated".to_owned())
+        if !crate::cluster::scheduling_gates(&pod).iter().any(|gate| gate == keys::GATE) {
+            return Err("a member of a group that does not exist is not gated".to_owned());
+        }
+        match bindings.create(&dry_run, &binding).await {
+            Err(kube::Error::Api(status)) if status.message.contains("ValidatingAdmissionPolicy") => Ok(()),
+            answer => Err(format!("a binding with an annotation of ours is answered with: {answer:?}")),
         }
     })
     .await?;

@@ -123,14 +123,6 @@ async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both() {
         .await
         .unwrap_err();
     assert!(said.contains("metadata.annotations[scheduling.giveway.dev/preemption-policy]: Invalid value: \"Never\": field is immutable"), "{said}");
-    let ungate = ["patch", "pod", "m", "--type=json", "-p", r#"[{"op":"remove","path":"/spec/schedulingGates"}]"#];
-    let said = world.kubectl(&ungate).await.unwrap_err();
-    assert!(
-        said.contains(
-            "the gate scheduling.giveway.dev/pod-group is removed by Giveway when the whole pod group has a place"
-        ),
-        "{said}"
-    );
     world.kubectl(&["label", "pod", "m", "unrelated=yes"]).await.unwrap();
     // Without a group it is a pod like any other.
     let single = world.pod("single").create().await.get().await.unwrap();

@@ -1,8 +1,10 @@
 //! `kubectl giveway check`: well in a healthy installation, and what is wrong is named with its remedy.
 
+use crate::MINUTE;
 use crate::cli::{Printed, Reader, giveway};
-use giveway_crds::keys::ANNOTATION_THRESHOLD;
-use giveway_tests::cluster::Shaped;
+use giveway_crds::keys::{ANNOTATION_THRESHOLD, LABEL_POD_GROUP};
+use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
 
@@ -60,6 +62,40 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
 
+    // A policy whose binding only warns protects nothing.
+    let action = |action: &str| format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
+    let binding = ["patch", "validatingadmissionpolicybinding", "giveway-pods", "--type=merge", "-p"];
+    world.kubectl(&[&binding[..], &[action("Warn").as_str()]].concat()).await.unwrap();
+    let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+    assert_eq!((lines.len(), &lines[0]["check"]), (1, &"policies".into()), "{lines:#?}");
+    world.kubectl(&[&binding[..], &[action("Deny").as_str()]].concat()).await.unwrap();
+
+    // Without an operator nobody releases what is held; the remedy does.
+    world.gang("train", 2).create_group().await;
+    let member = world.pod("m").label(LABEL_POD_GROUP, "train").create().await;
+    world.operator().kill();
+    let lines = wait_for("the lease has run out", MINUTE, async || {
+        let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+        if lines.is_empty() { Err("an operator leads".to_owned()) } else { Ok(lines) }
+    })
+    .await;
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0]["message"].as_str().unwrap().starts_with("No operator leads: "), "{lines:#?}");
+    assert_eq!(
+        lines[1]["message"],
+        "1 pod is held by the gate scheduling.giveway.dev/pod-group, and nobody releases them."
+    );
+    let remedy = lines[1]["remedy"].as_str().unwrap();
+    let (_, patch) = remedy.trim_end_matches('\'').rsplit_once('\'').unwrap();
+    world.kubectl(&["patch", "pod", "m", "-p", patch]).await.unwrap();
+    assert_eq!(scheduling_gates(&member.get().await.unwrap()), Vec::<String>::new());
+    world.operator().start().await;
+    wait_for("an operator leads again", MINUTE, async || {
+        let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+        if lines.is_empty() { Ok(()) } else { Err(format!("{lines:?}")) }
+    })
+    .await;
+
     world.webhook().kill();
     let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
     assert_eq!(lines.len(), 1, "{lines:#?}");
@@ -83,6 +119,7 @@ async fn without_giveway_every_missing_part_is_named() {
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that denies: giveway-bindings, giveway-operator, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
             "No operator has ever led: there is no Lease in namespace giveway-system.",
         ]
     );

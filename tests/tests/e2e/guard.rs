@@ -5,7 +5,7 @@ use crate::MINUTE;
 use futures::StreamExt as _;
 use giveway_crds::keys;
 use giveway_tests::audit::SCHEDULER;
-use giveway_tests::cluster::{Shaped, ready};
+use giveway_tests::cluster::{Kit, PodBuilder, Shaped, ready};
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
@@ -280,4 +280,23 @@ async fn a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does() {
         }
         world.check_promises().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_that_fails_closed_does_not_keep_its_own_webhook_from_a_place() {
+    let mut world = World::builder().helm_value("guard.failurePolicy=Fail").start().await;
+    classes(&world).await;
+    world.nodes(1).cpus(2).label("pool", "guarded").create().await;
+    service(&world, 1, 1).await;
+    // The last place is taken by a pod that nothing guards.
+    let low = world.pod("low").priority("low").create().await;
+    low.wait_running(MINUTE).await;
+    world.webhook().kill();
+    let kit = Kit { client: world.client(), namespace: "giveway-system".to_owned() };
+    let webhook = PodBuilder::new(kit, "webhook").priority("system-cluster-critical").create().await;
+    webhook.wait_bound(MINUTE).await;
+    low.wait_gone(MINUTE).await;
+    // It takes no guarded one, as long as no webhook says that it may.
+    assert!(removed_by_the_scheduler(&world).await.iter().all(|name| name == "low"));
+    world.check_promises().await;
 }

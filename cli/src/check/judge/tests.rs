@@ -30,6 +30,7 @@ pub(in super::super) fn healthy() -> Facts {
         validating: Ok(Some(configuration)),
         renewer: Renewer::default(),
         secret: "giveway-webhook-tls".into(),
+        policies: Ok(POLICIES.into_iter().map(str::to_owned).collect()),
         serving: Ok(Some(PEM.to_vec())),
         deployments: Ok(vec![deployment("giveway-operator"), deployment("giveway-webhook")]),
         lease: Ok(Some(Lease {
@@ -40,6 +41,7 @@ pub(in super::super) fn healthy() -> Facts {
         })),
         in_tree: Ok(Vec::new()),
         interrupted: Ok(Vec::new()),
+        held: Ok(3),
         exposure: Ok(Exposure::default()),
     }
 }
@@ -57,8 +59,9 @@ fn in_a_healthy_installation_every_line_is_ok() {
     assert_eq!(
         lines,
         [
-            "PodGroup and Workload are served in scheduling.giveway.dev/v1alpha1.",
+            "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.",
             "Admission answers: a managed class (dry run) was filled in.",
+            "What is Giveway's on pods and groups is protected by the chart's policies.",
             "kube-scheduler's own preemptions are asked for at the webhook.",
             "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
@@ -112,6 +115,13 @@ fn each_fault_is_one_line_with_its_weight() {
             "webhook",
             "Whether admission works is not known: forbidden",
         ),
+        (
+            Facts { policies: Ok(BTreeSet::from(["giveway-pods".into()])), ..healthy() },
+            Fail,
+            "policies",
+            "no binding that denies: giveway-bindings, giveway-operator, giveway-pod-groups, giveway-preemptions.",
+        ),
+        (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (
             Facts { validating: Ok(Some(Configuration { guard: false, ..configuration() })), ..healthy() },
             Warn,
@@ -182,7 +192,33 @@ fn each_fault_is_one_line_with_its_weight() {
 #[test]
 fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
     for age in [-30, 0, 15, 20] {
-        let found = operator(&Facts { lease: Ok(lease(age, "a-1")), ..healthy() });
+        let found = leader(&Facts { lease: Ok(lease(age, "a-1")), ..healthy() });
         assert_eq!(found.status, Status::Ok, "{}", found.message);
     }
+}
+
+#[test]
+fn pods_that_are_held_are_told_with_the_way_out_when_no_operator_leads() {
+    let down = |held| operator(&Facts { lease: Ok(lease(60, "a-1")), held, ..healthy() });
+    let found = down(Ok(3));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!((found[1].status, found[1].check), (Status::Fail, "held"));
+    assert_eq!(
+        found[1].message,
+        "3 pods are held by the gate scheduling.giveway.dev/pod-group, and nobody releases them."
+    );
+    assert!(found[1].remedy.starts_with("Start the operator. Whoever may update podgroups/finalizers can release"));
+    assert!(
+        found[1].remedy.ends_with(
+            r#"patch pod NAME -p '{"spec":{"schedulingGates":[{"$patch":"delete","name":"scheduling.giveway.dev/pod-group"}]}}'"#
+        ),
+        "{}",
+        found[1].remedy
+    );
+    assert_eq!(
+        down(Ok(1))[1].message.split(',').next(),
+        Some("1 pod is held by the gate scheduling.giveway.dev/pod-group")
+    );
+    assert_eq!(down(Ok(0)).len(), 1, "nobody waits");
+    assert_eq!(down(Err("forbidden".into())).len(), 1);
 }

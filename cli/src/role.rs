@@ -1,0 +1,82 @@
+//! The chart's roles for people, and which of them a refusal calls for.
+
+/// A role that an administrator can give to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role<'a> {
+    /// Reads what plans and answers are made from.
+    Planner,
+    /// Adopts and releases priority classes; with the namespace of Giveway, in which records are kept.
+    ClassAdmin(&'a str),
+}
+
+impl Role<'_> {
+    /// What the API server said; where it refused because the user has no right to it, with the role that gives it.
+    pub(crate) fn explain(self, said: &str) -> String {
+        let Some(user) = user_without_right(said) else { return said.to_owned() };
+        let binding =
+            |kind: &str, role: &str| format!("kubectl create {kind} NAME --{role}={} --user={user}", self.name());
+        match self {
+            Self::Planner => format!(
+                "{said}: the chart's ClusterRole {} allows it: {}",
+                self.name(),
+                binding("clusterrolebinding", "clusterrole")
+            ),
+            Self::ClassAdmin(namespace) => format!(
+                "{said}: the chart's ClusterRole and Role {} allow it: {} and {} --namespace={namespace}",
+                self.name(),
+                binding("clusterrolebinding", "clusterrole"),
+                binding("rolebinding", "role")
+            ),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Planner => "giveway-planner",
+            Self::ClassAdmin(_) => "giveway-class-admin",
+        }
+    }
+}
+
+/// The user whom RBAC refuses something: `pods is forbidden: User "a" cannot list resource "pods" in API group ""`. What
+/// admission refuses is forbidden as well, and no role helps against it.
+fn user_without_right(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once(" is forbidden: User \"")?;
+    let (user, rest) = rest.split_once('"')?;
+    rest.starts_with(" cannot ").then_some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str =
+        "pods is forbidden: User \"ann\" cannot list resource \"pods\" in API group \"\" at the cluster scope";
+
+    #[test]
+    fn a_missing_right_names_the_role_that_gives_it() {
+        assert_eq!(
+            Role::Planner.explain(SAID),
+            format!(
+                "{SAID}: the chart's ClusterRole giveway-planner allows it: kubectl create clusterrolebinding NAME --clusterrole=giveway-planner --user=ann"
+            )
+        );
+        assert_eq!(
+            Role::ClassAdmin("gw").explain(SAID),
+            format!(
+                "{SAID}: the chart's ClusterRole and Role giveway-class-admin allow it: kubectl create clusterrolebinding NAME --clusterrole=giveway-class-admin --user=ann and kubectl create rolebinding NAME --role=giveway-class-admin --user=ann --namespace=gw"
+            )
+        );
+    }
+
+    #[test]
+    fn what_no_role_helps_against_is_left_as_it_was_said() {
+        for said in [
+            "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'giveway-pods' with binding 'giveway-pods' denied request: no",
+            "priorityclasses.scheduling.k8s.io \"a\" is forbidden: PriorityClass b is already marked as default",
+            "the server is too busy",
+        ] {
+            assert_eq!(Role::Planner.explain(said), said);
+        }
+    }
+}

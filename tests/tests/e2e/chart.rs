@@ -1,0 +1,127 @@
+//! The chart: what it renders is accepted, the same every time, and it refuses what would not be safe.
+
+use crate::MINUTE;
+use giveway_crds::keys;
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use std::process::Output;
+use tokio::process::Command;
+
+/// `helm template` into a namespace, with these values.
+async fn render(namespace: &str, values: &[&str]) -> Output {
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut args = vec!["template", "giveway", &chart, "--namespace", namespace];
+    for value in values {
+        args.extend(["--set", value]);
+    }
+    Command::new(paths::control_plane_program("helm").unwrap()).args(args).output().await.unwrap()
+}
+
+async fn rendered(values: &[&str]) -> String {
+    let output = render("giveway-system", values).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The rendered document that has this kind and this name.
+fn document<'a>(manifests: &'a str, kind: &str, name: &str) -> &'a str {
+    let (kind, name) = (format!("\nkind: {kind}\n"), format!("\n  name: {name}\n"));
+    let found = manifests.split("\n---\n").find(|document| document.contains(&kind) && document.contains(&name));
+    found.unwrap_or_else(|| panic!("no {kind} {name} in:\n{manifests}"))
+}
+
+async fn refused(namespace: &str, values: &[&str], words: &str) {
+    let output = render(namespace, values).await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains(words), "{values:?} in {namespace}: {said}");
+}
+
+#[tokio::test]
+async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
+    for namespace in ["default", "kube-system"] {
+        let words = format!(
+            "Giveway needs a namespace of its own, not {namespace}: admission leaves its namespace alone, and whoever may create pods there can act as its operator. Install it with --namespace giveway-system --create-namespace"
+        );
+        refused(namespace, &[], &words).await;
+    }
+    let one = "guard.failurePolicy: Fail needs webhook.replicas of 2 or more, not 1: while the only one is away, no pod of a guarded class could be preempted. Raise webhook.replicas, or set guard.failurePolicy: Ignore";
+    refused("giveway-system", &["guard.failurePolicy=Fail", "webhook.replicas=1"], one).await;
+    rendered(&["guard.failurePolicy=Fail", "webhook.replicas=2"]).await;
+    rendered(&["guard.failurePolicy=Fail", "webhook.replicas=1", "guard.enabled=false"]).await;
+    rendered(&["webhook.replicas=1"]).await;
+    refused("giveway-system", &["guard.timeoutSeconds=20"], "at least 5 seconds below guard.timeoutSeconds").await;
+    refused("giveway-system", &["networkPolicy.apiServers={10.0.0.1}"], "apiServers").await;
+    refused("giveway-system", &["operator.preemptionHistory=a week"], "preemptionHistory").await;
+}
+
+#[tokio::test]
+async fn the_daemons_ports_are_open_to_whom_the_values_name() {
+    let open = rendered(&[]).await;
+    let webhook = document(&open, "NetworkPolicy", "giveway-webhook");
+    assert!(webhook.contains("port: https") && webhook.contains("port: metrics"), "{webhook}");
+    assert!(!webhook.contains("from:"), "{webhook}");
+    let operator = document(&open, "NetworkPolicy", "giveway-operator");
+    assert!(operator.contains("port: metrics") && !operator.contains("port: https"), "{operator}");
+
+    let values =
+        ["networkPolicy.apiServers={10.0.0.2/32,fd00::2/128}", "networkPolicy.metricsFrom[0].ipBlock.cidr=10.0.0.0/16"];
+    let named = rendered(&values).await;
+    let webhook = document(&named, "NetworkPolicy", "giveway-webhook");
+    let (admission, metrics) = webhook.split_once("# Metrics and probes.").unwrap();
+    assert!(admission.contains("cidr: 10.0.0.2/32") && admission.contains("cidr: fd00::2/128"), "{webhook}");
+    assert!(metrics.contains("cidr: 10.0.0.0/16") && !metrics.contains("10.0.0.2"), "{webhook}");
+    assert!(!rendered(&["networkPolicy.enabled=false"]).await.contains("kind: NetworkPolicy"));
+}
+
+#[tokio::test]
+async fn every_label_and_annotation_of_pods_is_in_the_policies_and_in_the_entry_that_fails_closed() {
+    let manifests = rendered(&[]).await;
+    let policy = |name: &str| document(&manifests, "ValidatingAdmissionPolicy", name).to_owned();
+    let (pods, bindings) = (policy("giveway-pods"), policy("giveway-bindings"));
+    for key in keys::GROUP_LABELS {
+        let place = format!("metadata.?labels[?'{key}']");
+        assert!(pods.contains(&place) && bindings.contains(&place), "{key}");
+    }
+    let webhooks = document(&manifests, "MutatingWebhookConfiguration", "giveway");
+    let (_, closed) = webhooks.split_once("name: annotated.pods.giveway.dev").unwrap();
+    for key in [keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTATION_THRESHOLD] {
+        let place = format!("metadata.?annotations[?'{key}']");
+        assert!(pods.contains(&place) && bindings.contains(&place) && closed.contains(&place), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_other_namespaces_and_the_history_are_flags_of_the_operator() {
+    let usual = rendered(&[]).await;
+    let operator = document(&usual, "Deployment", "giveway-operator");
+    assert!(operator.contains("--preemption-history=168h") && operator.contains("--preemption-history-limit=1000"));
+    assert!(!operator.contains("--names-across-namespaces"), "{operator}");
+    let values = ["names.acrossNamespaces=true", "operator.preemptionHistory=24h", "operator.preemptionHistoryLimit=7"];
+    let other = rendered(&values).await;
+    let operator = document(&other, "Deployment", "giveway-operator");
+    for flag in ["--names-across-namespaces", "--preemption-history=24h", "--preemption-history-limit=7"] {
+        assert!(operator.contains(flag), "{flag} is not in:\n{operator}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies() {
+    let world = World::bare().await;
+    world.install_crds().await;
+    world.kubectl(&["create", "namespace", "giveway-system"]).await.unwrap();
+    world
+        .apply(&rendered(&["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
+        .await
+        .unwrap();
+    // kube-controller-manager checks the types of all expressions.
+    let path = "jsonpath={range .items[*]}{.metadata.name} {.metadata.generation} {.status.observedGeneration} {.status.typeChecking}{\"\\n\"}{end}";
+    let policies = wait_for("the policies are checked", MINUTE, async || {
+        let policies = world.kubectl(&["get", "validatingadmissionpolicies", "-o", path]).await?;
+        let checked = |line: &str| line.split(' ').nth(1) == line.split(' ').nth(2);
+        if policies.lines().all(checked) { Ok(policies) } else { Err(policies) }
+    })
+    .await;
+    assert_eq!(policies.lines().count(), 6, "{policies}");
+    assert!(!policies.contains("arning"), "{policies}");
+}

@@ -1,0 +1,341 @@
+//! What belongs to Giveway on pods and groups, nobody else can write: not a tenant, not somebody whose role is wider than
+//! it should be, and not by a way around. Administrators can break the glass.
+
+use crate::MINUTE;
+use giveway_crds::keys::{self, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE, LABEL_POD_GROUP};
+use giveway_tests::attack::Call;
+use giveway_tests::cluster::{GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// `tenant` has the role `edit` in namespace `team`, `glass` also the right to break the glass there. `wide` has every
+/// verb on everything that matters here, in the whole cluster, and not that right.
+const USERS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: edit, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: User, name: tenant}, {kind: User, name: glass}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: glass, namespace: team}
+rules: [{apiGroups: [scheduling.giveway.dev], resources: [podgroups/finalizers], verbs: [update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: glass, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: glass}
+subjects: [{kind: User, name: glass}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: wide}
+rules:
+- apiGroups: ['']
+  resources: [pods, pods/status, pods/binding, pods/ephemeralcontainers, pods/resize, bindings]
+  verbs: ['*']
+- apiGroups: [scheduling.giveway.dev]
+  resources: [podgroups, podgroups/status, workloads, workloads/status, preemptions, preemptions/status]
+  verbs: ['*']
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: wide}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wide}
+subjects: [{kind: User, name: wide}]
+";
+
+/// The kind, where `crds/` does not bring it.
+const PREEMPTIONS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: preemptions.scheduling.giveway.dev}
+spec:
+  group: scheduling.giveway.dev
+  scope: Cluster
+  names: {kind: Preemption, plural: preemptions}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/team/podgroups";
+const WORKLOADS: &str = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/team/workloads";
+const LEDGER: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
+
+fn pod(name: &str) -> String {
+    format!("/api/v1/namespaces/team/pods/{name}")
+}
+
+fn label(key: &str, value: &Value) -> Value {
+    json!({"metadata": {"labels": {key: value}}})
+}
+
+fn annotation(key: &str, value: &Value) -> Value {
+    json!({"metadata": {"annotations": {key: value}}})
+}
+
+/// What the API server says of a changed label or annotation.
+fn immutable(map: &str, key: &str, value: &str) -> String {
+    format!("'giveway-pods' denied request: metadata.{map}[{key}]: Invalid value: \"{value}\": field is immutable")
+}
+
+/// Without the one gate, and with all others.
+fn ungate(gate: &str) -> Value {
+    json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}})
+}
+
+/// Namespace `team` with the gang `train`, whose only pod `train-0` waits for another one, and the pod `single`.
+struct Town {
+    world: World,
+    team: Kit,
+    held: PodHandle,
+    tenant: Client,
+    wide: Client,
+    glass: Client,
+}
+
+impl Town {
+    async fn build() -> Self {
+        let world = World::start().await;
+        if world.kubectl(&["get", "crd", "preemptions.scheduling.giveway.dev"]).await.is_err() {
+            world.apply(PREEMPTIONS).await.unwrap();
+        }
+        let team = world.namespace("team").await;
+        world.apply(USERS).await.unwrap();
+        let mut gang = GroupBuilder::new(team.clone(), "train", 2).create_group().await;
+        gang.add_pods(1).await;
+        PodBuilder::new(team.clone(), "single").create().await;
+        let held = gang.pods[0].clone();
+        wait_for("the group is protected", MINUTE, async || {
+            let finalizers = gang.get().await.metadata.finalizers.unwrap_or_default();
+            if finalizers.iter().any(|f| f == keys::FINALIZER_PROTECTION) {
+                Ok(())
+            } else {
+                Err(format!("{finalizers:?}"))
+            }
+        })
+        .await;
+        let tenant = world.client_in("tenant", &[]).await;
+        let wide = world.client_in("wide", &[]).await;
+        let glass = world.client_in("glass", &[]).await;
+        // RBAC learns of bindings with a delay, too.
+        for (client, path) in [(&tenant, GROUPS), (&glass, GROUPS), (&wide, LEDGER)] {
+            wait_for("the users have their rights", MINUTE, async || Call::get(path).make(client).await).await;
+        }
+        Self { world, team, held, tenant, wide, glass }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups() {
+    let town = Town::build().await;
+    let (tenant, wide) = (&town.tenant, &town.wide);
+
+    // Labels and annotations of a pod: changed, removed, added, whichever way leads to them.
+    let changes = [
+        (
+            "another group",
+            "train-0",
+            label(LABEL_POD_GROUP, &json!("other")),
+            immutable("labels", LABEL_POD_GROUP, "other"),
+        ),
+        ("no group", "train-0", label(LABEL_POD_GROUP, &Value::Null), immutable("labels", LABEL_POD_GROUP, "")),
+        (
+            "a group, later",
+            "single",
+            label(LABEL_POD_GROUP, &json!("train")),
+            immutable("labels", LABEL_POD_GROUP, "train"),
+        ),
+        (
+            "a template, later",
+            "single",
+            label(keys::LABEL_WORKLOAD, &json!("w")),
+            immutable("labels", keys::LABEL_WORKLOAD, "w"),
+        ),
+        (
+            "a threshold, later",
+            "single",
+            annotation(ANNOTATION_THRESHOLD, &json!("5000")),
+            immutable("annotations", ANNOTATION_THRESHOLD, "5000"),
+        ),
+        (
+            "preemption by Giveway, later",
+            "single",
+            annotation(ANNOTATION_PREEMPTION_POLICY, &json!("PreemptLowerPriority")),
+            immutable("annotations", ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority"),
+        ),
+        (
+            "a plan",
+            "single",
+            annotation("scheduling.giveway.dev/preemption-plan", &json!("{}")),
+            immutable("annotations", "scheduling.giveway.dev/preemption-plan", "{}"),
+        ),
+    ];
+    for (what, name, body, words) in &changes {
+        Call::patch(&pod(name), body).refused(tenant, what, words).await;
+        Call::patch(&pod(name), body).refused(wide, what, words).await;
+        let by_status = Call::patch(&format!("{}/status", pod(name)), body);
+        by_status.refused(wide, &format!("{what}, by the status"), words).await;
+        // Not even the administrator: nothing of it has to be repaired by hand.
+        Call::patch(&pod(name), body).refused(&town.world.client(), what, words).await;
+    }
+    for (map, key) in [("labels", LABEL_POD_GROUP), ("annotations", ANNOTATION_THRESHOLD)] {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": "single", map: {key: "5000"}}, "target": {"kind": "Node", "name": "nowhere"}
+        });
+        let words = format!(
+            "'giveway-bindings' denied request: metadata.{map}[{key}]: Forbidden: a binding would write it to the pod, where it is immutable: remove it"
+        );
+        Call::post(&format!("{}/binding", pod("single")), &binding).refused(wide, "a binding", &words).await;
+        Call::post("/api/v1/namespaces/team/bindings", &binding).refused(wide, "an old binding", &words).await;
+    }
+
+    let gate = "spec.schedulingGates: the gate scheduling.giveway.dev/pod-group is removed by Giveway when the whole pod group has a place; `kubectl describe podgroup.scheduling.giveway.dev` says what it waits for";
+    for user in [tenant, wide] {
+        Call::patch(&pod("train-0"), &ungate(GATE)).refused(user, "a pod that releases itself", gate).await;
+    }
+
+    let group = format!("{GROUPS}/train");
+    let finalizer = "metadata.finalizers: the finalizer scheduling.giveway.dev/pod-group-protection is removed by Giveway when the last pod of the group has ended: keep it in the list, or change the group with `kubectl apply`";
+    for user in [tenant, wide] {
+        let removal = Call::merge(&group, &json!({"metadata": {"finalizers": null}}));
+        removal.refused(user, "a group that vanishes under its pods", finalizer).await;
+    }
+    let status = json!({"status": {"conditions": [], "preemptedBy": "podgroup/default/other"}});
+    Call::merge(&format!("{group}/status"), &status)
+        .refused(tenant, "a group's status, by a tenant", "cannot patch resource \"podgroups/status\"")
+        .await;
+    let words = "status: Forbidden: only Giveway's operator writes it, because it goes by it";
+    Call::merge(&format!("{group}/status"), &status).refused(wide, "a group's status", words).await;
+    town.world.apply("apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: w, namespace: team}\nspec: {podGroupTemplates: [{name: t, schedulingPolicy: {basic: {}}}]}\n").await.unwrap();
+    let counts = json!({"status": {"conditions": []}});
+    Call::merge(&format!("{WORKLOADS}/w/status"), &counts).refused(wide, "a workload's status", words).await;
+
+    // What is theirs they can change.
+    Call::patch(&pod("train-0"), &label("app", &json!("b"))).allowed(tenant, "a label of one's own").await;
+    Call::patch(&pod("train-0"), &annotation("note", &json!("b"))).allowed(tenant, "an annotation of one's own").await;
+    let count = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}});
+    Call::merge(&group, &count).allowed(tenant, "the size of one's gang").await;
+    town.world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
+    let mut town = Town::build().await;
+    let (admin, glass, wide) = (town.world.client(), town.glass.clone(), town.wide.clone());
+    let operator = town.world.client_of("system:serviceaccount:giveway-system:giveway-operator").await;
+
+    // A Preemption.
+    let preemptor =
+        json!({"kind": "Pod", "namespace": "team", "name": "single", "uid": "u", "priority": 2_000_000_000});
+    let plan = |name: &str| {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
+            "spec": {
+                "preemptor": preemptor, "strategy": "kep5710", "placements": [], "victims": [],
+                "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
+            }
+        })
+    };
+    let words = "a Preemption is what Giveway decided: only its operator writes it, and pods are evicted by it.";
+    let tenants = "cannot create resource \"preemptions\"";
+    Call::post(LEDGER, &plan("forged")).refused(&town.tenant, "a plan of a tenant", tenants).await;
+    Call::post(LEDGER, &plan("forged")).refused(&wide, "a plan of somebody's", words).await;
+    Call::post(LEDGER, &plan("forged")).refused(&admin, "a plan of the administrator", words).await;
+    // The operator that runs drops it when it is the next leader; until then it is there.
+    Call::post(LEDGER, &plan("true")).dry().allowed(&operator, "a plan of the operator's").await;
+    town.world.operator().kill();
+    Call::post(LEDGER, &plan("true")).allowed(&operator, "a plan of the operator's").await;
+    let one = format!("{LEDGER}/true");
+    let mark = json!({"metadata": {"labels": {"a": "b"}}});
+    Call::merge(&one, &mark).refused(&wide, "a changed plan", words).await;
+    Call::merge(&one, &mark).refused(&admin, "a changed plan", words).await;
+    Call::merge(&format!("{one}/status"), &json!({"status": {"state": "Evicting"}}))
+        .refused(&wide, "a state", words)
+        .await;
+    Call::delete(&one).refused(&wide, "a deleted plan", words).await;
+    Call::delete(LEDGER).refused(&wide, "all plans deleted", words).await;
+    Call::delete(&one).allowed(&admin, "broken glass").await;
+
+    // With the operator away, gate and finalizer are removed by those who may.
+    let elsewhere = town.world.namespace("elsewhere").await;
+    let mut other = GroupBuilder::new(elsewhere, "other", 2).create_group().await;
+    other.add_pods(1).await;
+    let foreign = Call::patch("/api/v1/namespaces/elsewhere/pods/other-0", &ungate(GATE));
+    foreign.refused(&glass, "a gate of another namespace", "cannot patch resource \"pods\"").await;
+    Call::patch(&pod("train-0"), &ungate(GATE)).allowed(&glass, "broken glass").await;
+    assert_eq!(scheduling_gates(&town.held.get().await.unwrap()), Vec::<String>::new());
+    let no_finalizers = json!({"metadata": {"finalizers": null}});
+    Call::merge(&format!("{GROUPS}/train"), &no_finalizers).allowed(&glass, "broken glass").await;
+    let back = json!({"metadata": {"finalizers": [keys::FINALIZER_PROTECTION]}});
+    let words = "is added by Giveway when the group has pods: leave it out";
+    Call::merge(&format!("{GROUPS}/train"), &back).refused(&glass, "a finalizer put back", words).await;
+    let status = Call::merge(&format!("{GROUPS}/train/status"), &json!({"status": {"conditions": []}}));
+    status.refused(&admin, "a status", "only Giveway's operator writes it").await;
+    foreign.allowed(&admin, "broken glass").await;
+
+    // A namespace goes with everything in it, finalizers included, as soon as the operator is back.
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    town.world.operator().start().await;
+    let mut gang = GroupBuilder::new(town.team.clone(), "late", 2).create_group().await;
+    gang.add_pods(1).await;
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    wait_for("the namespace is gone", MINUTE, async || {
+        match namespaces.get_opt("team").await.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(namespace) => Err(format!("{:?}", namespace.status)),
+        }
+    })
+    .await;
+    town.world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_writes() {
+    let mut world = World::start().await;
+    world.nodes(1).cpus(2).create().await;
+    world.webhook().kill();
+    let failed = "failed calling webhook \"annotated.pods.giveway.dev\"";
+    for (key, value) in [(ANNOTATION_THRESHOLD, "2000000000"), (ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority")] {
+        let forged = world.pod("forged").annotation(key, value).try_create().await.err();
+        let said = forged.unwrap_or_else(|| panic!("a pod with {key} is admitted")).to_string();
+        assert!(said.contains(failed), "{said}");
+    }
+    let mut gated = world.pod("gated").build();
+    let spec = gated.spec.as_mut().unwrap();
+    spec.scheduling_gates = Some(vec![k8s_openapi::api::core::v1::PodSchedulingGate { name: GATE.to_owned() }]);
+    let said = world.kit().api().create(&kube::api::PostParams::default(), &gated).await.unwrap_err().to_string();
+    assert!(said.contains(failed), "{said}");
+    world.pod("other").annotation("note", "mine").create().await.wait_bound(MINUTE).await;
+    world.webhook().start().await;
+    let forged = world.pod("forged").annotation(ANNOTATION_THRESHOLD, "2000000000").try_create().await.err();
+    let said = forged.unwrap().to_string();
+    assert!(said.contains("must not be provided in pod annotations"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot() {
+    let world = World::start().await;
+    let mut pod = world.pod("huge").build();
+    let many = (0..50_000).map(|n| (format!("l{n}"), String::new()));
+    pod.metadata.labels.get_or_insert_default().extend(many);
+    world.kit().api().create(&kube::api::PostParams::default(), &pod).await.unwrap();
+    let (admin, path) = (world.client(), "/api/v1/namespaces/default/pods/huge");
+    let operator = world.client_of("system:serviceaccount:giveway-system:giveway-operator").await;
+    let condition = json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}});
+    Call::patch(&format!("{path}/status"), &condition).allowed(&operator, "a victim that is told").await;
+    Call::patch(path, &annotation("note", &json!("a"))).allowed(&admin, "an annotation").await;
+    Call::patch(path, &label("l1", &json!("a"))).allowed(&admin, "a label").await;
+    let words = immutable("labels", LABEL_POD_GROUP, "g");
+    Call::patch(path, &label(LABEL_POD_GROUP, &json!("g"))).refused(&admin, "a group, later", &words).await;
+}

@@ -1,0 +1,197 @@
+//! What somebody can do who has stolen the token of a daemon: the real ServiceAccounts, against the real API server.
+
+use giveway_crds::keys::{self, ANNOTATION_THRESHOLD, GATE};
+use giveway_tests::attack::Call;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate};
+use kube::Client;
+use kube::api::PostParams;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A client with the token of a daemon.
+async fn thief(world: &mut World, daemon: &str) -> Client {
+    let file = world.plane().directory().join(format!("{daemon}.kubeconfig"));
+    kubeconfig::impatient_client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
+}
+
+/// Pod `held`, which our gate and another one hold, and pod `free`.
+async fn two_pods(world: &World) {
+    let gate = |name: &str| PodSchedulingGate { name: name.to_owned() };
+    let held = world.gang("train", 2).create_group().await;
+    let mut pod: Pod = world.pod("held").label(keys::LABEL_POD_GROUP, &held.name).label("app", "a").build();
+    pod.metadata.annotations.get_or_insert_default().insert("note".to_owned(), "a".to_owned());
+    pod.spec.as_mut().unwrap().scheduling_gates = Some(vec![gate("example.com/other")]);
+    world.kit().api().create(&PostParams::default(), &pod).await.unwrap();
+    world.pod("free").label("app", "a").create().await;
+}
+
+fn ungate(gate: &str) -> Value {
+    json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}})
+}
+
+fn condition(type_: &str, status: &str) -> Value {
+    json!({"status": {"conditions": [{"type": type_, "status": status, "reason": "PreemptionByScheduler", "message": "m"}]}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
+    let mut world = World::start().await;
+    two_pods(&world).await;
+    let operator = thief(&mut world, "giveway-operator").await;
+    let (held, free) = (format!("{PODS}/held"), format!("{PODS}/free"));
+    let status = |pod: &str| format!("{pod}/status");
+
+    let work = [
+        ("its gate", Call::patch(&held, &ungate(GATE))),
+        ("a domain, while it holds the pod", Call::patch(&held, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
+        ("its annotation", Call::patch(&free, &json!({"metadata": {"annotations": {ANNOTATION_THRESHOLD: "5"}}}))),
+        ("its label", Call::patch(&free, &json!({"metadata": {"labels": {keys::LABEL_REPLICA: "5"}}}))),
+        ("a nomination", Call::merge(&status(&held), &json!({"status": {"nominatedNodeName": "n"}}))),
+        ("a word to a victim", Call::patch(&status(&free), &condition("DisruptionTarget", "True"))),
+    ];
+    for (what, call) in work {
+        call.dry().allowed(&operator, what).await;
+    }
+
+    let spec = "spec: Giveway's operator changes only schedulingGates, and nodeSelector of pods that it holds";
+    let gates = "spec.schedulingGates: Giveway's operator removes only scheduling.giveway.dev/pod-group";
+    let selector = "spec.nodeSelector";
+    let metadata = "metadata: Giveway's operator changes only its own labels and annotations";
+    let labels = "metadata.labels: Giveway's operator changes only those that start with scheduling.giveway.dev/";
+    let annotations =
+        "metadata.annotations: Giveway's operator changes only those that start with scheduling.giveway.dev/";
+    let state = "status: Giveway's operator changes only nominatedNodeName and the condition DisruptionTarget";
+    let conditions = "status.conditions: Giveway's operator writes only DisruptionTarget";
+    let image = json!({"spec": {"containers": [{"name": "main", "image": "registry.example/evil:1"}]}});
+    let both = json!({"spec": {
+        "schedulingGates": [{"$patch": "delete", "name": GATE}],
+        "containers": [{"name": "main", "image": "registry.example/evil:1"}]
+    }});
+    let elsewhere = json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+    }}}}});
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
+    let crimes = [
+        ("an image", Call::patch(&free, &image), spec),
+        ("an image, together with its gate", Call::patch(&held, &both), spec),
+        ("a deadline", Call::patch(&free, &json!({"spec": {"activeDeadlineSeconds": 1}})), spec),
+        ("an affinity", Call::patch(&held, &elsewhere), spec),
+        ("somebody else's gate", Call::patch(&held, &ungate("example.com/other")), gates),
+        ("all gates", Call::merge(&held, &json!({"spec": {"schedulingGates": null}})), gates),
+        ("a finalizer", Call::merge(&free, &json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
+        ("an owner", Call::merge(&free, &json!({"metadata": {"ownerReferences": owner}})), metadata),
+        ("a label", Call::patch(&free, &json!({"metadata": {"labels": {"app": "b"}}})), labels),
+        ("a label, removed", Call::patch(&held, &json!({"metadata": {"labels": {"app": null}}})), labels),
+        ("an annotation", Call::patch(&free, &json!({"metadata": {"annotations": {"note": "b"}}})), annotations),
+        (
+            "an annotation, removed",
+            Call::patch(&held, &json!({"metadata": {"annotations": {"note": null}}})),
+            annotations,
+        ),
+        ("a label by the status", Call::patch(&status(&free), &json!({"metadata": {"labels": {"app": "b"}}})), labels),
+        ("a pod that has failed", Call::patch(&status(&free), &json!({"status": {"phase": "Failed"}})), state),
+        ("an address", Call::patch(&status(&free), &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}})), state),
+        ("a pod that is ready", Call::patch(&status(&free), &condition("Ready", "True")), conditions),
+        ("a condition of others", Call::patch(&status(&held), &condition("PodScheduled", "True")), conditions),
+    ];
+    for (what, call, words) in crimes {
+        call.dry().refused(&operator, what, words).await;
+    }
+    // The API server lets nobody add to the selector of a pod that nothing holds.
+    let moved = Call::patch(&free, &json!({"spec": {"nodeSelector": {"zone": "a"}}})).dry().make(&operator).await;
+    assert!(moved.is_err_and(|said| said.contains("spec")), "{selector}");
+
+    // What it may, it really can: nothing above was refused for the dry run's sake.
+    Call::patch(&held, &ungate(GATE)).allowed(&operator, "its gate").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_webhook_s_token_closes_budgets_and_opens_none() {
+    let mut world = World::start().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).label("app", "web").singles().await;
+    world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
+    let webhook = thief(&mut world, "giveway-webhook").await;
+    let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
+    let stored = Call::get(budget).allowed(&webhook, "a look").await;
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut object = stored.clone();
+        change(&mut object);
+        Call::put(&format!("{budget}/status"), &object).dry()
+    };
+    let spent = |object: &mut Value| {
+        object["status"]["disruptionsAllowed"] = json!(0);
+        object["status"]["disruptedPods"] = json!({"web-0": "2026-01-01T00:00:00Z"});
+    };
+    changed(&spent).allowed(&webhook, "an allowance that is spent").await;
+    let words = "status.disruptionsAllowed: Giveway's webhook only lowers it";
+    let opened = changed(&|object| object["status"]["disruptionsAllowed"] = json!(4));
+    opened.refused(&webhook, "a budget that is opened", words).await;
+    let words = "status: Giveway's webhook changes only disruptionsAllowed and disruptedPods";
+    let healthy = changed(&|object| object["status"]["currentHealthy"] = json!(9));
+    healthy.refused(&webhook, "more healthy pods than there are", words).await;
+    let words = "metadata: Giveway's webhook changes only status";
+    let labelled = changed(&|object| object["metadata"]["labels"] = json!({"a": "b"}));
+    labelled.refused(&webhook, "a label", words).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
+    let mut world = World::start().await;
+    two_pods(&world).await;
+    let operator = thief(&mut world, "giveway-operator").await;
+    let webhook = thief(&mut world, "giveway-webhook").await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "evil"},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/evil:1"}]}});
+    let (held, secrets) = (format!("{PODS}/held"), "/api/v1/namespaces/default/secrets");
+    let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "registry.example/evil:1"}]}});
+    let groups = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/default/podgroups";
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "free"},
+        "target": {"kind": "Node", "name": "n"}});
+    let for_both = [
+        ("create resource \"pods\"", Call::post(PODS, &pod)),
+        ("create resource \"pods/binding\"", Call::post(&format!("{PODS}/free/binding"), &binding)),
+        ("patch resource \"pods/ephemeralcontainers\"", Call::patch(&format!("{held}/ephemeralcontainers"), &debug)),
+        ("get resource \"pods/exec\"", Call::get(&format!("{held}/exec?command=sh"))),
+        ("list resource \"secrets\"", Call::get(secrets)),
+        ("list resource \"configmaps\"", Call::get("/api/v1/namespaces/giveway-system/configmaps")),
+        ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
+        ("update resource \"podgroups/finalizers\"", Call::put(&format!("{groups}/train/finalizers"), &json!({}))),
+        ("list resource \"leases\"", Call::get("/apis/coordination.k8s.io/v1/namespaces/giveway-system/leases")),
+        (
+            "patch resource \"priorityclasses\"",
+            Call::merge("/apis/scheduling.k8s.io/v1/priorityclasses/high", &json!({"value": 1})),
+        ),
+        (
+            "delete resource \"validatingadmissionpolicies\"",
+            Call::delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/giveway-operator"),
+        ),
+        ("patch resource \"nodes\"", Call::merge("/api/v1/nodes/n", &json!({"spec": {"unschedulable": true}}))),
+    ];
+    for (words, call) in for_both {
+        call.refused(&operator, "the operator", &format!("cannot {words}")).await;
+        call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
+    }
+    let for_the_webhook = [
+        ("patch resource \"pods\"", Call::patch(&held, &json!({"metadata": {"labels": {"a": "b"}}}))),
+        (
+            "patch resource \"pods/status\"",
+            Call::patch(&format!("{held}/status"), &condition("DisruptionTarget", "True")),
+        ),
+        ("delete resource \"pods\"", Call::delete(&held)),
+        ("create resource \"pods/eviction\"", Call::post(&format!("{held}/eviction"), &json!({}))),
+        (
+            "patch resource \"podgroups\"",
+            Call::merge(&format!("{groups}/train"), &json!({"metadata": {"finalizers": null}})),
+        ),
+        ("patch resource \"podgroups/status\"", Call::merge(&format!("{groups}/train/status"), &json!({"status": {}}))),
+    ];
+    for (words, call) in for_the_webhook {
+        call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
+    }
+}

@@ -1,0 +1,137 @@
+//! The chart's roles for people give what the command line needs and no more, and a refusal names the role that helps.
+
+use crate::MINUTE;
+use crate::cli::{Printed, run};
+use giveway_tests::attack::Call;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use std::path::PathBuf;
+
+/// Namespace `team` of the tenant, with accounts for three people; nobody has a role yet.
+const PEOPLE: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: planner, namespace: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: boss, namespace: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: tenant, namespace: team}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: admin, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
+";
+
+struct Person(PathBuf);
+
+impl Person {
+    async fn new(world: &mut World, name: &str) -> Self {
+        let token = world.kubectl(&["create", "token", name, "-n", "team"]).await.unwrap();
+        let plane = world.plane();
+        let file = plane.directory().join(format!("{name}.kubeconfig"));
+        kubeconfig::write(&file, &plane.kubeconfig_with_token(name, token.trim())).unwrap();
+        Self(file)
+    }
+
+    async fn giveway(&self, args: &[&str]) -> Printed {
+        run(&paths::giveway_program("kubectl-giveway").unwrap(), args, &self.0, None).await
+    }
+
+    /// Runs the command line until its rights have arrived: RBAC learns of bindings with a delay.
+    async fn works(&self, args: &[&str]) -> Printed {
+        wait_for(&format!("{args:?} works"), MINUTE, async || {
+            let printed = self.giveway(args).await;
+            if printed.status == Some(0) { Ok(printed) } else { Err(printed.err) }
+        })
+        .await
+    }
+}
+
+/// Runs the command that a refusal names: what comes after `it: ` or `them: `, with this
+/// name.
+async fn follow_advice(world: &World, said: &str, name: &str) {
+    let (_, advice) = said.trim().rsplit_once(": kubectl ").unwrap_or_else(|| panic!("no advice: {said}"));
+    for command in advice.split(" and kubectl ") {
+        let command = command.replace("NAME", name);
+        world.kubectl(&command.split(' ').collect::<Vec<_>>()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
+    let mut world = World::start().await;
+    world.apply(PEOPLE).await.unwrap();
+    world.class("high", 1000).create().await;
+    world.nodes(1).cpus(2).create().await;
+    world.gang("train", 2).cpu(4).create().await;
+
+    let planner = Person::new(&mut world, "planner").await;
+    let no = planner.giveway(&["why", "podgroup/train", "-n", "default"]).await;
+    let user = "system:serviceaccount:team:planner";
+    assert_eq!(no.status, Some(1), "{}", no.err);
+    assert!(no.err.contains(&format!("is forbidden: User \"{user}\" cannot get resource \"podgroups\"")), "{}", no.err);
+    let advice = format!(
+        ": the chart's ClusterRole giveway-planner allows it: kubectl create clusterrolebinding NAME --clusterrole=giveway-planner --user={user}"
+    );
+    assert!(no.err.trim().ends_with(&advice), "{}", no.err);
+    follow_advice(&world, &no.err, "planners").await;
+    let page = planner.works(&["why", "podgroup/train", "-n", "default"]).await;
+    assert!(page.out.contains("2 pods needed, 0 fit now."), "{}", page.out);
+    let plan = planner.works(&["plan", "--for", "podgroup/train", "-n", "default"]).await;
+    planner.works(&["why", "-A"]).await;
+    let snapshot = planner.works(&["snapshot", "-o", "-"]).await;
+    assert!(!plan.err.contains("You may not") && !snapshot.err.contains("You may not"), "{}{}", plan.err, snapshot.err);
+
+    let boss = Person::new(&mut world, "boss").await;
+    let no = boss.giveway(&["adopt", "priorityclass", "high"]).await;
+    assert_eq!(no.status, Some(1), "{}", no.err);
+    let user = "system:serviceaccount:team:boss";
+    let advice = format!(
+        ": the chart's ClusterRole and Role giveway-class-admin allow it: kubectl create clusterrolebinding NAME --clusterrole=giveway-class-admin --user={user} and kubectl create rolebinding NAME --role=giveway-class-admin --user={user} --namespace=giveway-system"
+    );
+    assert!(no.err.trim().ends_with(&advice), "{}", no.err);
+    follow_advice(&world, &no.err, "bosses").await;
+    boss.works(&["adopt", "priorityclass", "high"]).await;
+    boss.works(&["release", "--all"]).await;
+    // Neither role gives what the other is for, nor anything to write on groups and pods.
+    let no = boss.giveway(&["why", "-A"]).await;
+    assert!(no.err.contains("giveway-planner allows it"), "{}", no.err);
+    let no = planner.giveway(&["adopt", "priorityclass", "high"]).await;
+    assert!(no.err.contains("giveway-class-admin allow it"), "{}", no.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions() {
+    let mut world = World::start().await;
+    world.apply(PEOPLE).await.unwrap();
+    let person = Person::new(&mut world, "tenant").await;
+    let config = kube::config::Kubeconfig::read_from(person.0).unwrap();
+    let tenant = kubeconfig::impatient_client(config).await.unwrap();
+    let group = "/apis/scheduling.giveway.dev/v1alpha1";
+    let groups = format!("{group}/namespaces/team/podgroups");
+    wait_for("the tenant has his role", MINUTE, async || Call::get(&groups).make(&tenant).await).await;
+    let nothing = serde_json::json!({});
+    let refusals = [
+        ("cannot list resource \"podgroups\"", Call::get(&format!("{group}/podgroups"))),
+        ("cannot patch resource \"podgroups/status\"", Call::merge(&format!("{groups}/g/status"), &nothing)),
+        ("cannot update resource \"podgroups/finalizers\"", Call::put(&format!("{groups}/g/finalizers"), &nothing)),
+        ("cannot list resource \"preemptions\"", Call::get(&format!("{group}/preemptions"))),
+        ("cannot get resource \"preemptions\"", Call::get(&format!("{group}/preemptions/p"))),
+    ];
+    for (words, call) in refusals {
+        call.refused(&tenant, "an administrator of a namespace", words).await;
+    }
+}
