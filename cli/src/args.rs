@@ -16,6 +16,7 @@ use std::path::PathBuf;
 Examples:
   kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
   kubectl giveway why podgroup/training -n research          What does it wait for, or who took its place?
+  kubectl giveway history podgroup/training -n research      Whose place did it take, and who took its?
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
   kubectl giveway check                                      Is everything installed, and who still preempts without it?
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     /// One page about a group or pod: its state, what it waits for, what was decided and what would change it; for a
     /// victim, who took its place and when. Without a name: everything that waits.
     Why(WhyArgs),
+    /// Who took whose place, when, and how many pods that cost: of everybody, of a namespace, or of one group or pod.
+    History(HistoryArgs),
     /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
     Snapshot(SnapshotArgs),
     /// Gives preemption for priority classes into Giveway's hands: kube-scheduler never preempts for them any more.
@@ -125,6 +128,29 @@ pub(crate) struct WhyArgs {
     /// All namespaces; without a name only.
     #[arg(long, short = 'A', conflicts_with = "target")]
     pub(crate) all_namespaces: bool,
+}
+
+/// Flags of `history`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway history                      Every preemption that is kept, the oldest first.
+  kubectl giveway history -n research          Those in which research took a place, or gave way.
+  kubectl giveway history pod/web-7d9f-x2x4k   As whose victim did it go?
+  kubectl giveway history -o json | jq '.items[] | select(.state == \"Completed\") | .pods'
+
+It reads the objects of kind Preemption, which the operator keeps for a week, and at most 1,000 (its flags
+--preemption-history and --preemption-history-limit). What kube-scheduler preempts by itself is not among them.
+
+Exit status: 0 with an answer, also when there is none; 1 when the cluster cannot be read.")]
+pub(crate) struct HistoryArgs {
+    /// podgroup/NAME or pod/NAME.
+    #[arg(value_name = "KIND/NAME", value_parser = Target::parse)]
+    pub(crate) target: Option<Target>,
+
+    /// How to print it.
+    #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]
+    pub(crate) output: CheckFormat,
 }
 
 /// Flags of `snapshot`.
@@ -255,7 +281,7 @@ pub(crate) struct CheckArgs {
     pub(crate) giveway_namespace: String,
 }
 
-/// How to print findings.
+/// How to print findings, and history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckFormat {
     /// A table for people.

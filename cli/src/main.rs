@@ -13,6 +13,7 @@
 //! decide, answer         decisions in turn, and what is said of them
 //! output/                tables, JSON, YAML, Graphviz
 //! why/                   one page about a group or pod
+//! history/               who took whose place
 //! adopt/                 a priority class in Giveway's hands, and back
 //! check/                 what is installed, and what is wrong with it
 //! ```
@@ -25,6 +26,7 @@ mod check;
 mod connect;
 mod decide;
 mod error;
+mod history;
 mod live;
 mod mask;
 mod output;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         Command::Plan(flags) => plan::run(flags, &args.connection).map(|()| 0),
         Command::Why(flags) => why::run(flags, &args.connection).map(|()| 0),
+        Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),

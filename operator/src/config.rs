@@ -1,6 +1,5 @@
 //! Command line of the operator.
 
-use crate::certificate::{self, replicas::Whereabouts};
 use crate::words::Names;
 use clap::{Parser, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
@@ -107,17 +106,6 @@ impl Config {
     /// Who may know which names.
     pub fn names(&self) -> Names {
         Names { across: self.names_across_namespaces }
-    }
-
-    /// How certificates are made, when they are made here.
-    ///
-    /// # Errors
-    /// `--webhook-url` is no URL of a webhook.
-    pub fn certificates(&self) -> Result<Option<certificate::Options>, String> {
-        let webhook = Whereabouts::new(&self.namespace, self.webhook_url.as_deref())?;
-        let settle = Duration::from_secs(self.ca_settle_seconds);
-        let options = certificate::Options { namespace: self.namespace.clone(), webhook, settle };
-        Ok((self.certificates == Certificates::Operator).then_some(options))
     }
 
     /// The identity to use in the election: differs from start to start, because it also names the term of a plan.

@@ -50,7 +50,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let writing = Client::try_from(kubernetes.clone())?;
     let election_client = Client::try_from(kubernetes)?;
 
-    let certificates = config.certificates().map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
+    let certificates = certificate::Options::new(&config).map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let metrics = Metrics::default();
     let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {

@@ -15,6 +15,7 @@ use crate::output::{self, style};
 use crate::role::Role;
 use crate::world::{World, preemptor_of};
 use events::Happening;
+pub(crate) use events::age;
 use giveway_crds::PodGroup;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
 use k8s_openapi::api::core::v1::Pod;

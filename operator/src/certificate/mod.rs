@@ -15,6 +15,7 @@ pub mod rotation;
 pub mod store;
 
 use crate::actuate::{CallError, FIELD_MANAGER};
+use crate::config::{Certificates, Config};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use futures::StreamExt as _;
@@ -56,6 +57,19 @@ pub struct Options {
     pub webhook: Whereabouts,
     /// How long API servers may take to learn of a changed webhook configuration.
     pub settle: Duration,
+}
+
+impl Options {
+    /// What the command line says; nothing, when somebody else makes the certificates.
+    ///
+    /// # Errors
+    /// `--webhook-url` is no URL of a webhook.
+    pub fn new(config: &Config) -> Result<Option<Self>, String> {
+        let webhook = Whereabouts::new(&config.namespace, config.webhook_url.as_deref())?;
+        let settle = Duration::from_secs(config.ca_settle_seconds);
+        let options = Self { namespace: config.namespace.clone(), webhook, settle };
+        Ok((config.certificates == Certificates::Operator).then_some(options))
+    }
 }
 
 /// Keeps the certificates of one installation.

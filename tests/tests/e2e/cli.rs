@@ -223,6 +223,17 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
     for part in ["State: Scheduled", "Last decision", "Completed: plan ", &format!("podgroup/default/{victim_group}")] {
         assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
     }
+    let history = reader.giveway(&["history", &format!("pod/{victim}"), "-o", "json"]).await.json();
+    let [row] = history["items"].as_array().unwrap().as_slice() else { panic!("{history}") };
+    assert_eq!((&row["state"], &row["role"], &row["pods"]), (&"Completed".into(), &"victim".into(), &1.into()));
+    assert_eq!(
+        (&row["preemptor"]["name"], &row["victims"][0]["name"]),
+        (&"train".into(), &victim_group.clone().into())
+    );
+    let history = reader.giveway(&["history", "podgroup/train"]).await;
+    let row = ["podgroup/default/train", "1000", "4", &format!("podgroup/default/{victim_group}"), "Completed"];
+    let told = history.ok().lines().nth(1).unwrap_or_default().split_whitespace().skip(1).take(5).collect::<Vec<_>>();
+    assert_eq!(told, row, "{}", history.out);
     let nobody = reader.giveway(&["why", "podgroup/nobody"]).await;
     assert_eq!(nobody.status, Some(2));
     assert_eq!(

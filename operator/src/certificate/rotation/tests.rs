@@ -293,7 +293,8 @@ fn an_authority_is_changed_in_the_order_that_nobody_notices() {
 #[test]
 fn whatever_is_found_in_the_secrets_ends_in_a_working_installation() {
     let stranger = Authority::make(start(), DAY * 3652).unwrap();
-    let changes: [(&str, &dyn Fn(&mut World)); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut World);
+    let changes: [(&str, Change<'_>); 6] = [
         ("the authority was deleted", &|world| world.authority.value = Stored::default()),
         ("the certificate was deleted", &|world| world.leaf.value = Leaf::default()),
         ("both were deleted", &|world| {

@@ -1,0 +1,237 @@
+//! `kubectl giveway history`: who took whose place, when, for whom, how many pods, and as whose victim. It is what the
+//! Preemptions tell that the operator keeps (a week, by default); nothing is written.
+
+use crate::args::{CheckFormat, HistoryArgs};
+use crate::connect::{Api, Connection, block_on};
+use crate::error::CliError;
+use crate::live;
+use crate::output::table::{runs, table};
+use crate::output::{self, style};
+use crate::why::age;
+use giveway_crds::Preemption;
+use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor, StoredVictim};
+use giveway_crds::preemption::{assemble, plan_of_part};
+use giveway_planner::{ObjectKey, Preemptor};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How many units a row of the table names.
+const NAMED: usize = 3;
+
+/// Whose history is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum About {
+    /// Everybody's.
+    All,
+    /// Of everybody in one namespace.
+    Namespace(String),
+    /// Of one group or pod.
+    One(Preemptor),
+}
+
+/// What the group or pod that was asked about was in a preemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Role {
+    /// It got the place, or was to get it.
+    Preemptor,
+    /// It gave way.
+    Victim,
+}
+
+/// One preemption.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    /// Name of the Preemption.
+    preemption: String,
+    /// When it was planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planned_at: Option<Time>,
+    /// When it was over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Time>,
+    /// How far it is.
+    state: PlanState,
+    /// What happens, or what happened.
+    message: String,
+    /// Who took the place.
+    preemptor: StoredPreemptor,
+    /// What the one that was asked about was in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<Role>,
+    /// How many pods give way: of the one that was asked about, when it is a victim.
+    pods: usize,
+    /// Whose they are; only its own, when a victim was asked about.
+    victims: Vec<StoredVictim>,
+}
+
+/// What is printed.
+#[derive(Debug, Default, Serialize)]
+struct History {
+    /// The oldest first.
+    items: Vec<Row>,
+    /// What could not be told, as sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// Looks and prints.
+pub(crate) fn run(args: &HistoryArgs, connection: &Connection) -> Result<(), CliError> {
+    let (about, preemptions) = block_on(async {
+        let api = connection.api().await?;
+        let about = match (&args.target, &connection.namespace) {
+            (Some(target), _) => About::One(target.in_namespace(&api.namespace)),
+            (None, Some(namespace)) => About::Namespace(namespace.clone()),
+            (None, None) => About::All,
+        };
+        Ok::<_, CliError>((about, read(&api).await?))
+    })?;
+    let history = History::new(preemptions, &about);
+    let text = match args.output {
+        CheckFormat::Table => history.table(&about, Timestamp::now(), style::width()),
+        CheckFormat::Json => {
+            let json = serde_json::to_string_pretty(&history).map_err(std::io::Error::from);
+            json.map_err(CliError::stdout)? + "\n"
+        }
+    };
+    output::show(&text)
+}
+
+async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
+    let objects = live::read_kinds(api, |kind| kind == "Preemption").await?;
+    // For a plan they are a help; here they are everything.
+    if let Some(note) = objects.notes.first() {
+        return Err(CliError::Cluster { what: "preemptions.scheduling.giveway.dev".to_owned(), problem: note.clone() });
+    }
+    objects.items.iter().map(|item| crate::world::read(item, &objects.source)).collect()
+}
+
+impl History {
+    fn new(preemptions: Vec<Preemption>, about: &About) -> Self {
+        let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
+        for part in preemptions {
+            let name = part.metadata.name.clone().unwrap_or_default();
+            plans.entry(plan_of_part(&name).to_owned()).or_default().push(part);
+        }
+        let mut history = Self::default();
+        for (name, parts) in plans {
+            let finished = parts.iter().find_map(|part| part.status.as_ref()?.finished_at.clone());
+            match assemble(parts) {
+                Ok(plan) => history.items.extend(row(plan, finished, about)),
+                Err(why) => history.notes.push(format!("Preemption {name} is left out: {why}.")),
+            }
+        }
+        history.items.sort_by(|a, b| {
+            let key = |row: &Row| (row.planned_at.as_ref().map(|time| time.0), row.preemption.clone());
+            key(a).cmp(&key(b))
+        });
+        history
+    }
+
+    fn table(&self, about: &About, now: Timestamp, width: Option<u16>) -> String {
+        let mut text = if self.items.is_empty() {
+            match about {
+                About::All => "No preemption is kept.\n".to_owned(),
+                About::Namespace(namespace) => format!("No preemption that is kept concerns namespace {namespace}.\n"),
+                About::One(one) => format!("No preemption that is kept concerns {one}.\n"),
+            }
+        } else {
+            let head = ["AGE", "WHO TOOK THE PLACE", "PRIORITY", "PODS", "OF WHOM", "STATE", "PREEMPTION"];
+            let mut rows = vec![head.map(str::to_owned).to_vec()];
+            rows.extend(self.items.iter().map(|row| row.cells(now)));
+            table(rows, width)
+        };
+        for note in &self.notes {
+            text.push_str(&format!("Note: {note}\n"));
+        }
+        text
+    }
+}
+
+impl Row {
+    fn cells(&self, now: Timestamp) -> Vec<String> {
+        let whole = |victim: &StoredVictim| match victim.kind.as_str() {
+            "PodGroup" if self.role == Some(Role::Victim) => {
+                format!("{}: {}", reference(victim), runs(victim.pods.iter().map(|pod| pod.name.as_str())))
+            }
+            _ => reference(victim),
+        };
+        let mut whom: Vec<String> = self.victims.iter().take(NAMED).map(whole).collect();
+        if self.victims.len() > NAMED {
+            whom.push(format!("{} more", self.victims.len() - NAMED));
+        }
+        vec![
+            self.planned_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)),
+            format!("{}/{}/{}", self.preemptor.kind.to_lowercase(), self.preemptor.namespace, self.preemptor.name),
+            self.preemptor.priority.to_string(),
+            self.pods.to_string(),
+            if whom.is_empty() { "-".to_owned() } else { whom.join(", ") },
+            self.state.as_str().to_owned(),
+            self.preemption.clone(),
+        ]
+    }
+}
+
+fn reference(victim: &StoredVictim) -> String {
+    format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
+}
+
+/// A plan as a row, if it concerns the one that was asked about.
+fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row> {
+    let (role, victims) = match about {
+        About::All => (None, plan.victims),
+        About::Namespace(namespace) => {
+            let concerns = plan.preemptor.namespace == *namespace
+                || plan.victims.iter().any(|victim| victim.namespace == *namespace);
+            (None, concerns.then_some(plan.victims)?)
+        }
+        About::One(one) if took(&plan.preemptor, &plan.placements, one) => (Some(Role::Preemptor), plan.victims),
+        About::One(one) => {
+            let mine: Vec<StoredVictim> = plan.victims.iter().filter_map(|victim| part_of(victim, one)).collect();
+            (Some(Role::Victim), (!mine.is_empty()).then_some(mine)?)
+        }
+    };
+    Some(Row {
+        preemption: plan.id,
+        planned_at: plan.planned_at,
+        finished_at,
+        state: plan.state,
+        message: plan.message,
+        preemptor: plan.preemptor,
+        role,
+        pods: victims.iter().map(|victim| victim.pods.len()).sum(),
+        victims,
+    })
+}
+
+/// Whether the plan was made for it: for the group, the pod, or a group that the pod is a member of.
+fn took(preemptor: &StoredPreemptor, placements: &[giveway_crds::plan::StoredPlacement], one: &Preemptor) -> bool {
+    let ObjectKey { namespace, name } = one.key();
+    let is = |kind: &str| preemptor.kind == kind && preemptor.name == name.as_str();
+    preemptor.namespace == namespace.as_str()
+        && match one {
+            Preemptor::Group(_) => is("PodGroup"),
+            Preemptor::Pod(_) => is("Pod") || placements.iter().any(|placement| placement.pod == name.as_str()),
+        }
+}
+
+/// What of a victim is the group or pod that was asked about.
+fn part_of(victim: &StoredVictim, one: &Preemptor) -> Option<StoredVictim> {
+    let ObjectKey { namespace, name } = one.key();
+    if victim.namespace != namespace.as_str() {
+        return None;
+    }
+    match one {
+        Preemptor::Group(_) => (victim.kind == "PodGroup" && victim.name == name.as_str()).then(|| victim.clone()),
+        Preemptor::Pod(_) => {
+            let pods: Vec<_> = victim.pods.iter().filter(|pod| pod.name == name.as_str()).cloned().collect();
+            (!pods.is_empty()).then(|| StoredVictim { pods, ..victim.clone() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-11-22T12:00:00Z";
+
+/// A gang of namespace ml takes the place of a group of batch and of a single pod of web; then a pod of web takes that of
+/// one pod of the gang.
+fn stored() -> Vec<Preemption> {
+    let pods = |names: &[&str]| -> Value {
+        names.iter().map(|name| json!({"name": name, "uid": format!("u-{name}"), "node": "n1"})).collect()
+    };
+    let objects = json!([
+        {
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "b-2"},
+            "spec": {
+                "strategy": "least-cost", "part": 1, "parts": 1, "placements": [],
+                "preemptor": {"kind": "Pod", "namespace": "web", "name": "vip", "uid": "u-vip", "priority": 2000},
+                "victims": [{"kind": "PodGroup", "namespace": "ml", "name": "train", "priority": 1000, "pods": pods(&["train-0", "train-1"])}],
+                "cost": {"budgetViolations": 0, "victimPods": 2, "victimGroups": 1}
+            },
+            "status": {"state": "Evicting", "plannedAt": "2026-11-22T11:59:30Z", "message": "Evicting 2 pods for 1 pod."}
+        },
+        {
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "a-1"},
+            "spec": {
+                "strategy": "least-cost", "part": 1, "parts": 1,
+                "placements": [{"pod": "train-0", "uid": "u", "node": "n1"}, {"pod": "train-1", "uid": "v", "node": "n1"}],
+                "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": "train", "uid": "u-train", "priority": 1000},
+                "victims": [
+                    {"kind": "PodGroup", "namespace": "batch", "name": "nightly", "priority": 10, "owner": "Job/nightly", "pods": pods(&["nightly-0", "nightly-1"])},
+                    {"kind": "Pod", "namespace": "web", "name": "web-a", "priority": 0, "pods": pods(&["web-a"])}
+                ],
+                "cost": {"budgetViolations": 0, "victimPods": 3, "victimGroups": 1}
+            },
+            "status": {
+                "state": "Completed", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
+                "message": "2 of 2 placed pods were bound."
+            }
+        },
+        {
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "c-3"},
+            "spec": {
+                "strategy": "least-cost", "part": 1, "parts": 2, "placements": [], "victims": [],
+                "preemptor": {"kind": "Pod", "namespace": "web", "name": "other", "uid": "u", "priority": 1},
+                "cost": {"budgetViolations": 0, "victimPods": 1, "victimGroups": 0}
+            }
+        }
+    ]);
+    serde_json::from_value(objects).unwrap()
+}
+
+fn lines(about: &About) -> Vec<String> {
+    let table = History::new(stored(), about).table(about, NOW.parse().unwrap(), None);
+    // Columns are the table's business.
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn one(target: Preemptor) -> About {
+    About::One(target)
+}
+
+const HEAD: &str = "AGE WHO TOOK THE PLACE PRIORITY PODS OF WHOM STATE PREEMPTION";
+const LEFT_OUT: &str = "Note: Preemption c-3 is left out: only 1 of the 2 parts of the plan were stored.";
+
+#[test]
+fn everything_that_is_kept_is_told_the_oldest_first() {
+    assert_eq!(
+        lines(&About::All),
+        [
+            HEAD,
+            "60m podgroup/ml/train 1000 3 podgroup/batch/nightly, pod/web/web-a Completed a-1",
+            "30s pod/web/vip 2000 2 podgroup/ml/train Evicting b-2",
+            LEFT_OUT,
+        ]
+    );
+    assert_eq!(lines(&About::Namespace("batch".into())).len(), 3);
+    assert_eq!(
+        lines(&About::Namespace("none".into())),
+        ["No preemption that is kept concerns namespace none.", LEFT_OUT]
+    );
+}
+
+#[test]
+fn of_one_group_both_is_told_whose_place_it_took_and_who_took_its() {
+    assert_eq!(
+        lines(&one(Preemptor::Group(ObjectKey::new("ml", "train")))),
+        [
+            HEAD,
+            "60m podgroup/ml/train 1000 3 podgroup/batch/nightly, pod/web/web-a Completed a-1",
+            "30s pod/web/vip 2000 2 podgroup/ml/train: train-0, train-1 Evicting b-2",
+            LEFT_OUT,
+        ]
+    );
+    let roles: Vec<Option<Role>> = History::new(stored(), &one(Preemptor::Group(ObjectKey::new("ml", "train"))))
+        .items
+        .iter()
+        .map(|r| r.role)
+        .collect();
+    assert_eq!(roles, [Some(Role::Preemptor), Some(Role::Victim)]);
+}
+
+#[test]
+fn of_one_pod_only_its_own_part_is_told_and_as_whose_victim() {
+    assert_eq!(
+        lines(&one(Preemptor::Pod(ObjectKey::new("batch", "nightly-1")))),
+        [HEAD, "60m podgroup/ml/train 1000 1 podgroup/batch/nightly: nightly-1 Completed a-1", LEFT_OUT]
+    );
+    assert_eq!(
+        lines(&one(Preemptor::Pod(ObjectKey::new("web", "nobody"))))[0],
+        "No preemption that is kept concerns pod/web/nobody."
+    );
+    // A member of a group that got a place, and lost it.
+    assert_eq!(lines(&one(Preemptor::Pod(ObjectKey::new("ml", "train-0")))).len(), 4);
+}
+
+#[test]
+fn programs_get_names_times_and_every_victim() {
+    let about = one(Preemptor::Pod(ObjectKey::new("web", "web-a")));
+    let json = serde_json::to_value(History::new(stored(), &about)).unwrap();
+    assert_eq!(
+        json["items"],
+        json!([{
+            "preemption": "a-1", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
+            "state": "Completed", "message": "2 of 2 placed pods were bound.", "role": "victim", "pods": 1,
+            "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": "train", "uid": "u-train", "priority": 1000},
+            "victims": [{
+                "kind": "Pod", "namespace": "web", "name": "web-a", "priority": 0, "violatesBudget": false,
+                "pods": [{"name": "web-a", "uid": "u-web-a", "node": "n1"}],
+            }],
+        }])
+    );
+}
