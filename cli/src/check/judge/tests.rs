@@ -87,7 +87,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { resources: Ok(BTreeSet::new()), ..healthy() },
             Fail,
             "crds",
-            "does not serve podgroups, podgroups/status, workloads, workloads/status.",
+            "does not serve podgroups, podgroups/status, preemptions, preemptions/status, workloads, workloads/status.",
         ),
         (Facts { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
         (
