@@ -352,12 +352,12 @@ impl History {
         names
     }
 
-    /// The pod's priority as it counts: its group's where it has one, or else its own.
+    /// The pod's priority as it counts: its own, and no more than its group's where it has one.
     pub fn effective_priority(&self, uid: &str) -> Option<i32> {
         let pod = self.pods.get(uid)?;
         let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
         let of_group = group.and_then(|key| self.priority_of_group(&key));
-        Some(of_group.unwrap_or(pod.priority))
+        Some(of_group.map_or(pod.priority, |priority| priority.min(pod.priority)))
     }
 
     /// The group's priority: as stored, or else as its class says.

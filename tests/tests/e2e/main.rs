@@ -19,6 +19,7 @@ mod guard;
 mod guard_cost;
 mod malformed;
 mod preemption;
+mod quota;
 mod restraint;
 mod smoke;
 mod workloads;
