@@ -122,6 +122,14 @@ fn what_admission_refuses() {
          greater than or equal to 1",
     );
     manifest(
+        "{kind: PodGroup, apiVersion: scheduling.giveway.dev/v1alpha1, metadata: {name: g}, spec: {schedulingPolicy: \
+         {gang: {minCount: 1}}, priorityClassName: high}}\n---\n{kind: Pod, apiVersion: v1, metadata: {name: p, labels: \
+         {scheduling.giveway.dev/pod-group: g}}, spec: {priorityClassName: low, containers: [{name: c}]}}",
+        "standard input: Pod default/p: spec.priorityClassName: Invalid value: \"low\": priority class low gives the pod \
+         10, below the priority of pod group g, 1000, and a group lends its pods none: name class high, or no class, and \
+         it gets high from its group",
+    );
+    manifest(
         "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {priority: 7, priorityClassName: high, containers: \
          [{name: c}]}}",
         "standard input: Pod default/p: spec.priority: Invalid value: \"7\": the priority class \"high\" gives 1000: \

@@ -80,7 +80,9 @@ pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) 
         let preemptor = match group {
             // A group whose class does not exist has no priority to decide by.
             Some(group) if group.class_problem.is_some() => continue,
-            Some(group) if group.min_count.is_some() || pod.unschedulable => Preemptor::Group(group.key.clone()),
+            Some(group) if group.min_count.is_some() || pod.unschedulable || pod.held => {
+                Preemptor::Group(group.key.clone())
+            }
             Some(_) => continue,
             None if preempts_alone(model, pod, scheduler_names) => Preemptor::Pod(pod.key.clone()),
             None => continue,
@@ -143,6 +145,15 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod");
         world.pod(TestPod::new("orphan", 5).of("missing").held()).pod(TestPod::new("bound", 5).of("g").on("n1"));
         assert_eq!(names(&world), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pod_that_came_before_its_basic_group_waits_for_its_release() {
+        let mut world = World::new();
+        world.basic_group("b", 5).pod(TestPod::new("free", 5).of("b"));
+        assert_eq!(names(&world), Vec::<String>::new(), "the scheduler has not looked at it yet");
+        world.pod(TestPod::new("early", 5).of("b").held());
+        assert_eq!(names(&world), ["podgroup/default/b"]);
     }
 
     #[test]

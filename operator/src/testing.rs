@@ -47,6 +47,17 @@ impl World {
         self
     }
 
+    /// A group whose pods are scheduled one by one.
+    pub(crate) fn basic_group(&mut self, name: &str, priority: i32) -> &mut Self {
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"schedulingPolicy": {"basic": {}}, "priority": priority, "preemptionPolicy": "PreemptLowerPriority"}
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
     /// A group that names a class.
     pub(crate) fn group_of_class(
         &mut self,

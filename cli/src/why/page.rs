@@ -120,7 +120,15 @@ impl Page<'_> {
             }
         }
         if let Preemptor::Group(group) = self.facts.preemptor() {
-            self.line("Member of:", &format!("podgroup/{group}, which is decided as a whole."));
+            let cluster = &self.facts.world.cluster;
+            let below = cluster.pod(self.facts.target.key()).is_some_and(|pod| cluster.is_below_group(pod));
+            let text = match below {
+                true => {
+                    format!("podgroup/{group}, whose priority is above the pod's own: it gets nothing by the group.")
+                }
+                false => format!("podgroup/{group}, which is decided as a whole."),
+            };
+            self.line("Member of:", &text);
         }
     }
 

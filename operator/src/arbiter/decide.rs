@@ -10,7 +10,7 @@ use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::plan::{Decision, Plan, Preemptor, UnitKind};
+use giveway_planner::plan::{Decision, Placement, Plan, Preemptor, UnitKind};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -44,9 +44,12 @@ impl Arbiter {
         match decision {
             Decision::Fits { placements, .. } => {
                 self.word(preemptor, None);
-                // Pods that nobody holds are placed by the scheduler alone.
-                let gang = matches!(preemptor, Preemptor::Group(key) if self.model.cluster.group(key).is_some_and(|g| g.min_count.is_some()));
-                if gang {
+                // Pods that nobody holds are placed by the scheduler alone; those of a basic group are held when they came
+                // before it.
+                let cluster = &self.model.cluster;
+                let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
+                let held = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
+                if gang || placements.iter().any(held) {
                     let plan = Plan { placements, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
                 }

@@ -23,6 +23,7 @@ mod ledger;
 mod malformed;
 mod policies;
 mod preemption;
+mod quota;
 mod restraint;
 mod rights;
 mod roles;

@@ -130,14 +130,14 @@ async fn the_group_s_priority_counts_and_a_difference_is_told() {
     classes(&world).await;
     world.class("mid", 500).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
-    // Pods of the low class in a group of the high class are safe from a gang of the class between.
-    let safe = world.gang("safe", 4).whole().priority("high").on(&nodes).create_group().await;
-    let mut pods = world.gang("safe", 4).priority("low").on(&nodes).without_group();
+    // Pods of the high class in a group of the low class give way to a gang of the class between.
+    let cheap = world.gang("cheap", 4).whole().priority("low").on(&nodes).create_group().await;
+    let mut pods = world.gang("cheap", 4).priority("high").on(&nodes).without_group();
     pods.add_pods(4).await;
-    let words = "4 pods have priority 10; the group's priority 1000 counts instead.";
-    told(&safe, "PodsNotMatchingPriority", "True PriorityMismatch", words).await;
+    let words = "4 pods have priority 1000; the group's priority 10 counts instead.";
+    told(&cheap, "PodsNotMatchingPriority", "True PriorityMismatch", words).await;
     let gang = world.gang("train", 2).priority("mid").create().await;
-    told(&gang, SCHEDULED, "False Unschedulable", "2 pods needed, 0 fit now.").await;
-    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names(), ["cheap-0", "cheap-1", "cheap-2", "cheap-3"]);
     world.check_promises().await;
 }

@@ -1,0 +1,269 @@
+//! A ResourceQuota on a priority class holds, whatever groups do: nobody gets the priority of a class that his own pods
+//! may not name, neither to evict with nor as a shield.
+//!
+//! One cluster for all of it. The namespace `tenant` may have no pod of class `high`; `paid` may.
+
+use crate::{MINUTE, SCHEDULED, told};
+use giveway_crds::{PodGroup, keys};
+use giveway_tests::audit::OPERATOR;
+use giveway_tests::cluster::{Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// The condition that tells of members that do not pay for their group.
+const MISMATCH: &str = giveway_crds::condition::types::PODS_NOT_MATCHING_PRIORITY;
+/// What the quota says.
+const EXCEEDED: &str = "exceeded quota: no-high, requested: pods=1, used: pods=0, limited: pods=0";
+
+/// A cluster whose pool `victims` is full of pods of class `mid`.
+struct Scene {
+    world: World,
+    tenant: Kit,
+    paid: Kit,
+    shield: Vec<String>,
+    evicted: BTreeSet<String>,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let world = World::start().await;
+        world.class("low", 10).managed().create().await;
+        world.class("mid", 500).managed().create().await;
+        world.class("high", 1000).managed().create().await;
+        let victims = world.nodes(1).prefix("victims").cpus(6).label("pool", "victims").create().await;
+        let shield = world.nodes(2).prefix("shield").cpus(4).label("pool", "shield").create().await;
+        world.fill(&victims).priority("mid").prefix("mid").singles().await;
+        let (tenant, paid) = (world.namespace("tenant").await, world.namespace("paid").await);
+        let scene = Self { world, tenant, paid, shield, evicted: BTreeSet::new() };
+        scene.limit().await;
+        scene
+    }
+
+    /// The tenant may have no pod of class `high`. Waits until that is enforced.
+    async fn limit(&self) {
+        let quota: ResourceQuota = serde_json::from_value(json!({
+            "metadata": {"name": "no-high"},
+            "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]},
+            ]}},
+        }))
+        .unwrap();
+        let quotas = self.tenant.api::<ResourceQuota>();
+        quotas.create(&PostParams::default(), &quota).await.unwrap();
+        wait_for("the quota is counted", MINUTE, async || {
+            let status = quotas.get("no-high").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+            if status.hard.is_some() && status.used.is_some() { Ok(()) } else { Err(format!("{status:?}")) }
+        })
+        .await;
+    }
+
+    fn group(&self, kit: &Kit, name: &str, size: usize) -> GroupBuilder {
+        GroupBuilder::new(kit.clone(), name, size).node_selector("pool", "victims")
+    }
+
+    /// A pod of the tenant, of the group `name`; `class` is its own.
+    fn member(&self, name: &str, group: &str, class: Option<&str>) -> PodBuilder {
+        let pod = PodBuilder::new(self.tenant.clone(), name).label(keys::LABEL_POD_GROUP, group);
+        let pod = pod.node_selector("pool", "victims");
+        class.map_or(pod.clone(), |class| pod.priority(class))
+    }
+
+    /// A gang of somebody who pays for it takes the place of one pod; so the operator has looked at everything that came
+    /// before, and whoever waits longest and has the highest priority would have been first.
+    async fn a_paid_gang_gets_its_place(&mut self, name: &str) {
+        let gang = self.group(&self.paid, name, 1).priority("high").create().await;
+        gang.wait_bound(MINUTE).await;
+        let now: BTreeSet<String> = self.world.audit().await.evicted_names().into_iter().collect();
+        let new: Vec<&String> = now.difference(&self.evicted).collect();
+        assert!(new.len() == 1 && new[0].starts_with("mid-"), "evicted for {name}: {new:?}");
+        self.evicted = now;
+    }
+}
+
+/// Why a pod was refused.
+async fn refused(pod: PodBuilder) -> String {
+    match pod.try_create().await {
+        Ok(pod) => panic!("{} was accepted", pod.name),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// How a member is refused that is below its group.
+fn below(group: &str) -> String {
+    format!(
+        "spec.priorityClassName: Invalid value: \"low\": priority class low gives the pod 10, below the priority of pod group {group}, 1000, and a group lends its pods none: name class high, or no class, and it gets high from its group"
+    )
+}
+
+#[track_caller]
+fn says(said: &str, words: &str) {
+    assert!(said.contains(words), "refused, but with other words:\n{said}\nwanted: {words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_priority_is_to_be_had_through_a_group_that_a_quota_denies() {
+    let mut scene = Scene::start().await;
+    directly_and_through_a_group(&scene).await;
+    through_a_template(&scene).await;
+    while_the_webhook_is_down(&mut scene).await;
+    with_the_group_created_after_its_pods(&mut scene).await;
+    with_a_basic_group_created_after_its_pods(&scene).await;
+    with_the_group_created_over_running_pods(&mut scene).await;
+    with_the_group_created_anew_under_running_pods(&mut scene).await;
+    scene.world.check_promises().await;
+}
+
+async fn directly_and_through_a_group(scene: &Scene) {
+    says(&refused(PodBuilder::new(scene.tenant.clone(), "plain").priority("high")).await, EXCEEDED);
+    scene.group(&scene.tenant, "gang", 1).priority("high").create_group().await;
+    scene.group(&scene.tenant, "basic", 1).basic().priority("high").create_group().await;
+    for group in ["gang", "basic"] {
+        says(&refused(scene.member("m", group, Some("low"))).await, &below(group));
+        says(&refused(scene.member("m", group, Some("low")).on("victims-0")).await, &below(group));
+        says(&refused(scene.member("m", group, None)).await, EXCEEDED);
+        says(&refused(scene.member("m", group, Some("high"))).await, EXCEEDED);
+    }
+    // Who may name the class gets it from the group, and is charged for it.
+    let member = PodBuilder::new(scene.tenant.clone(), "cheap").label(keys::LABEL_POD_GROUP, "cheap");
+    GroupBuilder::new(scene.tenant.clone(), "cheap", 9).priority("low").create_group().await;
+    let pod = member.create().await.get().await.unwrap();
+    assert_eq!(pod.spec.unwrap().priority_class_name.as_deref(), Some("low"));
+}
+
+async fn through_a_template(scene: &Scene) {
+    let workload = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: work, namespace: tenant}\nspec:\n  podGroupTemplates:\n  - {name: gang, schedulingPolicy: {gang: {minCount: 1}}, priorityClassName: high}\n  - {name: basic, schedulingPolicy: {basic: {}}, priorityClassName: high}\n";
+    scene.world.apply(workload).await.unwrap();
+    for template in ["gang", "basic"] {
+        let pod = || {
+            let pod = PodBuilder::new(scene.tenant.clone(), "m").label(keys::LABEL_WORKLOAD, "work");
+            pod.label(keys::LABEL_TEMPLATE, template)
+        };
+        says(&refused(pod().priority("low")).await, &below(&format!("work-{template}")));
+        let replica = pod().label(keys::LABEL_REPLICA, "0").priority("low");
+        says(&refused(replica).await, &below(&format!("work-{template}-0")));
+        says(&refused(pod()).await, EXCEEDED);
+    }
+}
+
+/// Members fail closed: nobody gets past the comparison by waiting for an outage.
+async fn while_the_webhook_is_down(scene: &mut Scene) {
+    scene.world.webhook().kill();
+    says(&refused(scene.member("m", "gang", Some("low"))).await, "failed calling webhook");
+    let labelled = PodBuilder::new(scene.tenant.clone(), "m").label(keys::LABEL_WORKLOAD, "work").priority("low");
+    says(&refused(labelled.label(keys::LABEL_TEMPLATE, "gang")).await, "failed calling webhook");
+    scene.world.webhook().start().await;
+}
+
+async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
+    let mut late = scene.group(&scene.tenant, "late", 2).priority("low").without_group();
+    late.add_pods(2).await;
+    scene.group(&scene.tenant, "late", 2).priority("high").create_group().await;
+    told(
+        &late,
+        MISMATCH,
+        "True PriorityMismatch",
+        "2 pods are held for good and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete and create anew with class high or without a class.",
+    )
+    .await;
+    let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
+    told(&late, SCHEDULED, "False WaitingForPods", waits).await;
+    scene.a_paid_gang_gets_its_place("first").await;
+    for pod in &late.pods {
+        let pod = pod.get().await.unwrap();
+        assert_eq!((scheduling_gates(&pod), &pod.spec.unwrap().node_name), (vec![keys::GATE.to_owned()], &None));
+    }
+
+    // The remedy works for who may name the class.
+    let mut cured = scene.group(&scene.paid, "cured", 1).priority("low").without_group();
+    cured.add_pods(1).await;
+    let mut right = scene.group(&scene.paid, "cured", 1).priority("high").create_group().await;
+    told(&right, MISMATCH, "True PriorityMismatch", "1 pod is held for good and not counted").await;
+    cured.pods[0].delete().await;
+    cured.pods[0].wait_gone(MINUTE).await;
+    right.add_pods(1).await;
+    right.wait_bound(MINUTE).await;
+    told(&right, MISMATCH, "False PriorityMatches", "All pods have the group's priority.").await;
+    scene.evicted = scene.world.audit().await.evicted_names().into_iter().collect();
+    assert_eq!(scene.evicted.len(), 2, "{:?}", scene.evicted);
+}
+
+async fn with_a_basic_group_created_after_its_pods(scene: &Scene) {
+    let early = scene.member("early", "late-basic", Some("low")).create().await;
+    let group = scene.group(&scene.tenant, "late-basic", 1).basic().priority("high").create_group().await;
+    told(&group, MISMATCH, "True PriorityMismatch", "1 pod is held for good and not counted").await;
+    let pod = early.get().await.unwrap();
+    assert_eq!(scheduling_gates(&pod), [keys::GATE]);
+
+    // One that pays for its group is let go.
+    let pod = PodBuilder::new(scene.tenant.clone(), "own").priority("low").label(keys::LABEL_POD_GROUP, "late-own");
+    let own = pod.node_selector("pool", "shield").create().await;
+    GroupBuilder::new(scene.tenant.clone(), "late-own", 1).basic().priority("low").create_group().await;
+    own.wait_bound(MINUTE).await;
+    own.delete().await;
+    own.wait_gone(MINUTE).await;
+}
+
+/// Pods of class `low` that run already and name a group which comes later, of class `high`.
+async fn with_the_group_created_over_running_pods(scene: &mut Scene) {
+    let nodes = [scene.shield[0].clone()];
+    let builder = GroupBuilder::new(scene.tenant.clone(), "shield", 4).whole();
+    let mut pods = builder.clone().priority("low").on(&nodes).without_group();
+    pods.add_pods(4).await;
+    builder.priority("high").create_group().await;
+    scene.is_no_shield(&pods, &nodes[0]).await;
+}
+
+async fn with_the_group_created_anew_under_running_pods(scene: &mut Scene) {
+    let nodes = [scene.shield[1].clone()];
+    let builder = GroupBuilder::new(scene.tenant.clone(), "anew", 4).whole();
+    let gang = builder.clone().priority("low").on(&nodes).create().await;
+    let groups = scene.tenant.api::<PodGroup>();
+    wait_for("the group is protected", MINUTE, async || {
+        let finalizers = gang.get().await.metadata.finalizers.unwrap_or_default();
+        if finalizers == [keys::FINALIZER_PROTECTION] { Ok(()) } else { Err(format!("{finalizers:?}")) }
+    })
+    .await;
+    gang.delete().await;
+    let said = groups.create(&PostParams::default(), &builder.clone().priority("high").build()).await.unwrap_err();
+    says(&said.to_string(), "object is being deleted: podgroups.scheduling.giveway.dev \"anew\" already exists");
+    let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+
+    // Only the operator may take the finalizer away. Whoever could do it all the same would gain nothing.
+    scene.world.operator().kill();
+    let operator: Client = scene.world.client_of(OPERATOR).await;
+    let as_operator: Api<PodGroup> = Api::namespaced(operator, "tenant");
+    as_operator.patch("anew", &PatchParams::default(), &bare).await.unwrap();
+    wait_for("the group is gone", MINUTE, async || match groups.get_opt("anew").await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    builder.priority("high").create_group().await;
+    scene.world.operator().start().await;
+    scene.is_no_shield(&gang, &nodes[0]).await;
+}
+
+impl Scene {
+    /// A group of class `high` over four running pods of class `low`: they give way to a gang of class `mid`, as a whole.
+    async fn is_no_shield(&mut self, group: &Group, node: &str) {
+        let words = "4 pods run with priority 10, below the group's, 1000, and can be evicted as such.";
+        told(group, MISMATCH, "True PriorityMismatch", words).await;
+        let taker = GroupBuilder::new(self.paid.clone(), &format!("over-{}", group.name), 2).priority("mid");
+        let taker = taker.node_selector("kubernetes.io/hostname", node).create().await;
+        taker.wait_bound(MINUTE).await;
+        let names = |pods: &[PodHandle]| pods.iter().map(|pod| pod.name.clone()).collect::<BTreeSet<_>>();
+        let now: BTreeSet<String> = self.world.audit().await.evicted_names().into_iter().collect();
+        let new: BTreeSet<String> = now.difference(&self.evicted).cloned().collect();
+        assert_eq!(new, names(&group.pods), "it goes whole, with the priority that its pods pay for");
+        self.evicted = now;
+        // Its pods would come back with the same class; nothing of it is needed any more.
+        for pod in group.members().await.unwrap() {
+            let _ = self.tenant.api::<Pod>().delete(&pod.metadata.name.unwrap(), &DeleteParams::default()).await;
+        }
+    }
+}
