@@ -17,6 +17,7 @@ pub mod lookup;
 pub mod metrics;
 pub mod mutate;
 pub mod object;
+pub mod patch;
 pub mod phase;
 pub mod review;
 pub mod routes;

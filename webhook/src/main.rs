@@ -52,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
 
     let health = Health::new(certificate, Arc::clone(&view));
-    let lookup = ApiLookup::new(client.clone(), Arc::clone(&view), Arc::clone(&metrics));
+    let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
     let admission = Arc::new(Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE));
     let shutdown = Shutdown::default();
     let mut limits = Limits::default();

@@ -154,7 +154,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a verdict.
-    pub fn verdict(&self, endpoint: Endpoint, request: &Request, verdict: &Verdict, took: Duration) {
+    pub fn verdict(&self, endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict, took: Duration) {
         let endpoint = endpoint.as_str();
         let kind = Kind::of(request).map_or("other", Kind::as_str);
         let (allowed, code) = match &verdict.outcome {

@@ -7,17 +7,18 @@ use crate::guard::claim::Ledger;
 use crate::judge::Endpoint;
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
+use crate::review::Answer;
 use crate::tls::Certificate;
 use crate::watch::SharedView;
 use futures::{Stream, StreamExt, pin_mut};
-use http::StatusCode;
-use serde_json::Value;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use warp::filters::BoxedFilter;
-use warp::reply::{Response, json, with_status};
+use warp::reply::{Response, with_status};
 use warp::{Buf, Filter, Reply};
 
 /// Limits of a request's body.
@@ -67,9 +68,9 @@ pub fn admission<L: Lookup>(
 ) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
-        move |body: Vec<u8>, _| {
+        move |body: Vec<u8>, deadline| {
             let admission = Arc::clone(&admission);
-            async move { admission.answer(endpoint, &body).await }
+            async move { admission.answer(endpoint, &body, deadline).await }
         }
     };
     review("mutate", limits, answer(Endpoint::Mutate))
@@ -92,7 +93,7 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, limits: BodyLimits) -> BoxedFilter
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
     let scrape = warp::path!("metrics").and(warp::get()).map(move || {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        warp::reply::with_header(metrics.encode(), http::header::CONTENT_TYPE, kind).into_response()
+        warp::reply::with_header(metrics.encode(), CONTENT_TYPE, kind).into_response()
     });
     scrape.or(probes(health)).unify().boxed()
 }
@@ -109,7 +110,7 @@ fn review<A>(
     answer: impl Fn(Vec<u8>, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
-    A: Future<Output = Result<Value, NotReady>> + Send,
+    A: Future<Output = Result<Answer, NotReady>> + Send,
 {
     warp::path(path)
         .and(warp::path::end())
@@ -119,14 +120,15 @@ where
         .and(warp::header::optional::<u64>("content-length"))
         .and(warp::body::stream())
         .then(move |arrival, query: String, length: Option<u64>, body| {
+            let deadline = Deadline::from_arrival(arrival, Some(&query));
             let answer = answer.clone();
             async move {
                 let body = match read_body(length, body, limits).await {
                     Ok(body) => body,
                     Err(error) => return error.answer(limits),
                 };
-                match answer(body, Deadline::from_arrival(arrival, Some(&query))).await {
-                    Ok(review) => json(&review).into_response(),
+                match answer(body, deadline).await {
+                    Ok(answer) => json(answer),
                     Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
                 }
             }
@@ -182,6 +184,11 @@ async fn read_body<B: Buf>(
         Ok(bytes)
     };
     tokio::time::timeout(limits.time, read).await.unwrap_or(Err(BodyError::TooSlow))
+}
+
+fn json(answer: Answer) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    warp::reply::with_header(answer.into_bytes(), CONTENT_TYPE, kind).into_response()
 }
 
 fn text(message: &str, status: StatusCode) -> Response {

@@ -1,10 +1,12 @@
 //! The end of a server: requests that have begun are answered, others are not accepted.
 
 use crate::client::*;
+use giveway_webhook::deadline::Deadline;
 use giveway_webhook::lookup::Lookup;
 use giveway_webhook::routes::BodyLimits;
 use giveway_webhook::server::Limits;
 use giveway_webhook::verdict::Reference;
+use giveway_webhook::view::Found;
 use giveway_webhook::watch::SharedView;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +22,10 @@ struct Gate {
 }
 
 impl Lookup for Gate {
-    async fn fetch(&self, _: &BTreeSet<Reference>) -> bool {
+    async fn fetch(&self, _: &BTreeSet<Reference>, _: Deadline) -> Found {
         self.arrived.notify_one();
         self.go_on.notified().await;
-        false
+        Found::default()
     }
 }
 
