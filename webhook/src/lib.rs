@@ -1,6 +1,6 @@
 //! Admission of Giveway.
 //!
-//! A request travels in one direction: [`server`] (connections and their limits) → [`routes`] (HTTP) → [`review`]
+//! A request travels in one direction: [`giveway_serving`] (connections and their limits) → [`routes`] (HTTP) → [`review`]
 //! (decoding) → [`judge`] (which rule applies) → [`mutate`] or [`validate`] → back as a review. The rules are pure
 //! functions from a request and a read-only [`view`] of the cluster to a [`verdict`]: they have no client, no clock
 //! and no environment. What the view does not know yet is looked up once by [`lookup`], then the rules run again.
@@ -18,10 +18,8 @@ pub mod metrics;
 pub mod mutate;
 pub mod object;
 pub mod patch;
-pub mod phase;
 pub mod review;
 pub mod routes;
-pub mod server;
 pub mod tls;
 pub mod validate;
 pub mod verdict;

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
 use giveway_webhook::config::{Config, LogFormat};
@@ -11,7 +12,6 @@ use giveway_webhook::guard::{Guard, notice};
 use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::routes::{self, BodyLimits, Health};
-use giveway_webhook::server::{Limits, Shutdown, serve};
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -70,8 +70,8 @@ async fn main() -> anyhow::Result<()> {
         // A held refusal occupies a connection.
         limits.connections += most;
     }
-    let reviews = routes::service(reviews);
-    let plain = routes::service(routes::metrics(Arc::clone(&metrics), health));
+    let reviews = service(reviews);
+    let plain = service(routes::metrics(Arc::clone(&metrics), health));
 
     let listener = listen(config.address).await?;
     let metrics_listener = listen(config.metrics_address).await?;
@@ -80,10 +80,10 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(on_signals(shutdown.clone())?);
     let metrics_shutdown = Shutdown::default();
     // The metrics of the metrics server itself are of no interest.
-    let uncounted = Arc::new(Metrics::default());
+    let uncounted = ServerMetrics::default();
     let plain_server =
         tokio::spawn(serve(metrics_listener, None, plain, Limits::default(), metrics_shutdown.clone(), uncounted));
-    serve(listener, Some(acceptor), reviews, limits, shutdown, metrics).await;
+    serve(listener, Some(acceptor), reviews, limits, shutdown, metrics.server.clone()).await;
     metrics_shutdown.drain.cancel();
     metrics_shutdown.abort.cancel();
     plain_server.await?;

@@ -4,6 +4,7 @@ use crate::guard::claim::Claim;
 use crate::judge::{Endpoint, Kind};
 use crate::review::Request;
 use crate::verdict::{Outcome, Verdict};
+use giveway_serving::ServerMetrics;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -95,11 +96,10 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
-    connections: Gauge,
+    /// The server's.
+    pub server: ServerMetrics,
     /// The guard's.
     pub guard: GuardMetrics,
-    /// TLS handshakes that failed or timed out.
-    pub handshake_failures: Counter,
     /// Requests that are no admission reviews.
     pub undecodable: Counter,
     /// Panics of rules, each answered with a refusal.
@@ -115,9 +115,8 @@ impl Default for Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(buckets),
             certificate_reloads: Family::default(),
-            connections: Gauge::default(),
+            server: ServerMetrics::default(),
             guard: GuardMetrics::default(),
-            handshake_failures: Counter::default(),
             undecodable: Counter::default(),
             panics: Counter::default(),
             lookups: Counter::default(),
@@ -130,12 +129,6 @@ impl Default for Metrics {
             "Certificates that were taken into use, or could not be",
             metrics.certificate_reloads.clone(),
         );
-        registry.register("connections", "Open connections", metrics.connections.clone());
-        registry.register(
-            "handshake_failures",
-            "TLS handshakes that failed or timed out",
-            metrics.handshake_failures.clone(),
-        );
         registry.register(
             "undecodable_requests",
             "Requests that are no admission reviews",
@@ -147,6 +140,7 @@ impl Default for Metrics {
             "Objects asked for because watches did not know them yet",
             metrics.lookups.clone(),
         );
+        metrics.server.register(registry);
         metrics.guard.register(registry);
         metrics
     }
@@ -172,12 +166,6 @@ impl Metrics {
         self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Counts a connection for as long as the guard lives.
-    pub fn connection(&self) -> ConnectionGuard {
-        self.connections.inc();
-        ConnectionGuard(self.connections.clone())
-    }
-
     /// All metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let mut out = String::new();
@@ -185,16 +173,6 @@ impl Metrics {
             Ok(()) => out,
             Err(_) => String::new(),
         }
-    }
-}
-
-/// An open connection.
-#[derive(Debug)]
-pub struct ConnectionGuard(Gauge);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

@@ -13,7 +13,6 @@ use crate::watch::SharedView;
 use futures::{Stream, StreamExt, pin_mut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -193,19 +192,4 @@ fn json(answer: Answer) -> Response {
 
 fn text(message: &str, status: StatusCode) -> Response {
     with_status(message.to_owned(), status).into_response()
-}
-
-/// A filter as a service of the HTTP library.
-pub fn service(
-    filter: BoxedFilter<(Response,)>,
-) -> impl hyper::service::Service<
-    http::Request<hyper::body::Incoming>,
-    Response = Response,
-    Error = Infallible,
-    Future: Send,
-> + Clone
-+ Send
-+ Sync
-+ 'static {
-    hyper_util::service::TowerToHyperService::new(warp::service(filter))
 }
