@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use warp::filters::BoxedFilter;
 
 /// The most bytes that the HTTP library buffers of one connection, headers included.
-const MOST_BUFFERED: usize = 64 * 1024;
+const MOST_BUFFERED: usize = 16 * 1024;
 
 /// Limits of a server.
 #[derive(Clone, Debug)]

@@ -8,10 +8,12 @@
 //! The [`guard`] has a path of its own: it judges what schedulers do to pods, and answers slowly.
 
 pub mod admission;
+pub mod body;
 pub mod config;
 pub mod deadline;
 pub mod error;
 pub mod guard;
+pub mod health;
 pub mod judge;
 pub mod lookup;
 pub mod metrics;
@@ -20,6 +22,7 @@ pub mod object;
 pub mod patch;
 pub mod review;
 pub mod routes;
+pub mod supervise;
 pub mod tls;
 pub mod validate;
 pub mod verdict;

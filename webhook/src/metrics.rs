@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +37,11 @@ struct ResultLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabels {
     verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WatchLabels {
+    watch: &'static str,
 }
 
 /// What the guard counts; cheap to clone.
@@ -96,6 +102,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
+    watches_broken: Family<WatchLabels, Gauge<f64, AtomicU64>>,
     /// The server's.
     pub server: ServerMetrics,
     /// The guard's.
@@ -104,6 +111,12 @@ pub struct Metrics {
     pub undecodable: Counter,
     /// Panics of rules, each answered with a refusal.
     pub panics: Counter,
+    /// Whether the webhook is ready: 1 or 0.
+    pub ready: Gauge,
+    /// Bytes of the bodies that are being read or judged.
+    pub body_bytes: Gauge,
+    /// Requests that were not read, because other bodies took all the room for as long as they could wait.
+    pub bodies_without_room: Counter,
     /// Objects that were looked up because a request named them and the watches did not know them yet.
     pub lookups: Counter,
 }
@@ -115,10 +128,14 @@ impl Default for Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(buckets),
             certificate_reloads: Family::default(),
+            watches_broken: Family::default(),
             server: ServerMetrics::default(),
             guard: GuardMetrics::default(),
             undecodable: Counter::default(),
             panics: Counter::default(),
+            ready: Gauge::default(),
+            body_bytes: Gauge::default(),
+            bodies_without_room: Counter::default(),
             lookups: Counter::default(),
         };
         let registry = &mut metrics.registry;
@@ -139,6 +156,22 @@ impl Default for Metrics {
             "lookups",
             "Objects asked for because watches did not know them yet",
             metrics.lookups.clone(),
+        );
+        registry.register("ready", "Whether the webhook is ready, as /readyz says it: 1 or 0", metrics.ready.clone());
+        registry.register(
+            "watch_broken_seconds",
+            "For how long a watch has been broken; 0 when it is whole",
+            metrics.watches_broken.clone(),
+        );
+        registry.register(
+            "body_bytes",
+            "Bytes of the bodies that are being read or judged",
+            metrics.body_bytes.clone(),
+        );
+        registry.register(
+            "bodies_without_room",
+            "Requests that were not read, because other bodies took all the room for as long as they could wait",
+            metrics.bodies_without_room.clone(),
         );
         metrics.server.register(registry);
         metrics.guard.register(registry);
@@ -164,6 +197,11 @@ impl Metrics {
     pub fn certificate_reload(&self, used: bool) {
         let result = if used { "success" } else { "failure" };
         self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
+    }
+
+    /// Shows for how long a watch has been broken.
+    pub fn watch_broken(&self, watch: &'static str, time: Duration) {
+        self.watches_broken.get_or_create(&WatchLabels { watch }).set(time.as_secs_f64());
     }
 
     /// All metrics in the OpenMetrics text format.

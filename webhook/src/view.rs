@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub const KUBE_SYSTEM: &str = "kube-system";
 
 /// What never changes while the webhook runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Giveway's own namespace; never touched.
     pub namespace: String,

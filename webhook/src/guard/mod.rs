@@ -23,6 +23,7 @@ pub(crate) mod testing;
 mod tests;
 
 use crate::admission::NotReady;
+use crate::body::Body;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::review::{self, Answer, Operation, Request};
@@ -71,7 +72,7 @@ impl<L: Ledger> Guard<L> {
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
-    pub async fn answer(&self, body: Vec<u8>, deadline: Deadline) -> Result<Answer, NotReady> {
+    pub async fn answer(&self, body: Body, deadline: Deadline) -> Result<Answer, NotReady> {
         let (answer, hold) = self.decide(body, deadline).await?;
         if let Some(hold) = hold {
             hold.wait_to_the_end().await;
@@ -79,7 +80,7 @@ impl<L: Ledger> Guard<L> {
         Ok(answer)
     }
 
-    async fn decide(&self, body: Vec<u8>, deadline: Deadline) -> Result<(Answer, Option<Hold>), NotReady> {
+    async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<Hold>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {

@@ -2,9 +2,11 @@
 
 use giveway_serving::{Limits, Shutdown, serve, service};
 use giveway_webhook::admission::Admission;
+use giveway_webhook::body::{BodyLimits, Budget};
+use giveway_webhook::health::Health;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
-use giveway_webhook::routes::{self, BodyLimits, Health};
+use giveway_webhook::routes;
 use giveway_webhook::tls::{Certificate, Directory, acceptor};
 use giveway_webhook::view::{Settings, View};
 use giveway_webhook::watch::SharedView;
@@ -61,12 +63,14 @@ impl Server {
         assert!(files.reload().unwrap());
         tokio::spawn(files.follow(Arc::clone(&metrics)));
         let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), Duration::from_millis(50));
-        let health = Health::new(Arc::clone(&certificate), Arc::clone(&view));
-        let service = service(routes::admission(Arc::new(admission), health, body));
+        let shutdown = Shutdown::default();
+        let health = Health::new(Arc::clone(&certificate), Arc::clone(&view), shutdown.drain.clone());
+        health.port_is_bound();
+        let budget = Budget::new(64 << 20, body, Arc::clone(&metrics));
+        let service = service(routes::admission(Arc::new(admission), health, &budget));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = acceptor(provider(), Arc::clone(&certificate)).unwrap();
-        let shutdown = Shutdown::default();
         tokio::spawn(serve(listener, Some(acceptor), service, limits, shutdown, metrics.server.clone()));
         Self { address, directory, authority, certificate, metrics }
     }

@@ -2,7 +2,7 @@
 
 use crate::client::*;
 use giveway_serving::Limits;
-use giveway_webhook::routes::BodyLimits;
+use giveway_webhook::body::BodyLimits;
 use giveway_webhook::watch::SharedView;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
