@@ -48,13 +48,7 @@ async fn main() -> anyhow::Result<()> {
     let mut tasks = Tasks::default();
     tasks.start(
         "the certificate",
-        follow_certificate(
-            client.clone(),
-            config.clone(),
-            provider,
-            Arc::clone(&certificate),
-            Arc::clone(&metrics),
-        ),
+        follow_certificate(client.clone(), config.clone(), provider, Arc::clone(&certificate), Arc::clone(&metrics)),
     );
     follow_all(&client, &view, &mut tasks);
 

@@ -5,11 +5,13 @@
 
 use crate::verdict::Refusal;
 use giveway_crds::keys::PREFIX;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// Annotation of the API's copy of a static pod: the kubelet owns it, and admission must not change it.
@@ -126,7 +128,56 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
     }
 }
 
-/// The part of `metadata` that rules read. An object without `metadata` has the default.
+/// A JSON object that is read as `T`, and nothing else: the structs that serde derives would take a list of their fields
+/// too. Where the object is missing, this is the default of `T`.
+#[derive(Clone, Debug, Default)]
+pub struct Map<T> {
+    value: T,
+    is_there: bool,
+}
+
+impl<T> Map<T> {
+    /// Whether the object is there.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// What was read.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Map<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        let value = deserializer.deserialize_map(ObjectVisitor(PhantomData))?;
+        Ok(Self { value, is_there: true })
+    }
+}
+
+/// The part of `metadata` that rules read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
@@ -142,14 +193,6 @@ pub struct Metadata<'a> {
     /// Set when the object is being deleted.
     #[serde(borrow, default)]
     pub deletion_timestamp: Option<Text<'a>>,
-    /// Whether the object has this field at all.
-    #[serde(skip, default = "is_there")]
-    pub is_there: bool,
-}
-
-/// What a field says that is filled only where its struct was read from an object.
-pub(crate) fn is_there() -> bool {
-    true
 }
 
 impl Metadata<'_> {
@@ -166,7 +209,8 @@ impl Metadata<'_> {
 
 /// Reads an object, or refuses it with the path of the field that cannot be read.
 pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Refusal> {
-    serde_json::from_str(object.get()).map_err(|error| match unreadable::<T>(object) {
+    let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
+    read.map_err(|error| match unreadable::<Map<T>>(object) {
         Some((path, cause)) if path != "." => Refusal::unprocessable(format!(
             "{path}: Invalid value: {cause}: the {kind} cannot be read, correct this field"
         )),
@@ -206,7 +250,7 @@ mod tests {
     #[derive(Debug, Deserialize)]
     struct Object<'a> {
         #[serde(borrow, default)]
-        metadata: Metadata<'a>,
+        metadata: Map<Metadata<'a>>,
     }
 
     fn raw(json: &str) -> Box<RawValue> {
@@ -225,7 +269,7 @@ mod tests {
         assert!(json.get().as_bytes().as_ptr_range().contains(&group.as_ptr()), "not a copy");
         assert_eq!(metadata.label("scheduling.giveway.dev/workload"), Some("é"), "an escaped key is the same key");
         assert_eq!((metadata.label("a"), metadata.annotation("a")), (None, None), "other keys are not kept");
-        assert!(metadata.is_there && !read::<Object>("Pod", &raw("{}")).unwrap().metadata.is_there);
+        assert!(metadata.is_there() && !read::<Object>("Pod", &raw("{}")).unwrap().metadata.is_there());
     }
 
     #[test]
@@ -244,7 +288,15 @@ mod tests {
             error.message,
             "metadata.labels.a: Invalid value: invalid type: integer `5`, expected a string: the Pod cannot be read, correct this field"
         );
-        let whole = read::<Object>("Pod", &raw("7")).unwrap_err();
-        assert!(whole.message.starts_with("the Pod cannot be read: "), "{}", whole.message);
+        for (json, message) in [
+            ("[]", "the Pod cannot be read: invalid type: sequence, expected a map"),
+            ("7", "the Pod cannot be read: invalid type: integer `7`, expected a map"),
+            (
+                r#"{"metadata": ["name"]}"#,
+                "metadata: Invalid value: invalid type: sequence, expected a map: the Pod cannot be read, correct this field",
+            ),
+        ] {
+            assert_eq!(read::<Object>("Pod", &raw(json)).unwrap_err().message, message);
+        }
     }
 }

@@ -4,10 +4,10 @@
 //! applied to the object that was read: a map that is missing is added before something is put into it, and only what
 //! is there is removed.
 
-use crate::object::Metadata;
+use crate::object::{Map, Metadata};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The operations of a patch, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,23 +30,23 @@ impl Changes {
     pub fn map_at(&mut self, path: &[&str], is_there: bool) {
         let pointer = PointerBuf::from_tokens(path.iter().copied());
         if !is_there && !self.0.iter().any(|operation| operation.path() == &*pointer) {
-            self.set(path, Map::new());
+            self.set(path, serde_json::Map::new());
         }
     }
 
     /// Sets a label of the object with this metadata, unless it has it.
-    pub fn label(&mut self, metadata: &Metadata<'_>, key: &str, value: &str) {
+    pub fn label(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.label(key) != Some(value) {
-            self.map_at(&["metadata"], metadata.is_there);
+            self.map_at(&["metadata"], metadata.is_there());
             self.map_at(&["metadata", "labels"], metadata.labels.is_some());
             self.set(&["metadata", "labels", key], value);
         }
     }
 
     /// Sets an annotation of the object with this metadata, unless it has it.
-    pub fn annotation(&mut self, metadata: &Metadata<'_>, key: &str, value: &str) {
+    pub fn annotation(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.annotation(key) != Some(value) {
-            self.map_at(&["metadata"], metadata.is_there);
+            self.map_at(&["metadata"], metadata.is_there());
             self.map_at(&["metadata", "annotations"], metadata.annotations.is_some());
             self.set(&["metadata", "annotations", key], value);
         }
@@ -61,16 +61,19 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Deserialize;
     use serde_json::{json, value::RawValue};
+
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow, default)]
+        metadata: Map<Metadata<'a>>,
+    }
 
     /// The object after these labels and annotations were set.
     fn labelled(mut object: Value) -> (Value, usize) {
-        let text = object.get("metadata").map_or("{}".to_owned(), Value::to_string);
-        let raw = RawValue::from_string(text).unwrap();
-        let metadata = match object.get("metadata") {
-            Some(_) => crate::object::read("Pod", &raw).unwrap(),
-            None => Metadata::default(),
-        };
+        let raw = RawValue::from_string(object.to_string()).unwrap();
+        let Object { metadata } = crate::object::read("Pod", &raw).unwrap();
         let mut changes = Changes::default();
         changes.label(&metadata, "scheduling.giveway.dev/a~b", "1");
         changes.annotation(&metadata, "scheduling.giveway.dev/c", "2");

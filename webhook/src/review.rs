@@ -4,7 +4,7 @@
 //! need. Whatever arrives gets a well-formed answer that carries the request's uid where there is one; what cannot be
 //! read is read a second time, slowly, to say why.
 
-use crate::object::{Text, unreadable};
+use crate::object::{Map, Text, unreadable};
 use crate::verdict::{Outcome, Refusal, Verdict};
 use json_patch::Patch;
 use k8s_openapi::ByteString;
@@ -145,14 +145,14 @@ struct Review<'a> {
     #[serde(borrow)]
     kind: Text<'a>,
     #[serde(borrow)]
-    request: Request<'a>,
+    request: Map<Request<'a>>,
 }
 
 /// Decodes the body of a request.
 pub fn decode(body: &[u8]) -> Result<Request<'_>, Undecodable> {
-    let review = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Review>(text).ok());
-    match review {
-        Some(review) if (&*review.api_version, &*review.kind) == (API_VERSION, KIND) => Ok(review.request),
+    let review = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Map<Review>>(text).ok());
+    match review.map(Map::into_inner) {
+        Some(review) if (&*review.api_version, &*review.kind) == (API_VERSION, KIND) => Ok(review.request.into_inner()),
         _ => Err(explain(body)),
     }
 }
@@ -195,7 +195,7 @@ fn explain(body: &[u8]) -> Undecodable {
     let Some(request) = review.request else {
         return refuse("request: Required value: the AdmissionReview holds no request".to_owned());
     };
-    match unreadable::<Request>(request) {
+    match unreadable::<Map<Request>>(request) {
         Some((path, cause)) if path == "." => refuse(format!("request: {cause}")),
         Some((path, cause)) => refuse(format!("request.{path}: {cause}")),
         None => refuse("the AdmissionReview cannot be read".to_owned()),

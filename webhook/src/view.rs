@@ -42,6 +42,8 @@ pub struct Group {
     pub priority: Option<i32>,
     /// Whether it gives way whole or not at all.
     pub whole: bool,
+    /// The Workload and the template that it was made from, when it says so.
+    pub template: Option<(String, String)>,
 }
 
 impl Group {
@@ -56,6 +58,10 @@ impl Group {
         Self {
             priority: group.spec.priority,
             whole: group.spec.disruption_mode == DisruptionMode::PodGroup,
+            template: group.spec.pod_group_template_ref.as_ref().map(|reference| {
+                let workload = &reference.workload;
+                (workload.workload_name.clone(), workload.pod_group_template_name.clone())
+            }),
             ..Self::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
         }
     }

@@ -2,7 +2,7 @@
 //! classes and of classes with a threshold get the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod_priority;
-use crate::object::{self, MIRROR, Metadata, Text, annotation_path};
+use crate::object::{self, MIRROR, Map, Metadata, Text, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::review::Request;
 use crate::verdict::{Notes, Reference, Refusal};
@@ -18,10 +18,10 @@ use serde_json::json;
 pub struct Facts<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
-    pub metadata: Metadata<'a>,
+    pub metadata: Map<Metadata<'a>>,
     /// Its spec.
     #[serde(borrow, default)]
-    pub spec: Spec<'a>,
+    pub spec: Map<Spec<'a>>,
 }
 
 /// The part of a pod's spec that rules read.
@@ -42,14 +42,11 @@ pub struct Spec<'a> {
     pub node_name: Option<Text<'a>>,
     /// What holds it.
     #[serde(borrow, default)]
-    pub scheduling_gates: Option<Vec<Gate<'a>>>,
-    /// Whether the pod has a spec at all.
-    #[serde(skip, default = "object::is_there")]
-    pub is_there: bool,
+    pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
 }
 
 /// A scheduling gate.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Gate<'a> {
     /// Its name.
     #[serde(borrow, default)]
@@ -57,7 +54,7 @@ pub struct Gate<'a> {
 }
 
 impl Facts<'_> {
-    /// Whether this is the API's copy of a static pod.
+    /// Whether this says that it is the API's copy of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotation(MIRROR).is_some()
     }
@@ -80,11 +77,12 @@ impl Facts<'_> {
 
 /// Prepares a pod that is created.
 ///
-/// Errors: labels that name no valid group, a gate or a plan that the user set, a gate that is there twice, a class below
-/// the group's priority (422), annotations that differ from what the class gives (403).
+/// Errors: labels that name no valid group or one that was made from another template, a gate or a plan that the user set,
+/// a gate that is there twice, a class below the group's priority (422), annotations that differ from what the class gives
+/// (403).
 pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let pod: Facts = object::read("Pod", request.object)?;
-    if pod.is_mirror() {
+    if pod.is_mirror() && is_node(request) {
         return Ok(None);
     }
     if let Some(plan) = pod.metadata.annotation(ANNOTATION_PLAN) {
@@ -99,6 +97,7 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     let group = match &member {
         Some(member) => {
             let group = find_group(member, request.namespace(), view, notes);
+            same_template(member, group)?;
             changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
             hold(&pod, group, &mut changes);
             group
@@ -117,6 +116,11 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     Ok(changes.finish())
 }
 
+/// Whether a kubelet asks: only they make copies of static pods, and anybody can write the annotation of one.
+fn is_node(request: &Request<'_>) -> bool {
+    request.user().starts_with("system:node:") && request.is_in_group("system:nodes")
+}
+
 /// The group of a member: the PodGroup when it exists, otherwise the template that it will be made from.
 fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Group> {
     if let Some(group) = view.group(namespace, &member.group) {
@@ -131,6 +135,27 @@ fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, not
     templates?.get(template)
 }
 
+/// Names of groups are made of two or three names with a dash between them, so that two templates can give the same
+/// one: `c` of Workload `a-b` and `b-c` of `a`. The first one to make the group has it.
+fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refusal> {
+    let made_from = group.and_then(|group| group.template.as_ref());
+    let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
+    if ours == theirs {
+        return Ok(());
+    }
+    let named = |(workload, template): &(String, String)| format!("template {template:?} of Workload {workload:?}");
+    Err(Refusal::invalid(
+        &label_path(LABEL_POD_GROUP),
+        &member.group,
+        format_args!(
+            "a pod group of this name was made from {}, and the pod's labels name {}: rename one of the workloads or \
+             templates",
+            named(theirs),
+            named(ours)
+        ),
+    ))
+}
+
 /// Adds or removes the gate: members of gangs and of groups that nobody knows yet are held, members of basic groups
 /// are not. A pod that is created bound cannot be held.
 fn hold(pod: &Facts<'_>, group: Option<&Group>, changes: &mut Changes) {
@@ -143,7 +168,7 @@ fn hold(pod: &Facts<'_>, group: Option<&Group>, changes: &mut Changes) {
         (_, Some(index)) => changes.remove(&["spec", "schedulingGates", &index.to_string()]),
         (Some(_), None) => changes.set(&["spec", "schedulingGates", "-"], json!({"name": GATE})),
         (None, None) => {
-            changes.map_at(&["spec"], pod.spec.is_there);
+            changes.map_at(&["spec"], pod.spec.is_there());
             changes.set(&["spec", "schedulingGates"], json!([{"name": GATE}]));
         }
     }

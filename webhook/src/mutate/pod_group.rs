@@ -1,7 +1,7 @@
 //! PodGroup, create and update: class, priority and preemption policy are filled (design, section 3, rule 1).
 
 use super::priority::{self, Given, Place};
-use crate::object::{self, Metadata};
+use crate::object::{self, Map, Metadata};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
@@ -13,9 +13,9 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 struct Facts<'a> {
     #[serde(borrow, default)]
-    metadata: Metadata<'a>,
+    metadata: Map<Metadata<'a>>,
     #[serde(borrow, default)]
-    spec: Option<Given<'a>>,
+    spec: Option<Map<Given<'a>>>,
 }
 
 /// Fills what follows from the priority class. On an update, what is stored stays.
@@ -27,7 +27,7 @@ pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Resul
         _ => None,
     };
     let (spec, mut changes) = (Place::spec(), Changes::default());
-    let resolved = priority::fill(&spec, &given, stored.as_ref(), view, &mut changes, notes)?;
+    let resolved = priority::fill(&spec, &given, stored.as_deref(), view, &mut changes, notes)?;
     if let (Some(resolved), None) = (resolved, &given.preemption_policy) {
         spec.set("preemptionPolicy", resolved.policy.as_str(), &mut changes);
     }

@@ -79,7 +79,7 @@ fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a Known<'_>, notes:
 
 /// Writes the class, and removes what the Priority plugin computed from another one: it runs again after this.
 fn take_class(pod: &Facts<'_>, class: &Class, changes: &mut Changes) {
-    changes.map_at(&["spec"], pod.spec.is_there);
+    changes.map_at(&["spec"], pod.spec.is_there());
     changes.set(&["spec", "priorityClassName"], class.name.as_str());
     if pod.spec.priority.is_some() {
         changes.remove(&["spec", "priority"]);

@@ -3,7 +3,7 @@
 //!
 //! Values that no class can have are refused in [`crate::validate::priority_class`]; this rule leaves them alone.
 
-use crate::object::{self, Metadata, Text};
+use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::review::Request;
 use crate::verdict::Refusal;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 pub struct Facts<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
-    pub metadata: Metadata<'a>,
+    pub metadata: Map<Metadata<'a>>,
     /// Its preemption policy; the API server's default is `PreemptLowerPriority`.
     #[serde(borrow, default)]
     pub preemption_policy: Option<Text<'a>>,

@@ -1,7 +1,7 @@
 //! Workload, create and update: class and priority of each template are filled (design, section 3, rule 1).
 
 use super::priority::{self, Given, Place};
-use crate::object::{self, Metadata, Text};
+use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 pub struct Facts<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
-    pub metadata: Metadata<'a>,
+    pub metadata: Map<Metadata<'a>>,
     /// Its templates.
     #[serde(borrow, default)]
-    pub spec: Spec<'a>,
+    pub spec: Map<Spec<'a>>,
 }
 
 /// The part of a Workload's spec that rules read.
@@ -27,7 +27,7 @@ pub struct Facts<'a> {
 pub struct Spec<'a> {
     /// The templates, in order.
     #[serde(borrow, default)]
-    pub pod_group_templates: Vec<Template<'a>>,
+    pub pod_group_templates: Vec<Map<Template<'a>>>,
 }
 
 /// The part of a template that rules read.
@@ -62,7 +62,7 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
         return Ok(None);
     }
     let stored: Facts = object::read("Workload", request.old_object)?;
-    Ok(Some(stored.spec.pod_group_templates.into_iter().map(|t| (t.name.clone(), t.given())).collect()))
+    Ok(Some(stored.spec.pod_group_templates.iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
 /// Fills what follows from the priority class of each template. On an update, what is stored stays.

@@ -1,7 +1,7 @@
 //! PodGroup, create and update: the final object can be read by the controllers, and its priority is its class's.
 
 use crate::mutate::priority::{self, Given, Place};
-use crate::object::{self, Metadata};
+use crate::object::{self, Map, Metadata};
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::Known;
@@ -11,15 +11,15 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 struct Stored<'a> {
     #[serde(borrow, default)]
-    spec: Given<'a>,
+    spec: Map<Given<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Final<'a> {
     #[serde(borrow, default)]
-    metadata: Metadata<'a>,
+    metadata: Map<Metadata<'a>>,
     #[serde(borrow, default)]
-    spec: Given<'a>,
+    spec: Map<Given<'a>>,
 }
 
 /// What the controllers read of it; the rest of the object is the API server's to check.
@@ -42,7 +42,7 @@ pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Resu
         Operation::Update => Some(object::read::<Stored>("PodGroup", request.old_object)?.spec),
         _ => None,
     };
-    priority::check(&Place::spec(), &group.spec, stored.as_ref(), view, notes)?;
+    priority::check(&Place::spec(), &group.spec, stored.as_deref(), view, notes)?;
     if let (Operation::Create, Some(reference)) = (request.operation, &parsed.spec.pod_group_template_ref) {
         warn_dangling(reference, request.namespace(), view, notes);
     }
