@@ -50,7 +50,12 @@ pub enum MembershipError {
 
 /// Reads the group of a pod from its labels; `None` when it belongs to none.
 pub fn of(labels: Option<&BTreeMap<String, String>>) -> Result<Option<Membership>, MembershipError> {
-    let get = |key: &str| labels.and_then(|l| l.get(key)).cloned();
+    by(|key| labels.and_then(|l| l.get(key)).map(String::as_str))
+}
+
+/// The same, from whatever finds the label under a key.
+pub fn by<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Membership>, MembershipError> {
+    let get = |key: &str| label(key).map(str::to_owned);
     let label = get(keys::LABEL_POD_GROUP);
     if label.as_deref() == Some("") {
         return Err(MembershipError::Empty);

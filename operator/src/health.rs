@@ -2,11 +2,12 @@
 
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use giveway_serving::{self as serving, Limits, ServerMetrics, Shutdown};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use warp::Filter;
 use warp::http::StatusCode;
+use warp::{Filter, Reply};
 
 /// Serves for as long as the process lives. Ready means: standing by for the lease, or leading with every kind listed.
 pub async fn serve(
@@ -31,7 +32,16 @@ pub async fn serve(
             warp::reply::with_status("the watches are not synced yet".to_owned(), StatusCode::SERVICE_UNAVAILABLE)
         }
     });
-    let routes = warp::get().and(metrics.or(healthz).or(readyz));
-    warp::serve(routes).incoming(listener).run().await;
+    let routes = warp::get().and(metrics.or(healthz).or(readyz)).map(Reply::into_response).boxed();
+    // What the server of the metrics counts is of no interest.
+    serving::serve(
+        listener,
+        None,
+        serving::service(routes),
+        Limits::default(),
+        Shutdown::default(),
+        ServerMetrics::default(),
+    )
+    .await;
     Ok(())
 }

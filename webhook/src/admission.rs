@@ -1,16 +1,16 @@
 //! From the bytes of a request to the bytes of its answer, whatever the bytes are.
 //!
 //! Promises: every body gets a well-formed review; a panic of a rule becomes a refusal with code 500; before the view
-//! is complete nothing is judged.
+//! is complete nothing is judged; nothing is waited for beyond the request's deadline.
 
+use crate::deadline::Deadline;
 use crate::judge::{Endpoint, judge};
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
-use crate::review::{self, Request};
+use crate::review::{self, Answer, Request};
 use crate::verdict::{Outcome, Refusal, Verdict};
-use crate::view::View;
+use crate::view::{Found, Known};
 use crate::watch::SharedView;
-use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LOOKUP_ROUNDS: usize = 2;
 
 /// A rule: [`judge`], or a replacement in tests.
-pub type Rule = fn(Endpoint, &Request, &View) -> Verdict;
+pub type Rule = fn(Endpoint, &Request<'_>, &Known<'_>) -> Verdict;
 
 /// The view is not complete yet; the API server's failure policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,10 @@ impl<L: Lookup> Admission<L> {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, endpoint: Endpoint, body: &[u8]) -> Result<Value, NotReady> {
+    ///
+    /// # Errors
+    /// The view was not complete in time.
+    pub async fn answer(&self, endpoint: Endpoint, body: &[u8], deadline: Deadline) -> Result<Answer, NotReady> {
         let started = Instant::now();
         let request = match catch_unwind(|| review::decode(body)) {
             Ok(Ok(request)) => request,
@@ -62,24 +65,34 @@ impl<L: Lookup> Admission<L> {
             }
             Err(_) => return Ok(review::encode_refusal("", &self.panicked())),
         };
-        if tokio::time::timeout(self.patience, self.view.synced()).await.is_err() {
+        let patience = deadline.or_earlier(tokio::time::Instant::now() + self.patience);
+        if patience.limit(self.view.synced()).await.is_none() {
             return Err(NotReady);
         }
-        let mut verdict = self.judge(endpoint, &request);
+        let mut found = Found::default();
+        let mut verdict = self.judge(endpoint, &request, &found);
         for _ in 0..LOOKUP_ROUNDS {
-            if verdict.notes.missing.is_empty() || !self.lookup.fetch(&verdict.notes.missing).await {
+            if verdict.notes.missing.is_empty() {
                 break;
             }
-            verdict = self.judge(endpoint, &request);
+            let more = self.lookup.fetch(&verdict.notes.missing, deadline).await;
+            if more.is_empty() {
+                break;
+            }
+            found.extend(more);
+            verdict = self.judge(endpoint, &request, &found);
         }
         self.metrics.verdict(endpoint, &request, &verdict, started.elapsed());
         log(endpoint, &request, &verdict);
-        let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request, &verdict)));
+        let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request.uid, &verdict)));
         Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
     }
 
-    fn judge(&self, endpoint: Endpoint, request: &Request) -> Verdict {
-        let judged = catch_unwind(AssertUnwindSafe(|| (self.rule)(endpoint, request, &self.view.read())));
+    fn judge(&self, endpoint: Endpoint, request: &Request<'_>, found: &Found) -> Verdict {
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            let view = self.view.read();
+            (self.rule)(endpoint, request, &Known::with(&view, found))
+        }));
         judged.unwrap_or_else(|_| Verdict { outcome: Outcome::Refused(self.panicked()), ..Verdict::default() })
     }
 
@@ -90,8 +103,8 @@ impl<L: Lookup> Admission<L> {
     }
 }
 
-fn log(endpoint: Endpoint, request: &Request, verdict: &Verdict) {
-    let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &request.resource.resource);
+fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
+    let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &*request.resource.resource);
     let (namespace, name, user) = (request.namespace(), request.name.as_deref().unwrap_or_default(), request.user());
     match &verdict.outcome {
         Outcome::Refused(Refusal { code, message }) => {

@@ -63,6 +63,10 @@ pub struct Config {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,
 
+    /// Bytes of request bodies that may be in memory at the same time; the next one waits its turn.
+    #[arg(long, default_value_t = 64 << 20, value_parser = clap::value_parser!(u32).range(1 << 20..), value_name = "BYTES")]
+    pub body_budget_bytes: u32,
+
     /// Form of the log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.operator_user, "system:serviceaccount:giveway-system:giveway-operator");
+        assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 1000));
     }
 

@@ -35,4 +35,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A task ended that runs as long as the process does.
+    #[error("a task has ended that must not: {name}: {reason}")]
+    TaskEnded {
+        /// What it did.
+        name: &'static str,
+        /// Why it ended.
+        reason: String,
+    },
 }

@@ -5,9 +5,9 @@
 
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Outcome, Refusal, Verdict};
-use crate::view::View;
+use crate::view::Known;
 use crate::{mutate, validate};
-use serde_json::Value;
+use json_patch::Patch;
 
 /// The phase of admission that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub enum Kind {
 
 impl Kind {
     /// The kind that a request is about; `None` for kinds without rules.
-    pub fn of(request: &Request) -> Option<Self> {
-        match (request.resource.group.as_str(), request.resource.resource.as_str()) {
+    pub fn of(request: &Request<'_>) -> Option<Self> {
+        match (&*request.resource.group, &*request.resource.resource) {
             ("", "pods") => Some(Self::Pod),
             (giveway_crds::keys::GROUP, "podgroups") => Some(Self::PodGroup),
             (giveway_crds::keys::GROUP, "workloads") => Some(Self::Workload),
@@ -65,19 +65,23 @@ impl Kind {
 }
 
 /// Judges a request.
-pub fn judge(endpoint: Endpoint, request: &Request, view: &View) -> Verdict {
+pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &Known<'_>) -> Verdict {
     let mut notes = Notes::default();
     let outcome = match apply(endpoint, request, view, &mut notes) {
         Ok(None) => Outcome::Allowed,
-        Ok(Some(object)) if object == request.object => Outcome::Allowed,
-        Ok(Some(object)) => Outcome::Changed(object),
+        Ok(Some(patch)) => Outcome::Changed(patch),
         Err(refusal) => Outcome::Refused(refusal),
     };
     Verdict { outcome, notes }
 }
 
-/// The rules: `Ok(None)` allows the object as it is, `Ok(Some(object))` as this one.
-fn apply(endpoint: Endpoint, request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
+/// The rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` with that patch.
+fn apply(
+    endpoint: Endpoint,
+    request: &Request<'_>,
+    view: &Known<'_>,
+    notes: &mut Notes,
+) -> Result<Option<Patch>, Refusal> {
     use Endpoint::{Mutate, Validate};
     use Operation::{Create, Update};
 

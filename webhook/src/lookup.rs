@@ -2,25 +2,37 @@
 //!
 //! `kubectl apply -f` of a class, a group and its pods in one file is faster than a watch. Without this, the group
 //! would be refused because its class "was not found" a few milliseconds after it was created.
+//!
+//! Promises: what is found answers the request that it was looked up for and is then forgotten, so that it can never
+//! hide what the watch says later; no look-up outlasts the deadline of its request; their number at the same time is
+//! bounded.
 
+use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::verdict::Reference;
-use crate::watch::{SharedView, Viewed};
+use crate::view::{Found, Group, templates_of};
+use giveway_crds::priority::Class;
 use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::{Api, Client};
-use std::collections::BTreeSet;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// How long all look-ups of one round may take.
 const LIMIT: Duration = Duration::from_secs(2);
+/// How many objects are asked for at the same time; the next one waits.
+const MOST: usize = 32;
 
-/// Something that can put missing objects into the view.
+/// Something that can find missing objects.
 pub trait Lookup: Send + Sync + 'static {
-    /// Looks for the objects and puts those it finds into the view. Returns whether it found any.
-    fn fetch(&self, missing: &BTreeSet<Reference>) -> impl Future<Output = bool> + Send;
+    /// Looks for the objects until the deadline, and returns those that it found by then.
+    fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> impl Future<Output = Found> + Send;
 }
 
 /// Finds nothing.
@@ -28,8 +40,8 @@ pub trait Lookup: Send + Sync + 'static {
 pub struct NoLookup;
 
 impl Lookup for NoLookup {
-    async fn fetch(&self, _: &BTreeSet<Reference>) -> bool {
-        false
+    async fn fetch(&self, _: &BTreeSet<Reference>, _: Deadline) -> Found {
+        Found::default()
     }
 }
 
@@ -37,53 +49,63 @@ impl Lookup for NoLookup {
 #[derive(Clone)]
 pub struct ApiLookup {
     client: Client,
-    view: Arc<SharedView>,
     metrics: Arc<Metrics>,
+    slots: Arc<Semaphore>,
 }
 
 impl ApiLookup {
-    /// Asks through `client` and puts what it finds into `view`.
-    pub fn new(client: Client, view: Arc<SharedView>, metrics: Arc<Metrics>) -> Self {
-        Self { client, view, metrics }
+    /// Asks through `client`.
+    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics, slots: Arc::new(Semaphore::new(MOST)) }
     }
 
-    async fn one(&self, reference: &Reference) -> bool {
-        self.metrics.lookups.inc();
+    async fn one(&self, reference: &Reference) -> Found {
+        let mut found = Found::default();
         match reference {
-            Reference::Class(name) => self.get(Api::<PriorityClass>::all(self.client.clone()), name).await,
+            Reference::Class(name) => {
+                let class = self.get(Api::<PriorityClass>::all(self.client.clone()), name).await;
+                found.classes.extend(class.map(|class| Class::from_object(&class)));
+            }
             Reference::PodGroup { namespace, name } => {
-                self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name).await
+                let group = self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name).await;
+                found.groups.extend(group.map(|group| (namespace.clone(), named(name, Group::of(&group)))));
             }
             Reference::Workload { namespace, name } => {
-                self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name).await
+                let workload = self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name).await;
+                found.workloads.extend(workload.map(|w| (namespace.clone(), named(name, templates_of(&w)))));
             }
         }
+        found
     }
 
-    async fn get<K: Viewed>(&self, api: Api<K>, name: &str) -> bool {
-        match api.get_opt(name).await {
-            Ok(Some(object)) => {
-                self.view.write(|view| object.store(view));
-                true
-            }
-            Ok(None) => false,
-            Err(error) => {
-                tracing::warn!(kind = %K::kind(&()), name, %error, "an object could not be looked up");
-                false
-            }
-        }
+    async fn get<K>(&self, api: Api<K>, name: &str) -> Option<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let _slot = self.slots.acquire().await;
+        self.metrics.lookups.inc();
+        api.get_opt(name).await.unwrap_or_else(|error| {
+            tracing::warn!(kind = %K::kind(&()), name, %error, "an object could not be looked up");
+            None
+        })
     }
 }
 
+fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
+    BTreeMap::from([(name.to_owned(), value)])
+}
+
 impl Lookup for ApiLookup {
-    async fn fetch(&self, missing: &BTreeSet<Reference>) -> bool {
-        let all = futures::future::join_all(missing.iter().map(|reference| self.one(reference)));
-        match tokio::time::timeout(LIMIT, all).await {
-            Ok(found) => found.contains(&true),
-            Err(_) => {
-                tracing::warn!("look-ups took too long");
-                false
+    async fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> Found {
+        let mut found = Found::default();
+        let all = async {
+            for one in futures::future::join_all(missing.iter().map(|reference| self.one(reference))).await {
+                found.extend(one);
             }
+        };
+        if deadline.or_earlier(Instant::now() + LIMIT).limit(all).await.is_none() {
+            tracing::warn!("look-ups took too long");
         }
+        found
     }
 }

@@ -2,16 +2,19 @@
 
 use anyhow::Context;
 use clap::Parser;
+use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
+use giveway_webhook::body::{BodyLimits, Budget};
 use giveway_webhook::config::{Config, LogFormat};
 use giveway_webhook::guard::claim::ApiLedger;
 use giveway_webhook::guard::hold::Holds;
 use giveway_webhook::guard::{Guard, notice};
+use giveway_webhook::health::Health;
 use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
-use giveway_webhook::routes::{self, BodyLimits, Health};
-use giveway_webhook::server::{Limits, Shutdown, serve};
+use giveway_webhook::routes;
+use giveway_webhook::supervise::Tasks;
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -42,51 +45,49 @@ async fn main() -> anyhow::Result<()> {
     let certificate = Arc::new(Certificate::default());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
-    tokio::spawn(follow_certificate(
-        client.clone(),
-        config.clone(),
-        provider,
-        Arc::clone(&certificate),
-        Arc::clone(&metrics),
-    ));
-    tokio::spawn(follow_all(client.clone(), Arc::clone(&view)));
+    let mut tasks = Tasks::default();
+    tasks.start(
+        "the certificate",
+        follow_certificate(client.clone(), config.clone(), provider, Arc::clone(&certificate), Arc::clone(&metrics)),
+    );
+    follow_all(&client, &view, &mut tasks);
 
-    let health = Health::new(certificate, Arc::clone(&view));
-    let lookup = ApiLookup::new(client.clone(), Arc::clone(&view), Arc::clone(&metrics));
-    let admission = Arc::new(Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE));
     let shutdown = Shutdown::default();
+    let health = Health::new(certificate, Arc::clone(&view), shutdown.drain.clone());
+    let budget = Budget::new(config.body_budget_bytes, BodyLimits::default(), Arc::clone(&metrics));
+    let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
+    let admission = Arc::new(Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE));
     let mut limits = Limits::default();
-    let mut reviews = routes::admission(admission, health.clone(), BodyLimits::default());
+    let mut reviews = routes::admission(admission, health.clone(), &budget);
     if config.guard {
         let most = usize::try_from(config.guard_max_held)?;
         let time = Duration::from_secs(config.guard_hold_seconds);
         let longest = Duration::from_secs(config.guard_longest_hold_seconds);
         let holds = Holds::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
         let (notices, queue) = notice::queue();
-        tokio::spawn(notice::write(client.clone(), queue));
+        tasks.start("the writer of events", notice::write(client.clone(), queue));
         let ledger = ApiLedger::new(client);
         let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
-        reviews = reviews.or(routes::guard(guard, BodyLimits::default())).unify().boxed();
+        reviews = reviews.or(routes::guard(guard, &budget)).unify().boxed();
         // A held refusal occupies a connection.
         limits.connections += most;
     }
-    let reviews = routes::service(reviews);
-    let plain = routes::service(routes::metrics(Arc::clone(&metrics), health));
+    let reviews = service(reviews);
+    let plain = service(routes::metrics(Arc::clone(&metrics), health.clone()));
 
     let listener = listen(config.address).await?;
+    health.port_is_bound();
     let metrics_listener = listen(config.metrics_address).await?;
     tracing::info!(address = %config.address, metrics = %config.metrics_address, "listening");
 
-    tokio::spawn(on_signals(shutdown.clone())?);
-    let metrics_shutdown = Shutdown::default();
-    // The metrics of the metrics server itself are of no interest.
-    let uncounted = Arc::new(Metrics::default());
-    let plain_server =
-        tokio::spawn(serve(metrics_listener, None, plain, Limits::default(), metrics_shutdown.clone(), uncounted));
-    serve(listener, Some(acceptor), reviews, limits, shutdown, metrics).await;
-    metrics_shutdown.drain.cancel();
-    metrics_shutdown.abort.cancel();
-    plain_server.await?;
+    tasks.start("the handler of signals", on_signals(shutdown.clone())?);
+    // What the server of the metrics counts is of no interest. It goes with the process.
+    let (endless, uncounted) = (Shutdown::default(), ServerMetrics::default());
+    tasks.start("the metrics", serve(metrics_listener, None, plain, Limits::default(), endless, uncounted));
+    tokio::select! {
+        () = serve(listener, Some(acceptor), reviews, limits, shutdown, metrics.server.clone()) => {}
+        error = tasks.first_to_end() => return Err(error.into()),
+    }
     tracing::info!("ended");
     Ok(())
 }
@@ -137,5 +138,6 @@ fn on_signals(shutdown: Shutdown) -> anyhow::Result<impl Future<Output = ()>> {
             tracing::info!("asked to end");
             token.cancel();
         }
+        std::future::pending().await
     })
 }

@@ -4,12 +4,14 @@ use crate::guard::claim::Claim;
 use crate::judge::{Endpoint, Kind};
 use crate::review::Request;
 use crate::verdict::{Outcome, Verdict};
+use giveway_serving::ServerMetrics;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -35,6 +37,11 @@ struct ResultLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerdictLabels {
     verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WatchLabels {
+    watch: &'static str,
 }
 
 /// What the guard counts; cheap to clone.
@@ -95,15 +102,21 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
-    connections: Gauge,
+    watches_broken: Family<WatchLabels, Gauge<f64, AtomicU64>>,
+    /// The server's.
+    pub server: ServerMetrics,
     /// The guard's.
     pub guard: GuardMetrics,
-    /// TLS handshakes that failed or timed out.
-    pub handshake_failures: Counter,
     /// Requests that are no admission reviews.
     pub undecodable: Counter,
     /// Panics of rules, each answered with a refusal.
     pub panics: Counter,
+    /// Whether the webhook is ready: 1 or 0.
+    pub ready: Gauge,
+    /// Bytes of the bodies that are being read or judged.
+    pub body_bytes: Gauge,
+    /// Requests that were not read, because other bodies took all the room for as long as they could wait.
+    pub bodies_without_room: Counter,
     /// Objects that were looked up because a request named them and the watches did not know them yet.
     pub lookups: Counter,
 }
@@ -115,11 +128,14 @@ impl Default for Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(buckets),
             certificate_reloads: Family::default(),
-            connections: Gauge::default(),
+            watches_broken: Family::default(),
+            server: ServerMetrics::default(),
             guard: GuardMetrics::default(),
-            handshake_failures: Counter::default(),
             undecodable: Counter::default(),
             panics: Counter::default(),
+            ready: Gauge::default(),
+            body_bytes: Gauge::default(),
+            bodies_without_room: Counter::default(),
             lookups: Counter::default(),
         };
         let registry = &mut metrics.registry;
@@ -129,12 +145,6 @@ impl Default for Metrics {
             "certificate_reloads",
             "Certificates that were taken into use, or could not be",
             metrics.certificate_reloads.clone(),
-        );
-        registry.register("connections", "Open connections", metrics.connections.clone());
-        registry.register(
-            "handshake_failures",
-            "TLS handshakes that failed or timed out",
-            metrics.handshake_failures.clone(),
         );
         registry.register(
             "undecodable_requests",
@@ -147,6 +157,23 @@ impl Default for Metrics {
             "Objects asked for because watches did not know them yet",
             metrics.lookups.clone(),
         );
+        registry.register("ready", "Whether the webhook is ready, as /readyz says it: 1 or 0", metrics.ready.clone());
+        registry.register(
+            "watch_broken_seconds",
+            "For how long a watch has been broken; 0 when it is whole",
+            metrics.watches_broken.clone(),
+        );
+        registry.register(
+            "body_bytes",
+            "Bytes of the bodies that are being read or judged",
+            metrics.body_bytes.clone(),
+        );
+        registry.register(
+            "bodies_without_room",
+            "Requests that were not read, because other bodies took all the room for as long as they could wait",
+            metrics.bodies_without_room.clone(),
+        );
+        metrics.server.register(registry);
         metrics.guard.register(registry);
         metrics
     }
@@ -154,7 +181,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a verdict.
-    pub fn verdict(&self, endpoint: Endpoint, request: &Request, verdict: &Verdict, took: Duration) {
+    pub fn verdict(&self, endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict, took: Duration) {
         let endpoint = endpoint.as_str();
         let kind = Kind::of(request).map_or("other", Kind::as_str);
         let (allowed, code) = match &verdict.outcome {
@@ -172,10 +199,9 @@ impl Metrics {
         self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Counts a connection for as long as the guard lives.
-    pub fn connection(&self) -> ConnectionGuard {
-        self.connections.inc();
-        ConnectionGuard(self.connections.clone())
+    /// Shows for how long a watch has been broken.
+    pub fn watch_broken(&self, watch: &'static str, time: Duration) {
+        self.watches_broken.get_or_create(&WatchLabels { watch }).set(time.as_secs_f64());
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -185,16 +211,6 @@ impl Metrics {
             Ok(()) => out,
             Err(_) => String::new(),
         }
-    }
-}
-
-/// An open connection.
-#[derive(Debug)]
-pub struct ConnectionGuard(Gauge);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

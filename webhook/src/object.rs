@@ -1,54 +1,235 @@
-//! Reading and changing objects as JSON.
+//! Reading objects of a request, without copying them.
 //!
-//! Rules read only the fields they need, and change the JSON itself: fields that this version of the webhook does not
-//! know survive. A field of the wrong type is refused with its path; nothing here can panic.
+//! Rules read only the fields they need, as borrowed pieces of the request's body: an object of any size costs no
+//! memory beside that body. A field of the wrong type is refused with its path; nothing here can panic.
 
 use crate::verdict::Refusal;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use giveway_crds::keys::PREFIX;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// Annotation of the API's copy of a static pod: the kubelet owns it, and admission must not change it.
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// A string of a request: borrowed from its body, unless it holds escapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text<'a>(Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// Any string, of which nothing is kept.
+struct AnyText;
+
+impl<'de> Deserialize<'de> for AnyText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyTextVisitor;
+
+        impl Visitor<'_> for AnyTextVisitor {
+            type Value = AnyText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<AnyText, E> {
+                Ok(AnyText)
+            }
+        }
+
+        deserializer.deserialize_str(AnyTextVisitor)
+    }
+}
+
+/// Labels or annotations: every value has to be a string, and only those are kept that rules read, which are the ones
+/// under a key of Giveway's and [`MIRROR`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
+
+impl Keys<'_> {
+    /// The value under this key; of several, the last one.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(each, _)| &**each == key).map(|(_, value)| &**value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeysVisitor;
+
+        impl<'de> Visitor<'de> for KeysVisitor {
+            type Value = Keys<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut kept = Vec::new();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    if key.starts_with(PREFIX) || &*key == MIRROR {
+                        kept.push((key, map.next_value()?));
+                    } else {
+                        map.next_value::<AnyText>()?;
+                    }
+                }
+                Ok(Keys(kept))
+            }
+        }
+
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+/// A JSON object that is read as `T`, and nothing else: the structs that serde derives would take a list of their fields
+/// too. Where the object is missing, this is the default of `T`.
+#[derive(Clone, Debug, Default)]
+pub struct Map<T> {
+    value: T,
+    is_there: bool,
+}
+
+impl<T> Map<T> {
+    /// Whether the object is there.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// What was read.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Map<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        let value = deserializer.deserialize_map(ObjectVisitor(PhantomData))?;
+        Ok(Self { value, is_there: true })
+    }
+}
 
 /// The part of `metadata` that rules read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata {
+pub struct Metadata<'a> {
     /// Name of the object; absent while the API server has still to generate it.
-    #[serde(default)]
-    pub name: Option<String>,
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
     /// Labels.
-    #[serde(default)]
-    pub labels: Option<BTreeMap<String, String>>,
+    #[serde(borrow, default)]
+    pub labels: Option<Keys<'a>>,
     /// Annotations.
-    #[serde(default)]
-    pub annotations: Option<BTreeMap<String, String>>,
+    #[serde(borrow, default)]
+    pub annotations: Option<Keys<'a>>,
     /// Set when the object is being deleted.
-    #[serde(default)]
-    pub deletion_timestamp: Option<String>,
+    #[serde(borrow, default)]
+    pub deletion_timestamp: Option<Text<'a>>,
 }
 
-impl Metadata {
+impl Metadata<'_> {
     /// The label under this key.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.as_ref()?.get(key).map(String::as_str)
+        self.labels.as_ref()?.get(key)
     }
 
     /// The annotation under this key.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.as_ref()?.get(key).map(String::as_str)
+        self.annotations.as_ref()?.get(key)
     }
 }
 
 /// Reads an object, or refuses it with the path of the field that cannot be read.
-pub fn read<T: DeserializeOwned>(kind: &str, object: &Value) -> Result<T, Refusal> {
-    serde_path_to_error::deserialize(object).map_err(|error| {
-        let path = error.path().to_string();
-        let cause = error.into_inner();
-        Refusal::unprocessable(match path.as_str() {
-            "." => format!("the {kind} cannot be read: {cause}"),
-            _ => format!("{path}: Invalid value: {cause}: the {kind} cannot be read, correct this field"),
-        })
+pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Refusal> {
+    let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
+    read.map_err(|error| match unreadable::<Map<T>>(object) {
+        Some((path, cause)) if path != "." => Refusal::unprocessable(format!(
+            "{path}: Invalid value: {cause}: the {kind} cannot be read, correct this field"
+        )),
+        Some((_, cause)) => Refusal::unprocessable(format!("the {kind} cannot be read: {cause}")),
+        None => Refusal::unprocessable(format!("the {kind} cannot be read: {error}")),
     })
+}
+
+/// Why this cannot be read: the path of the field, `.` for the whole, and the cause. Reading goes the slow way once
+/// more for it.
+pub(crate) fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String, String)> {
+    let mut deserializer = serde_json::Deserializer::from_str(json.get());
+    let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
+    let path = error.path().to_string();
+    let cause = error.into_inner();
+    // A position inside of the request tells the user nothing.
+    let position = format!(" at line {} column {}", cause.line(), cause.column());
+    let text = cause.to_string();
+    Some((path, text.strip_suffix(&position).unwrap_or(&text).to_owned()))
 }
 
 /// The path of an annotation, as errors name it.
@@ -61,73 +242,61 @@ pub fn label_path(key: &str) -> String {
     format!("metadata.labels[{key}]")
 }
 
-/// Sets the field `path`, and creates the objects on the way. Does nothing where something else than an object is in
-/// the way; such objects are refused when they are read.
-pub fn set(object: &mut Value, path: &[&str], value: impl Into<Value>) {
-    if let Some((last, parents)) = path.split_last()
-        && let Some(map) = descend(object, parents)
-    {
-        map.insert((*last).to_owned(), value.into());
-    }
-}
-
-/// Removes the field `path`.
-pub fn remove(object: &mut Value, path: &[&str]) {
-    if let Some((last, parents)) = path.split_last() {
-        let parent = parents.iter().try_fold(object, |at, key| at.get_mut(*key));
-        if let Some(map) = parent.and_then(Value::as_object_mut) {
-            map.remove(*last);
-        }
-    }
-}
-
-fn descend<'a>(object: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
-    let mut map = object.as_object_mut()?;
-    for key in path {
-        let next = map.entry((*key).to_owned()).or_insert(Value::Null);
-        if next.is_null() {
-            *next = Value::Object(Map::new());
-        }
-        map = next.as_object_mut()?;
-    }
-    Some(map)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use giveway_crds::keys::LABEL_POD_GROUP;
 
-    #[test]
-    fn setting_a_field_creates_what_is_missing_and_replaces_nulls() {
-        let mut object = json!({"metadata": {"annotations": null}});
-        set(&mut object, &["metadata", "annotations", "a/b"], "c");
-        set(&mut object, &["spec", "x"], 1);
-        assert_eq!(object, json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"x": 1}}));
+    #[derive(Debug, Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow, default)]
+        metadata: Map<Metadata<'a>>,
+    }
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
     }
 
     #[test]
-    fn a_field_in_the_way_is_left_alone() {
-        let mut object = json!({"metadata": 5});
-        set(&mut object, &["metadata", "labels", "a"], "b");
-        remove(&mut object, &["metadata", "labels"]);
-        assert_eq!(object, json!({"metadata": 5}));
+    fn what_rules_read_is_borrowed_and_escapes_are_undone() {
+        let json = raw(&format!(
+            r#"{{"metadata":{{"name":"p\u0061","labels":{{"{LABEL_POD_GROUP}":"g","a":"\"x\"","scheduling.giveway.dev\/workload":"\u00e9"}}}}}}"#
+        ));
+        let object: Object = read("Pod", &json).unwrap();
+        let metadata = object.metadata;
+        assert_eq!(metadata.name.as_deref(), Some("pa"));
+        let group = metadata.label(LABEL_POD_GROUP).unwrap();
+        assert!(json.get().as_bytes().as_ptr_range().contains(&group.as_ptr()), "not a copy");
+        assert_eq!(metadata.label("scheduling.giveway.dev/workload"), Some("é"), "an escaped key is the same key");
+        assert_eq!((metadata.label("a"), metadata.annotation("a")), (None, None), "other keys are not kept");
+        assert!(metadata.is_there() && !read::<Object>("Pod", &raw("{}")).unwrap().metadata.is_there());
+    }
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_last_value_counts() {
+        let json = raw(&format!(r#"{{"metadata":{{"labels":{{"{LABEL_POD_GROUP}":"a","{LABEL_POD_GROUP}":"b"}}}}}}"#));
+        assert_eq!(read::<Object>("Pod", &json).unwrap().metadata.label(LABEL_POD_GROUP), Some("b"));
+        let twice = read::<Object>("Pod", &raw(r#"{"metadata":{},"metadata":{}}"#)).unwrap_err();
+        assert_eq!(twice.message, "the Pod cannot be read: duplicate field `metadata`");
     }
 
     #[test]
     fn an_unreadable_field_is_named_with_its_path() {
-        #[derive(Debug, Deserialize)]
-        struct Object {
-            #[serde(rename = "metadata")]
-            _metadata: Metadata,
-        }
-        let error = read::<Object>("Pod", &json!({"metadata": {"labels": {"a": 5}}})).unwrap_err();
+        let error = read::<Object>("Pod", &raw(r#"{"metadata": {"labels": {"a": 5}}}"#)).unwrap_err();
         assert_eq!(error.code, 422);
         assert_eq!(
             error.message,
             "metadata.labels.a: Invalid value: invalid type: integer `5`, expected a string: the Pod cannot be read, correct this field"
         );
-        let whole = read::<Object>("Pod", &json!([])).unwrap_err();
-        assert!(whole.message.starts_with("the Pod cannot be read: "), "{}", whole.message);
+        for (json, message) in [
+            ("[]", "the Pod cannot be read: invalid type: sequence, expected a map"),
+            ("7", "the Pod cannot be read: invalid type: integer `7`, expected a map"),
+            (
+                r#"{"metadata": ["name"]}"#,
+                "metadata: Invalid value: invalid type: sequence, expected a map: the Pod cannot be read, correct this field",
+            ),
+        ] {
+            assert_eq!(read::<Object>("Pod", &raw(json)).unwrap_err().message, message);
+        }
     }
 }

@@ -1,15 +1,23 @@
 //! The admission protocol (`admission.k8s.io/v1`): bytes to a request, a verdict to bytes.
 //!
-//! Decoding is done by hand, so that whatever arrives gets a well-formed answer that carries the request's uid where
-//! there is one.
+//! A body is read once, and the request borrows from it: the objects in it stay text, of which rules read what they
+//! need. Whatever arrives gets a well-formed answer that carries the request's uid where there is one; what cannot be
+//! read is read a second time, slowly, to say why.
 
+use crate::object::{Map, Text, unreadable};
 use crate::verdict::{Outcome, Refusal, Verdict};
+use json_patch::Patch;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use std::fmt;
 
 /// The only version of the protocol that is spoken.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
+
+/// The only kind that is spoken.
+const KIND: &str = "AdmissionReview";
 
 /// What a user wants to do.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -39,57 +47,66 @@ impl Operation {
 
 /// A group and a resource in it, such as `pods` of the core group.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-pub struct GroupResource {
+pub struct GroupResource<'a> {
     /// API group; empty for the core group.
-    #[serde(default)]
-    pub group: String,
+    #[serde(borrow, default)]
+    pub group: Text<'a>,
     /// Plural, lower-case name.
-    #[serde(default)]
-    pub resource: String,
+    #[serde(borrow, default)]
+    pub resource: Text<'a>,
 }
 
 /// Who asks.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-pub struct UserInfo {
+pub struct UserInfo<'a> {
     /// Name of the user, such as `system:serviceaccount:NAMESPACE:NAME`.
-    #[serde(default)]
-    pub username: Option<String>,
+    #[serde(borrow, default)]
+    pub username: Option<Text<'a>>,
+    /// Names of the groups that the user belongs to, such as `system:nodes`.
+    #[serde(borrow, default)]
+    pub groups: Option<Vec<Text<'a>>>,
 }
 
-/// An admission request, as far as the rules read it.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+/// An admission request, as far as the rules read it; borrowed from the body.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Request {
+pub struct Request<'a> {
     /// Identity of the request; the answer carries it back.
-    pub uid: String,
+    #[serde(borrow)]
+    pub uid: Text<'a>,
     /// What kind of object it is about.
-    pub resource: GroupResource,
+    #[serde(borrow)]
+    pub resource: GroupResource<'a>,
     /// The subresource, such as `status`; empty for the object itself.
-    #[serde(default)]
-    pub sub_resource: Option<String>,
+    #[serde(borrow, default)]
+    pub sub_resource: Option<Text<'a>>,
     /// Name of the object; empty while the API server has still to generate it.
-    #[serde(default)]
-    pub name: Option<String>,
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
     /// Namespace of the object; empty for kinds without.
-    #[serde(default)]
-    pub namespace: Option<String>,
+    #[serde(borrow, default)]
+    pub namespace: Option<Text<'a>>,
     /// What is to be done.
     pub operation: Operation,
     /// Who asks.
-    #[serde(default)]
-    pub user_info: UserInfo,
+    #[serde(borrow, default)]
+    pub user_info: UserInfo<'a>,
     /// Whether nothing is to be stored, and nothing else may change either.
     #[serde(default)]
     pub dry_run: bool,
     /// The object as it is to be stored; null on deletion.
-    #[serde(default)]
-    pub object: Value,
+    #[serde(borrow, default = "null")]
+    pub object: &'a RawValue,
     /// The object as it is stored; null on creation.
-    #[serde(default)]
-    pub old_object: Value,
+    #[serde(borrow, default = "null")]
+    pub old_object: &'a RawValue,
 }
 
-impl Request {
+fn null<'a>() -> &'a RawValue {
+    RawValue::NULL
+}
+
+impl Request<'_> {
     /// The namespace, or the empty string.
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
@@ -104,6 +121,11 @@ impl Request {
     pub fn user(&self) -> &str {
         self.user_info.username.as_deref().unwrap_or_default()
     }
+
+    /// Whether the user who asks belongs to this group.
+    pub fn is_in_group(&self, group: &str) -> bool {
+        self.user_info.groups.iter().flatten().any(|each| &**each == group)
+    }
 }
 
 /// A request that cannot be decoded.
@@ -115,78 +137,204 @@ pub struct Undecodable {
     pub refusal: Refusal,
 }
 
-/// Decodes the body of a request.
-pub fn decode(body: &[u8]) -> Result<Request, Undecodable> {
-    let mut review: Value = serde_json::from_slice(body).map_err(|error| {
-        let message = match body.is_empty() {
-            true => "the body is empty: send an AdmissionReview".to_owned(),
-            false => format!("the body is not JSON: {error}"),
-        };
-        Undecodable { uid: String::new(), refusal: Refusal::bad_request(message) }
-    })?;
-    let uid = review.pointer("/request/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let refuse = |message: String| Undecodable { uid: uid.clone(), refusal: Refusal::bad_request(message) };
-    let text = |key: &str| review.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (version, kind) = (text("apiVersion"), text("kind"));
-    if (version, kind) != (API_VERSION, "AdmissionReview") {
-        return Err(refuse(format!(
-            "apiVersion and kind are {version:?} and {kind:?}: must be {API_VERSION:?} and \"AdmissionReview\""
-        )));
-    }
-    let request = review.get_mut("request").map(Value::take).unwrap_or_default();
-    if request.is_null() {
-        return Err(refuse("request: Required value: the AdmissionReview holds no request".to_owned()));
-    }
-    serde_path_to_error::deserialize(request).map_err(|error| match error.path().to_string().as_str() {
-        "." => refuse(format!("request: {}", error.inner())),
-        path => refuse(format!("request.{path}: {}", error.inner())),
-    })
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(borrow)]
+    api_version: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    request: Map<Request<'a>>,
 }
 
-/// Puts a verdict on a request into an AdmissionReview.
-pub fn encode(request: &Request, verdict: &Verdict) -> Value {
-    let mut response = match &verdict.outcome {
-        Outcome::Allowed => json!({"uid": request.uid, "allowed": true}),
-        Outcome::Refused(refusal) => refused(&request.uid, refusal),
-        Outcome::Changed(object) => {
-            let patch = json_patch::diff(&request.object, object);
-            match serde_json::to_vec(&patch) {
-                Ok(_) if patch.is_empty() => json!({"uid": request.uid, "allowed": true}),
-                Ok(bytes) => json!({
-                    "uid": request.uid, "allowed": true, "patchType": "JSONPatch", "patch": ByteString(bytes),
-                }),
-                Err(error) => {
-                    refused(&request.uid, &Refusal::internal(format!("the patch cannot be encoded: {error}")))
-                }
+/// Decodes the body of a request.
+pub fn decode(body: &[u8]) -> Result<Request<'_>, Undecodable> {
+    let review = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Map<Review>>(text).ok());
+    match review.map(Map::into_inner) {
+        Some(review) if (&*review.api_version, &*review.kind) == (API_VERSION, KIND) => Ok(review.request.into_inner()),
+        _ => Err(explain(body)),
+    }
+}
+
+/// As much of a review as can be found in one that cannot be decoded.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Remains<'a> {
+    #[serde(borrow, default)]
+    api_version: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uid: Option<&'a RawValue>,
+}
+
+/// Why a body cannot be decoded.
+fn explain(body: &[u8]) -> Undecodable {
+    let anonymous = |message: String| Undecodable { uid: String::new(), refusal: Refusal::bad_request(message) };
+    if body.is_empty() {
+        return anonymous("the body is empty: send an AdmissionReview".to_owned());
+    }
+    if let Err(error) = serde_json::from_slice::<Syntax>(body) {
+        return anonymous(format!("the body is not JSON: {error}"));
+    }
+    let review: Remains = serde_json::from_slice(body).unwrap_or_default();
+    let text = |json: Option<&RawValue>| -> String {
+        json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default()
+    };
+    let uid = review.request.and_then(|request| serde_json::from_str::<Remains>(request.get()).ok()?.uid);
+    let refuse = |message: String| Undecodable { uid: text(uid), refusal: Refusal::bad_request(message) };
+    let (version, kind) = (text(review.api_version), text(review.kind));
+    if (version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
+        return refuse(format!(
+            "apiVersion and kind are {version:?} and {kind:?}: must be {API_VERSION:?} and \"{KIND}\""
+        ));
+    }
+    let Some(request) = review.request else {
+        return refuse("request: Required value: the AdmissionReview holds no request".to_owned());
+    };
+    match unreadable::<Map<Request>>(request) {
+        Some((path, cause)) if path == "." => refuse(format!("request: {cause}")),
+        Some((path, cause)) => refuse(format!("request.{path}: {cause}")),
+        None => refuse("the AdmissionReview cannot be read".to_owned()),
+    }
+}
+
+/// Any JSON, of which nothing is kept. Unlike what is skipped, it is checked in full, and its depth is bounded.
+struct Syntax;
+
+impl<'de> Deserialize<'de> for Syntax {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SyntaxVisitor;
+
+        impl<'de> Visitor<'de> for SyntaxVisitor {
+            type Value = Syntax;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any JSON")
+            }
+
+            fn visit_unit<E>(self) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Syntax, E> {
+                Ok(Syntax)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Syntax, A::Error> {
+                while seq.next_element::<Syntax>()?.is_some() {}
+                Ok(Syntax)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Syntax, A::Error> {
+                while map.next_entry::<Syntax, Syntax>()?.is_some() {}
+                Ok(Syntax)
             }
         }
-    };
-    if !verdict.notes.warnings.is_empty() {
-        response["warnings"] = json!(verdict.notes.warnings);
+
+        deserializer.deserialize_any(SyntaxVisitor)
     }
-    wrap(response)
+}
+
+/// The bytes of an AdmissionReview that answers a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer(Vec<u8>);
+
+impl Answer {
+    /// The bytes, as JSON.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<ByteString>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    status: &'static str,
+    code: u16,
+    reason: &'static str,
+    message: &'a str,
+}
+
+/// Puts a verdict on the request with this uid into an AdmissionReview.
+pub fn encode(uid: &str, verdict: &Verdict) -> Answer {
+    let warnings = &verdict.notes.warnings;
+    match &verdict.outcome {
+        Outcome::Allowed => answer(&Response { warnings, ..allowed(uid) }),
+        Outcome::Refused(refusal) => answer(&Response { warnings, ..refused(uid, refusal) }),
+        Outcome::Changed(Patch(operations)) => match serde_json::to_vec(operations) {
+            Ok(bytes) => {
+                let (patch_type, patch) = (Some("JSONPatch"), Some(ByteString(bytes)));
+                answer(&Response { warnings, patch_type, patch, ..allowed(uid) })
+            }
+            Err(error) => encode_refusal(uid, &Refusal::internal(format!("the patch cannot be encoded: {error}"))),
+        },
+    }
 }
 
 /// An AdmissionReview that allows the object as it is.
-pub fn encode_allowed(uid: &str) -> Value {
-    wrap(json!({"uid": uid, "allowed": true}))
+pub fn encode_allowed(uid: &str) -> Answer {
+    answer(&allowed(uid))
 }
 
 /// An AdmissionReview that refuses.
-pub fn encode_refusal(uid: &str, refusal: &Refusal) -> Value {
-    wrap(refused(uid, refusal))
+pub fn encode_refusal(uid: &str, refusal: &Refusal) -> Answer {
+    answer(&refused(uid, refusal))
 }
 
-fn refused(uid: &str, refusal: &Refusal) -> Value {
-    json!({
-        "uid": uid,
-        "allowed": false,
-        "status": {
-            "status": "Failure", "code": refusal.code, "reason": refusal.reason(), "message": refusal.message,
-        },
-    })
+fn allowed(uid: &str) -> Response<'_> {
+    Response { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: &[] }
 }
 
-fn wrap(response: Value) -> Value {
-    json!({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+fn refused<'a>(uid: &'a str, refusal: &'a Refusal) -> Response<'a> {
+    let (code, reason, message) = (refusal.code, refusal.reason(), refusal.message.as_str());
+    let status = Some(Status { status: "Failure", code, reason, message });
+    Response { allowed: false, status, ..allowed(uid) }
+}
+
+fn answer(response: &Response<'_>) -> Answer {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answered<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        response: &'a Response<'a>,
+    }
+
+    let answered = Answered { api_version: API_VERSION, kind: KIND, response };
+    // Strings and numbers can always be written.
+    Answer(serde_json::to_vec(&answered).unwrap_or_default())
 }

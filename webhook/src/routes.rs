@@ -1,79 +1,34 @@
-//! HTTP: which path does what, and the limits of a body.
+//! HTTP: which path does what.
 
 use crate::admission::{Admission, NotReady};
+use crate::body::{Body, BodyError, BodyLimits, Budget};
 use crate::deadline::Deadline;
 use crate::guard::Guard;
 use crate::guard::claim::Ledger;
+use crate::health::Health;
 use crate::judge::Endpoint;
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
-use crate::tls::Certificate;
-use crate::watch::SharedView;
-use futures::{Stream, StreamExt, pin_mut};
-use http::StatusCode;
-use serde_json::Value;
-use std::convert::Infallible;
+use crate::review::Answer;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 use warp::filters::BoxedFilter;
-use warp::reply::{Response, json, with_status};
-use warp::{Buf, Filter, Reply};
-
-/// Limits of a request's body.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyLimits {
-    /// Bytes. API servers accept objects of 3 MiB, and an update carries two of them.
-    pub bytes: usize,
-    /// How long the body may take.
-    pub time: Duration,
-}
-
-impl Default for BodyLimits {
-    fn default() -> Self {
-        Self { bytes: 8 * 1024 * 1024, time: Duration::from_secs(10) }
-    }
-}
-
-/// Whether the webhook can do its work.
-#[derive(Clone, Debug)]
-pub struct Health {
-    certificate: Arc<Certificate>,
-    view: Arc<SharedView>,
-}
-
-impl Health {
-    /// Ready when a certificate is loaded and the view is complete.
-    pub fn new(certificate: Arc<Certificate>, view: Arc<SharedView>) -> Self {
-        Self { certificate, view }
-    }
-
-    fn ready(&self) -> Response {
-        if !self.certificate.is_loaded() {
-            return text("no certificate is loaded\n", StatusCode::SERVICE_UNAVAILABLE);
-        }
-        if !self.view.is_synced() {
-            return text("the watches are not synced\n", StatusCode::SERVICE_UNAVAILABLE);
-        }
-        text("ok\n", StatusCode::OK)
-    }
-}
+use warp::reply::{Response, with_status};
+use warp::{Filter, Reply};
 
 /// The HTTPS side: `/mutate`, `/validate`, `/healthz`, `/readyz`.
-pub fn admission<L: Lookup>(
-    admission: Arc<Admission<L>>,
-    health: Health,
-    limits: BodyLimits,
-) -> BoxedFilter<(Response,)> {
+pub fn admission<L: Lookup>(admission: Arc<Admission<L>>, health: Health, budget: &Budget) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
-        move |body: Vec<u8>, _| {
+        move |body: Body, deadline| {
             let admission = Arc::clone(&admission);
-            async move { admission.answer(endpoint, &body).await }
+            async move { admission.answer(endpoint, &body, deadline).await }
         }
     };
-    review("mutate", limits, answer(Endpoint::Mutate))
-        .or(review("validate", limits, answer(Endpoint::Validate)))
+    review("mutate", budget, answer(Endpoint::Mutate))
+        .or(review("validate", budget, answer(Endpoint::Validate)))
         .unify()
         .or(probes(health))
         .unify()
@@ -81,8 +36,8 @@ pub fn admission<L: Lookup>(
 }
 
 /// The HTTPS side of the guard: `/guard`.
-pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, limits: BodyLimits) -> BoxedFilter<(Response,)> {
-    review("guard", limits, move |body, deadline| {
+pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, budget: &Budget) -> BoxedFilter<(Response,)> {
+    review("guard", budget, move |body, deadline| {
         let guard = Arc::clone(&guard);
         async move { guard.answer(body, deadline).await }
     })
@@ -90,27 +45,33 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, limits: BodyLimits) -> BoxedFilter
 
 /// The plain-text side: `/metrics`, `/healthz`, `/readyz`.
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
+    let shown = health.clone();
     let scrape = warp::path!("metrics").and(warp::get()).map(move || {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        warp::reply::with_header(metrics.encode(), http::header::CONTENT_TYPE, kind).into_response()
+        shown.show(&metrics);
+        warp::reply::with_header(metrics.encode(), CONTENT_TYPE, kind).into_response()
     });
     scrape.or(probes(health)).unify().boxed()
 }
 
 fn probes(health: Health) -> BoxedFilter<(Response,)> {
     let live = warp::path!("healthz").and(warp::get()).map(|| text("ok\n", StatusCode::OK));
-    let ready = warp::path!("readyz").and(warp::get()).map(move || health.ready());
+    let ready = warp::path!("readyz").and(warp::get()).map(move || match health.problem() {
+        None => text("ok\n", StatusCode::OK),
+        Some(problem) => text(format!("{problem}\n"), StatusCode::SERVICE_UNAVAILABLE),
+    });
     live.or(ready).unify().boxed()
 }
 
 fn review<A>(
     path: &'static str,
-    limits: BodyLimits,
-    answer: impl Fn(Vec<u8>, Deadline) -> A + Clone + Send + Sync + 'static,
+    budget: &Budget,
+    answer: impl Fn(Body, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
-    A: Future<Output = Result<Value, NotReady>> + Send,
+    A: Future<Output = Result<Answer, NotReady>> + Send,
 {
+    let budget = budget.clone();
     warp::path(path)
         .and(warp::path::end())
         .and(warp::post())
@@ -119,14 +80,15 @@ where
         .and(warp::header::optional::<u64>("content-length"))
         .and(warp::body::stream())
         .then(move |arrival, query: String, length: Option<u64>, body| {
-            let answer = answer.clone();
+            let deadline = Deadline::from_arrival(arrival, Some(&query));
+            let (answer, budget) = (answer.clone(), budget.clone());
             async move {
-                let body = match read_body(length, body, limits).await {
+                let body = match budget.read(length, body, deadline).await {
                     Ok(body) => body,
-                    Err(error) => return error.answer(limits),
+                    Err(error) => return unread(&error, budget.limits()),
                 };
-                match answer(body, Deadline::from_arrival(arrival, Some(&query))).await {
-                    Ok(review) => json(&review).into_response(),
+                match answer(body, deadline).await {
+                    Ok(answer) => json(answer),
                     Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
                 }
             }
@@ -134,71 +96,23 @@ where
         .boxed()
 }
 
-/// A body that is not read to its end.
-enum BodyError {
-    TooLarge,
-    TooSlow,
-    Broken(warp::Error),
-}
-
-impl BodyError {
-    fn answer(&self, limits: BodyLimits) -> Response {
-        match self {
-            Self::TooLarge => {
-                let message = format!("the body must be no more than {} bytes\n", limits.bytes);
-                text(&message, StatusCode::PAYLOAD_TOO_LARGE)
-            }
-            Self::TooSlow => text("the body took too long\n", StatusCode::REQUEST_TIMEOUT),
-            Self::Broken(error) => text(&format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST),
+fn unread(error: &BodyError, limits: BodyLimits) -> Response {
+    match error {
+        BodyError::TooLarge => {
+            let message = format!("the body must be no more than {} bytes\n", limits.bytes);
+            text(message, StatusCode::PAYLOAD_TOO_LARGE)
         }
+        BodyError::TooSlow => text("the body took too long\n", StatusCode::REQUEST_TIMEOUT),
+        BodyError::NoRoom => text("too many bytes are in flight: try again\n", StatusCode::SERVICE_UNAVAILABLE),
+        BodyError::Broken(error) => text(format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST),
     }
 }
 
-async fn read_body<B: Buf>(
-    length: Option<u64>,
-    body: impl Stream<Item = Result<B, warp::Error>>,
-    limits: BodyLimits,
-) -> Result<Vec<u8>, BodyError> {
-    let announced = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
-    if announced > limits.bytes {
-        return Err(BodyError::TooLarge);
-    }
-    let read = async {
-        pin_mut!(body);
-        // What was announced is not believed: memory grows with what arrives.
-        let mut bytes = Vec::new();
-        while let Some(chunk) = body.next().await {
-            let mut chunk = chunk.map_err(BodyError::Broken)?;
-            if bytes.len() + chunk.remaining() > limits.bytes {
-                return Err(BodyError::TooLarge);
-            }
-            while chunk.has_remaining() {
-                let part = chunk.chunk();
-                bytes.extend_from_slice(part);
-                let taken = part.len();
-                chunk.advance(taken);
-            }
-        }
-        Ok(bytes)
-    };
-    tokio::time::timeout(limits.time, read).await.unwrap_or(Err(BodyError::TooSlow))
+fn json(answer: Answer) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    warp::reply::with_header(answer.into_bytes(), CONTENT_TYPE, kind).into_response()
 }
 
-fn text(message: &str, status: StatusCode) -> Response {
-    with_status(message.to_owned(), status).into_response()
-}
-
-/// A filter as a service of the HTTP library.
-pub fn service(
-    filter: BoxedFilter<(Response,)>,
-) -> impl hyper::service::Service<
-    http::Request<hyper::body::Incoming>,
-    Response = Response,
-    Error = Infallible,
-    Future: Send,
-> + Clone
-+ Send
-+ Sync
-+ 'static {
-    hyper_util::service::TowerToHyperService::new(warp::service(filter))
+fn text(message: impl Into<String>, status: StatusCode) -> Response {
+    with_status(message.into(), status).into_response()
 }

@@ -1,6 +1,7 @@
 //! What a rule answers, before it is put into the words of the admission protocol.
 
-use serde_json::Value;
+use json_patch::Patch;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The answer to one request.
@@ -18,8 +19,8 @@ pub enum Outcome {
     /// Nothing to do.
     #[default]
     Allowed,
-    /// Allowed, as this object.
-    Changed(Value),
+    /// Allowed, with this patch applied.
+    Changed(Patch),
     /// Refused.
     Refused(Refusal),
 }
@@ -36,12 +37,15 @@ pub struct Notes {
 impl Notes {
     /// Adds a warning for the user. The protocol allows 256 characters.
     pub fn warn(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+        self.warnings.push(limited(text.into()));
     }
 
-    /// Notes that the verdict would be another one if this object existed.
+    /// Notes that the verdict would be another one if this object existed. No object has a name that is no name: nobody
+    /// asks the API server for what a user made up.
     pub fn miss(&mut self, reference: Reference) {
-        self.missing.insert(reference);
+        if reference.is_possible() {
+            self.missing.insert(reference);
+        }
     }
 }
 
@@ -66,6 +70,45 @@ pub enum Reference {
     },
 }
 
+impl Reference {
+    /// Whether an object of this name can exist: names of all three kinds, and of namespaces, are DNS subdomains.
+    fn is_possible(&self) -> bool {
+        let is_name = |name: &str| {
+            let is_part = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+            let inner = name.bytes().all(|c| is_part(c) || matches!(c, b'-' | b'.'));
+            inner && name.len() <= 253 && name.bytes().next().is_some_and(is_part)
+        };
+        match self {
+            Self::Class(name) => is_name(name),
+            Self::PodGroup { namespace, name } | Self::Workload { namespace, name } => {
+                is_name(namespace) && is_name(name)
+            }
+        }
+    }
+}
+
+/// The most bytes of a message: part of it may come from the user, who is told no more than people read.
+const MOST: usize = 2048;
+/// The most characters of a user's value that are told back.
+const MOST_OF_VALUE: usize = 80;
+
+/// The beginning of a long value, for messages.
+pub fn shorten(value: &str) -> Cow<'_, str> {
+    match value.char_indices().nth(MOST_OF_VALUE) {
+        Some((end, _)) => format!("{}…", &value[..end]).into(),
+        None => value.into(),
+    }
+}
+
+fn limited(mut text: String) -> String {
+    if text.len() > MOST {
+        let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    text
+}
+
 /// Why a request is refused: an HTTP status code and a message that names field, value and fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -76,29 +119,33 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, message: limited(message.into()) }
+    }
+
     /// 400: the request is no admission review.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self { code: 400, message: message.into() }
+        Self::new(400, message)
     }
 
     /// 403: the user may not do this, in the words of the rule.
     pub fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
-        Self { code: 403, message: format!("{field}: {message}") }
+        Self::new(403, format!("{field}: {message}"))
     }
 
     /// 422: a field has a value that it cannot have. The text has the form that the API server's own errors have.
     pub fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
-        Self { code: 422, message: format!("{field}: Invalid value: {value:?}: {detail}") }
+        Self::new(422, format!("{field}: Invalid value: {:?}: {detail}", shorten(value)))
     }
 
     /// 422, with a message that already names the field.
     pub fn unprocessable(message: impl Into<String>) -> Self {
-        Self { code: 422, message: message.into() }
+        Self::new(422, message)
     }
 
     /// 500: the webhook failed.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self { code: 500, message: message.into() }
+        Self::new(500, message)
     }
 
     /// The machine-readable reason that belongs to the code (`metav1.StatusReason`).
@@ -108,6 +155,41 @@ impl Refusal {
             403 => "Forbidden",
             422 => "Invalid",
             _ => "InternalError",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_asks_for_an_object_whose_name_is_no_name() {
+        let class = |name: &str| Reference::Class(name.to_owned());
+        let group = |namespace: &str, name: &str| Reference::PodGroup {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        for possible in [class("system-cluster-critical"), class("a.b-c.1"), group("team", &"x".repeat(253))] {
+            assert!(possible.is_possible(), "{possible:?}");
+        }
+        let paths =
+            [group("team", "../../../../api/v1/secrets"), group("..", "g"), class("a/b"), class("a?watch=true")];
+        let others = [class(""), class("A"), class(".."), class("-a"), class("é"), group("team", &"x".repeat(254))];
+        for impossible in paths.into_iter().chain(others) {
+            let mut notes = Notes::default();
+            notes.miss(impossible.clone());
+            assert!(notes.missing.is_empty(), "{impossible:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_holds_no_more_of_what_a_user_wrote_than_people_read() {
+        let huge = "é".repeat(1 << 20);
+        let refusal = Refusal::invalid("spec.x", &huge, "must be shorter");
+        assert_eq!(refusal.message, format!("spec.x: Invalid value: \"{}…\": must be shorter", "é".repeat(80)));
+        for refusal in [Refusal::unprocessable(huge.clone()), Refusal::forbidden("spec.x", &huge)] {
+            assert!(refusal.message.len() <= MOST + 3, "{}", refusal.message.len());
         }
     }
 }

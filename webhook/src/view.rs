@@ -1,19 +1,20 @@
 //! What the rules know of the cluster: the classes, groups and templates that a request can name.
 //!
-//! The view keeps only what the rules read. It is filled by [`crate::watch`] and [`crate::lookup`]; rules see it
-//! read-only.
+//! The view keeps only what the rules read. It is filled by [`crate::watch`] alone. What was looked up for one request
+//! ([`Found`]) is laid over it for that request, as [`Known`], and forgotten with it.
 
 use crate::guard::facts::Facts;
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
-use giveway_crds::priority::Classes;
+use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Namespace of the cluster's own components; Giveway never touches it.
 pub const KUBE_SYSTEM: &str = "kube-system";
 
 /// What never changes while the webhook runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Giveway's own namespace; never touched.
     pub namespace: String,
@@ -21,6 +22,13 @@ pub struct Settings {
     pub operator_user: String,
     /// Whether every new class that does not say otherwise becomes a managed one.
     pub manage_new_classes: bool,
+}
+
+impl Settings {
+    /// Whether Giveway keeps its hands off this namespace.
+    pub fn is_untouchable(&self, namespace: &str) -> bool {
+        namespace == KUBE_SYSTEM || namespace == self.namespace
+    }
 }
 
 /// What a pod needs to know of its group, whether the group exists already or only its template.
@@ -34,6 +42,8 @@ pub struct Group {
     pub priority: Option<i32>,
     /// Whether it gives way whole or not at all.
     pub whole: bool,
+    /// The Workload and the template that it was made from, when it says so.
+    pub template: Option<(String, String)>,
 }
 
 impl Group {
@@ -41,6 +51,19 @@ impl Group {
     pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
         let class_name = class_name.filter(|name| !name.is_empty()).cloned();
         Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
+    }
+
+    /// What pods have to know of this PodGroup.
+    pub fn of(group: &PodGroup) -> Self {
+        Self {
+            priority: group.spec.priority,
+            whole: group.spec.disruption_mode == DisruptionMode::PodGroup,
+            template: group.spec.pod_group_template_ref.as_ref().map(|reference| {
+                let workload = &reference.workload;
+                (workload.workload_name.clone(), workload.pod_group_template_name.clone())
+            }),
+            ..Self::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
+        }
     }
 }
 
@@ -71,7 +94,7 @@ impl View {
 
     /// Whether Giveway keeps its hands off this namespace.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
-        namespace == KUBE_SYSTEM || namespace == self.settings.namespace
+        self.settings.is_untouchable(namespace)
     }
 
     /// The PodGroup of this name.
@@ -86,21 +109,97 @@ impl View {
 
     /// Adds or replaces a PodGroup.
     pub fn put_group(&mut self, group: &PodGroup) {
-        let facts = Group {
-            priority: group.spec.priority,
-            whole: group.spec.disruption_mode == DisruptionMode::PodGroup,
-            ..Group::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
-        };
+        let facts = Group::of(group);
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
     /// Adds or replaces a Workload.
     pub fn put_workload(&mut self, workload: &Workload) {
-        let templates = workload.spec.pod_group_templates.iter();
-        let facts = templates
-            .map(|t| (t.name.clone(), Group::new(&t.scheduling_policy, t.priority_class_name.as_ref())))
-            .collect();
+        let facts = templates_of(workload);
         put(&mut self.workloads, workload.metadata.namespace.as_deref(), workload.metadata.name.as_deref(), facts);
+    }
+}
+
+/// The groups that the templates of a Workload describe, by name of the template.
+pub fn templates_of(workload: &Workload) -> BTreeMap<String, Group> {
+    let templates = workload.spec.pod_group_templates.iter();
+    templates.map(|t| (t.name.clone(), Group::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()
+}
+
+/// Objects that were looked up for one request, because the view did not have them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Classes.
+    pub classes: Vec<Class>,
+    /// PodGroups.
+    pub groups: Namespaced<Group>,
+    /// The templates of Workloads.
+    pub workloads: Namespaced<BTreeMap<String, Group>>,
+}
+
+impl Found {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
+    }
+
+    /// Adds what was found besides.
+    pub fn extend(&mut self, other: Self) {
+        self.classes.extend(other.classes);
+        for (namespace, groups) in other.groups {
+            self.groups.entry(namespace).or_default().extend(groups);
+        }
+        for (namespace, workloads) in other.workloads {
+            self.workloads.entry(namespace).or_default().extend(workloads);
+        }
+    }
+}
+
+/// What a rule knows: the view, and below it what was looked up for the request. Where both have an object, the view's
+/// counts: the watch goes on after the look-up.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// Settings of the webhook.
+    pub settings: &'a Settings,
+    /// Every PriorityClass.
+    pub classes: Cow<'a, Classes>,
+    view: &'a View,
+    found: Option<&'a Found>,
+}
+
+impl<'a> From<&'a View> for Known<'a> {
+    fn from(view: &'a View) -> Self {
+        Self { settings: &view.settings, classes: Cow::Borrowed(&view.classes), view, found: None }
+    }
+}
+
+impl<'a> Known<'a> {
+    /// The view and what was looked up.
+    pub fn with(view: &'a View, found: &'a Found) -> Self {
+        let mut known = Self { found: Some(found), ..Self::from(view) };
+        for class in &found.classes {
+            if view.classes.get(&class.name).is_none() {
+                known.classes.to_mut().upsert(class.clone());
+            }
+        }
+        known
+    }
+
+    /// Whether Giveway keeps its hands off this namespace.
+    pub fn is_untouchable(&self, namespace: &str) -> bool {
+        self.settings.is_untouchable(namespace)
+    }
+
+    /// The PodGroup of this name.
+    pub fn group(&self, namespace: &str, name: &str) -> Option<&Group> {
+        let found = || self.found?.groups.get(namespace)?.get(name);
+        self.view.group(namespace, name).or_else(found)
+    }
+
+    /// The templates of the Workload of this name.
+    pub fn templates(&self, namespace: &str, workload: &str) -> Option<&BTreeMap<String, Group>> {
+        let found = || self.found?.workloads.get(namespace)?.get(workload);
+        self.view.templates(namespace, workload).or_else(found)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Feeds the view from watches of classes, groups and workloads, and of what the guard reads besides.
 //!
 //! An object that cannot be read is skipped and logged: it counts as absent and never stalls the watch. The view is
-//! replaced kind by kind when a watch starts over, never emptied in between.
+//! replaced kind by kind when a watch starts over, never emptied in between. A watch that fails is broken until it has
+//! listed its kind again: only that proves that nothing was missed.
 
 use crate::guard::facts::PodObject;
+use crate::supervise::Tasks;
 use crate::view::{Settings, View, take};
 use futures::{StreamExt, pin_mut};
 use giveway_crds::priority::{Class, Classes};
@@ -11,12 +13,18 @@ use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a watch waits after it has failed: at first, and after it has failed again and again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(10));
 
 /// A kind that the view is made from.
 pub trait Viewed: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
@@ -91,6 +99,8 @@ impl Viewed for Workload {
 pub struct SharedView {
     view: RwLock<View>,
     synced: tokio::sync::watch::Sender<u8>,
+    /// Since when each watch is broken, by its bit.
+    broken: Mutex<BTreeMap<u8, Instant>>,
     guarded: bool,
 }
 
@@ -103,10 +113,25 @@ const GUARD: u8 = PriorityClass::BIT
     | <PodObject<false> as Viewed>::BIT
     | <PodObject<true> as Viewed>::BIT;
 
+/// Every watch: its bit, and what it is called.
+const NAMES: [(u8, &str); 6] = [
+    (PriorityClass::BIT, "priorityclasses"),
+    (PodGroup::BIT, "podgroups"),
+    (Workload::BIT, "workloads"),
+    (<PodObject<false> as Viewed>::BIT, "waiting pods"),
+    (<PodObject<true> as Viewed>::BIT, "members of groups"),
+    (PodDisruptionBudget::BIT, "poddisruptionbudgets"),
+];
+
 impl SharedView {
     /// A view that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
-        Self { view: RwLock::new(View::new(settings)), synced: tokio::sync::watch::Sender::new(0), guarded: false }
+        Self {
+            view: RwLock::new(View::new(settings)),
+            synced: tokio::sync::watch::Sender::new(0),
+            broken: Mutex::default(),
+            guarded: false,
+        }
     }
 
     /// Adds what the guard reads.
@@ -116,7 +141,8 @@ impl SharedView {
 
     /// A view that is complete, for tests.
     pub fn complete(view: View) -> Self {
-        Self { view: RwLock::new(view), synced: tokio::sync::watch::Sender::new(ADMISSION | GUARD), guarded: true }
+        let synced = tokio::sync::watch::Sender::new(ADMISSION | GUARD);
+        Self { view: RwLock::new(view), synced, guarded: true, ..Self::new(Settings::default()) }
     }
 
     /// The view at this moment. Not to be held across an await.
@@ -124,10 +150,26 @@ impl SharedView {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wanted(&self) -> u8 {
+        if self.guarded { ADMISSION | GUARD } else { ADMISSION }
+    }
+
     /// Whether every watch has listed its kind once.
     pub fn is_synced(&self) -> bool {
-        let wanted = if self.guarded { ADMISSION | GUARD } else { ADMISSION };
-        *self.synced.borrow() & wanted == wanted
+        *self.synced.borrow() & self.wanted() == self.wanted()
+    }
+
+    /// Every watch by name, and for how long it has been broken: zero for one that is whole.
+    pub fn broken(&self) -> Vec<(&'static str, Duration)> {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let watches = NAMES.iter().filter(|(bit, _)| bit & self.wanted() != 0);
+        watches.map(|(bit, name)| (*name, broken.get(bit).map_or(Duration::ZERO, Instant::elapsed))).collect()
+    }
+
+    /// Marks a watch as broken since this moment, unless it has been longer.
+    pub(crate) fn mark_broken(&self, bit: u8, since: Instant) {
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.entry(bit).or_insert(since);
     }
 
     /// Waits until every watch that admission needs has listed its kind once.
@@ -151,39 +193,46 @@ impl SharedView {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn mark_synced(&self, bit: u8) {
+    pub(crate) fn mark_synced(&self, bit: u8) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&bit);
         self.synced.send_modify(|bits| *bits |= bit);
     }
 }
 
-/// Watches everything that the view is made from, for ever.
-pub async fn follow_all(client: Client, view: Arc<SharedView>) {
-    tokio::join!(
-        follow::<PriorityClass>(client.clone(), Arc::clone(&view)),
-        follow::<PodGroup>(client.clone(), Arc::clone(&view)),
-        follow::<Workload>(client.clone(), Arc::clone(&view)),
-        async {
-            if view.guarded {
-                tokio::join!(
-                    follow::<PodObject<false>>(client.clone(), Arc::clone(&view)),
-                    follow::<PodObject<true>>(client.clone(), Arc::clone(&view)),
-                    follow::<PodDisruptionBudget>(client.clone(), Arc::clone(&view)),
-                );
-            }
-        },
-    );
+/// Starts a watch for everything that the view is made from.
+pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
+    tasks.start("the watch of priorityclasses", follow::<PriorityClass>(client.clone(), Arc::clone(view)));
+    tasks.start("the watch of podgroups", follow::<PodGroup>(client.clone(), Arc::clone(view)));
+    tasks.start("the watch of workloads", follow::<Workload>(client.clone(), Arc::clone(view)));
+    if view.guarded {
+        tasks.start("the watch of waiting pods", follow::<PodObject<false>>(client.clone(), Arc::clone(view)));
+        tasks.start("the watch of members of groups", follow::<PodObject<true>>(client.clone(), Arc::clone(view)));
+        let budgets = follow::<PodDisruptionBudget>(client.clone(), Arc::clone(view));
+        tasks.start("the watch of poddisruptionbudgets", budgets);
+    }
 }
 
+/// Watches one kind, for ever.
 async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    let events = watch(api, K::config()).default_backoff();
-    pin_mut!(events);
-    let mut listed: Vec<K> = Vec::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => apply(event, &mut listed, &view),
-            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is started again"),
+    let (shortest, longest) = PAUSE;
+    let mut pause = shortest;
+    loop {
+        let (started, mut listed) = (Instant::now(), Vec::new());
+        let events = watch(api.clone(), K::config());
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => apply(event, &mut listed, &view),
+                Err(error) => {
+                    tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is started again");
+                    break;
+                }
+            }
         }
+        view.mark_broken(K::BIT, Instant::now());
+        pause = if started.elapsed() > 2 * longest { shortest } else { longest.min(pause * 2) };
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -275,6 +324,22 @@ mod tests {
         apply(Event::Apply(group("g", gang())), &mut listed, &view);
         apply(Event::Delete(group("g", gang())), &mut listed, &view);
         assert!(view.read().groups.is_empty());
+    }
+
+    #[test]
+    fn a_watch_is_broken_from_its_first_failure_until_it_has_listed_its_kind_again() {
+        let (view, mut listed) = (shared(), vec![]);
+        let broken = || view.broken().into_iter().find(|(name, _)| *name == "podgroups").unwrap().1.as_secs();
+        assert_eq!((broken(), view.broken().len()), (0, 3), "without a guard there are three watches");
+        let now = Instant::now();
+        view.mark_broken(PodGroup::BIT, now - Duration::from_secs(10));
+        view.mark_broken(PodGroup::BIT, now - Duration::from_secs(5));
+        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::Apply(group("two", gang()))] {
+            apply(event, &mut listed, &view);
+            assert_eq!(broken(), 10, "the list is not complete");
+        }
+        apply(Event::InitDone, &mut listed, &view);
+        assert_eq!(broken(), 0);
     }
 
     #[test]

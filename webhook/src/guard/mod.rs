@@ -23,9 +23,10 @@ pub(crate) mod testing;
 mod tests;
 
 use crate::admission::NotReady;
+use crate::body::Body;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
-use crate::review::{self, Operation, Request};
+use crate::review::{self, Answer, Operation, Request};
 use crate::verdict;
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
@@ -34,7 +35,6 @@ use facts::PodObject;
 use giveway_crds::condition::Reason;
 use hold::{Hold, Holds};
 use notice::Notice;
-use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl<L: Ledger> Guard<L> {
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
-    pub async fn answer(&self, body: Vec<u8>, deadline: Deadline) -> Result<Value, NotReady> {
+    pub async fn answer(&self, body: Body, deadline: Deadline) -> Result<Answer, NotReady> {
         let (answer, hold) = self.decide(body, deadline).await?;
         if let Some(hold) = hold {
             hold.wait_to_the_end().await;
@@ -80,7 +80,7 @@ impl<L: Ledger> Guard<L> {
         Ok(answer)
     }
 
-    async fn decide(&self, body: Vec<u8>, deadline: Deadline) -> Result<(Value, Option<Hold>), NotReady> {
+    async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<Hold>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -88,7 +88,6 @@ impl<L: Ledger> Guard<L> {
                 return Ok((review::encode_refusal(&undecodable.uid, &undecodable.refusal), None));
             }
         };
-        drop(body);
         let patience = deadline.or_earlier(Instant::now() + self.patience);
         if patience.limit(self.view.guard_synced()).await.is_none() {
             self.metrics.guard.decided("not_ready");
@@ -99,8 +98,9 @@ impl<L: Ledger> Guard<L> {
             Ok(_) => return Ok((review::encode_allowed(&request.uid), None)),
             Err(refusal) => return Ok((review::encode_refusal(&request.uid, &refusal), None)),
         };
-        let (uid, dry_run) = (request.uid.clone(), request.dry_run);
+        let (uid, dry_run) = (request.uid.to_string(), request.dry_run);
         drop(request);
+        drop(body);
         let (mut verdict, mut hold) = (self.judge(&asked)?, None);
         if matches!(verdict, Verdict::Refused(_)) && !dry_run {
             hold = self.holds.begin(deadline);
@@ -217,17 +217,17 @@ impl<L: Ledger> Guard<L> {
 }
 
 /// What a request is about; `None` when the guard has nothing to say about it.
-fn asked(request: &Request) -> Result<Option<Asked>, verdict::Refusal> {
-    let is_pod = request.resource.group.is_empty() && request.resource.resource == "pods";
+fn asked(request: &Request<'_>) -> Result<Option<Asked>, verdict::Refusal> {
+    let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
     let (step, announcement) = match (request.operation, request.sub_resource()) {
-        (Operation::Update, "status") => (Step::Announces, &request.object),
-        (Operation::Delete, "") => (Step::Deletes, &request.old_object),
+        (Operation::Update, "status") => (Step::Announces, request.object),
+        (Operation::Delete, "") => (Step::Deletes, request.old_object),
         _ => return Ok(None),
     };
     if !is_pod {
         return Ok(None);
     }
-    let victim: PodObject<true> = crate::object::read("Pod", &request.old_object)?;
+    let victim: PodObject<true> = crate::object::read("Pod", request.old_object)?;
     let announced: PodObject<true> = crate::object::read("Pod", announcement)?;
     let namespace = request.namespace().to_owned();
     Ok(Some(Asked { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))

@@ -4,7 +4,7 @@ use super::testing::{Cluster, merged, running, threshold};
 use super::*;
 use claim::Stored;
 use facts::Bound;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -107,6 +107,14 @@ fn permitting() -> Cluster {
     Cluster::new().waits("vip", 1000, json!({})).budget("api", 1, json!({}))
 }
 
+fn soon() -> Deadline {
+    Deadline::after(LONG)
+}
+
+fn json_of(answer: Answer) -> Value {
+    serde_json::from_slice(&answer.into_bytes()).unwrap()
+}
+
 fn message(answer: &Value) -> &str {
     assert_eq!(answer["response"]["allowed"], json!(false), "{answer}");
     assert_eq!(answer["response"]["status"]["code"], json!(403));
@@ -120,7 +128,7 @@ fn allowed(answer: &Value) -> bool {
 
 impl Scene {
     async fn ask(&self, body: Vec<u8>) -> Value {
-        self.guard.answer(body, Deadline::after(LONG)).await.unwrap()
+        json_of(self.guard.answer(body.into(), soon()).await.unwrap())
     }
 
     fn calls(&self) -> Vec<String> {
@@ -240,7 +248,7 @@ async fn a_refusal_is_never_later_than_the_deadline_of_its_request() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let start = Instant::now();
     let deadline = Deadline::after(Duration::from_millis(100));
-    let answer = scene.guard.answer(review("UPDATE", json!({})), deadline).await.unwrap();
+    let answer = json_of(scene.guard.answer(review("UPDATE", json!({})).into(), deadline).await.unwrap());
     assert!(!allowed(&answer));
     assert!((100..10_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
 }
@@ -258,7 +266,7 @@ async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
     let scene = scene(Cluster::new(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
     let asking =
-        tokio::spawn(async move { guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await.unwrap() });
+        tokio::spawn(async move { json_of(guard.answer(review("UPDATE", json!({})).into(), soon()).await.unwrap()) });
     while scene.metrics.guard.held.get() == 0 {
         tokio::task::yield_now().await;
     }
@@ -272,7 +280,7 @@ async fn a_shutdown_lets_held_refusals_out() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
     let asking =
-        tokio::spawn(async move { guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await.unwrap() });
+        tokio::spawn(async move { json_of(guard.answer(review("UPDATE", json!({})).into(), soon()).await.unwrap()) });
     while scene.metrics.guard.held.get() == 0 {
         tokio::task::yield_now().await;
     }
@@ -301,7 +309,7 @@ async fn an_incomplete_view_is_left_to_the_failure_policy() {
     let holds = Holds::new(LONG, LONG, 1, end, metrics.guard.clone());
     let ledger = Scripted { stored: Ok(None), answers: vec![], calls: Arc::default() };
     let guard = Guard::new(Arc::new(blind), ledger, holds, sender, metrics, Duration::from_millis(20));
-    assert_eq!(guard.answer(review("UPDATE", json!({})), Deadline::after(LONG)).await, Err(NotReady));
+    assert_eq!(guard.answer(review("UPDATE", json!({})).into(), soon()).await, Err(NotReady));
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"not_ready\"} 1"));
 }
 

@@ -2,67 +2,72 @@
 //! classes and of classes with a threshold get the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod_priority;
-use crate::object::{self, Metadata, annotation_path};
+use crate::object::{self, MIRROR, Map, Metadata, Text, annotation_path, label_path};
+use crate::patch::Changes;
 use crate::review::Request;
 use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::{Group, View};
-use giveway_crds::keys::{self, ANNOTATION_PLAN, GATE, LABEL_POD_GROUP};
+use crate::view::{Group, Known};
+use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP};
 use giveway_crds::membership::{self, Membership};
+use json_patch::Patch;
 use serde::Deserialize;
-use serde_json::{Value, json};
-
-/// Annotation of the API's copy of a static pod: the kubelet owns it, and admission must not change it.
-pub const MIRROR: &str = "kubernetes.io/config.mirror";
+use serde_json::json;
 
 /// The part of a pod that rules read.
 #[derive(Debug, Deserialize)]
-pub struct Facts {
+pub struct Facts<'a> {
     /// Its metadata.
-    #[serde(default)]
-    pub metadata: Metadata,
+    #[serde(borrow, default)]
+    pub metadata: Map<Metadata<'a>>,
     /// Its spec.
-    #[serde(default)]
-    pub spec: Spec,
+    #[serde(borrow, default)]
+    pub spec: Map<Spec<'a>>,
 }
 
 /// The part of a pod's spec that rules read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spec {
+pub struct Spec<'a> {
     /// Name of its priority class; the Priority plugin has filled it before.
-    #[serde(default)]
-    pub priority_class_name: Option<String>,
+    #[serde(borrow, default)]
+    pub priority_class_name: Option<Text<'a>>,
     /// Its priority; the Priority plugin has filled it before.
     #[serde(default)]
     pub priority: Option<i32>,
     /// Its preemption policy; the Priority plugin has filled it before.
-    #[serde(default)]
-    pub preemption_policy: Option<String>,
+    #[serde(borrow, default)]
+    pub preemption_policy: Option<Text<'a>>,
     /// Its node, when it is created bound.
-    #[serde(default)]
-    pub node_name: Option<String>,
+    #[serde(borrow, default)]
+    pub node_name: Option<Text<'a>>,
     /// What holds it.
-    #[serde(default)]
-    pub scheduling_gates: Option<Vec<Gate>>,
+    #[serde(borrow, default)]
+    pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
 }
 
 /// A scheduling gate.
-#[derive(Debug, Deserialize)]
-pub struct Gate {
+#[derive(Debug, Default, Deserialize)]
+pub struct Gate<'a> {
     /// Its name.
-    #[serde(default)]
-    pub name: String,
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
 }
 
-impl Facts {
-    /// Whether this is the API's copy of a static pod.
+impl Facts<'_> {
+    /// Whether this says that it is the API's copy of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotation(MIRROR).is_some()
     }
 
     /// Whether Giveway's gate holds the pod.
     pub fn has_gate(&self) -> bool {
-        self.spec.scheduling_gates.iter().flatten().any(|gate| gate.name == GATE)
+        self.gates().next().is_some()
+    }
+
+    /// Where Giveway's gate is in the list of gates.
+    fn gates(&self) -> impl Iterator<Item = usize> {
+        let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
+        gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
     }
 
     fn is_bound(&self) -> bool {
@@ -72,24 +77,29 @@ impl Facts {
 
 /// Prepares a pod that is created.
 ///
-/// Errors: labels that name no valid group (422), a gate or a plan that the user set (422), a class below the group's
-/// priority (422), annotations that differ from what the class gives (403).
-pub fn create(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
-    let pod: Facts = object::read("Pod", &request.object)?;
-    if pod.is_mirror() {
+/// Errors: labels that name no valid group or one that was made from another template, a gate or a plan that the user set,
+/// a gate that is there twice, a class below the group's priority (422), annotations that differ from what the class gives
+/// (403).
+pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+    let pod: Facts = object::read("Pod", request.object)?;
+    if pod.is_mirror() && is_node(request) {
         return Ok(None);
     }
     if let Some(plan) = pod.metadata.annotation(ANNOTATION_PLAN) {
         let detail = "Giveway writes here what it decided for this pod: remove the annotation";
-        return Err(Refusal::invalid(&annotation_path(ANNOTATION_PLAN), &shorten(plan), detail));
+        return Err(Refusal::invalid(&annotation_path(ANNOTATION_PLAN), plan, detail));
     }
-    let member = membership::of(pod.metadata.labels.as_ref()).map_err(|e| Refusal::unprocessable(e.to_string()))?;
-    let mut object = request.object.clone();
+    if let Some(second) = pod.gates().nth(1) {
+        return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
+    }
+    let member = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
+    let mut changes = Changes::default();
     let group = match &member {
         Some(member) => {
             let group = find_group(member, request.namespace(), view, notes);
-            object::set(&mut object, &["metadata", "labels", LABEL_POD_GROUP], member.group.as_str());
-            hold(&pod, group, &mut object);
+            same_template(member, group)?;
+            changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
+            hold(&pod, group, &mut changes);
             group
         }
         None if pod.has_gate() => {
@@ -102,12 +112,17 @@ pub fn create(request: &Request, view: &View, notes: &mut Notes) -> Result<Optio
         None => None,
     };
     let group = member.as_ref().map(|member| member.group.as_str()).zip(group);
-    pod_priority::apply(&pod, group, view, &mut object, notes)?;
-    Ok(Some(object))
+    pod_priority::apply(&pod, group, view, &mut changes, notes)?;
+    Ok(changes.finish())
+}
+
+/// Whether a kubelet asks: only they make copies of static pods, and anybody can write the annotation of one.
+fn is_node(request: &Request<'_>) -> bool {
+    request.user().starts_with("system:node:") && request.is_in_group("system:nodes")
 }
 
 /// The group of a member: the PodGroup when it exists, otherwise the template that it will be made from.
-fn find_group<'a>(member: &Membership, namespace: &str, view: &'a View, notes: &mut Notes) -> Option<&'a Group> {
+fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Group> {
     if let Some(group) = view.group(namespace, &member.group) {
         return Some(group);
     }
@@ -120,29 +135,41 @@ fn find_group<'a>(member: &Membership, namespace: &str, view: &'a View, notes: &
     templates?.get(template)
 }
 
+/// Names of groups are made of two or three names with a dash between them, so that two templates can give the same
+/// one: `c` of Workload `a-b` and `b-c` of `a`. The first one to make the group has it.
+fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refusal> {
+    let made_from = group.and_then(|group| group.template.as_ref());
+    let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
+    if ours == theirs {
+        return Ok(());
+    }
+    let named = |(workload, template): &(String, String)| format!("template {template:?} of Workload {workload:?}");
+    Err(Refusal::invalid(
+        &label_path(LABEL_POD_GROUP),
+        &member.group,
+        format_args!(
+            "a pod group of this name was made from {}, and the pod's labels name {}: rename one of the workloads or \
+             templates",
+            named(theirs),
+            named(ours)
+        ),
+    ))
+}
+
 /// Adds or removes the gate: members of gangs and of groups that nobody knows yet are held, members of basic groups
 /// are not. A pod that is created bound cannot be held.
-fn hold(pod: &Facts, group: Option<&Group>, object: &mut Value) {
+fn hold(pod: &Facts<'_>, group: Option<&Group>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {
         return;
     }
-    let gates = object.pointer("/spec/schedulingGates").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_ours = |gate: &Value| gate.get("name").and_then(Value::as_str) == Some(keys::GATE);
-    let mut gates: Vec<Value> = gates.into_iter().filter(|gate| !is_ours(gate)).collect();
-    if wanted {
-        gates.push(json!({"name": keys::GATE}));
-    }
-    match gates.is_empty() {
-        true => object::remove(object, &["spec", "schedulingGates"]),
-        false => object::set(object, &["spec", "schedulingGates"], gates),
-    }
-}
-
-/// The beginning of a long value, for messages.
-fn shorten(value: &str) -> String {
-    match value.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
+    match (&pod.spec.scheduling_gates, pod.gates().next()) {
+        (Some(gates), Some(_)) if gates.len() == 1 => changes.remove(&["spec", "schedulingGates"]),
+        (_, Some(index)) => changes.remove(&["spec", "schedulingGates", &index.to_string()]),
+        (Some(_), None) => changes.set(&["spec", "schedulingGates", "-"], json!({"name": GATE})),
+        (None, None) => {
+            changes.map_at(&["spec"], pod.spec.is_there());
+            changes.set(&["spec", "schedulingGates"], json!([{"name": GATE}]));
+        }
     }
 }

@@ -1,37 +1,35 @@
 //! PodGroup, create and update: class, priority and preemption policy are filled (design, section 3, rule 1).
 
-use super::priority::{self, Given};
-use crate::object::{self, Metadata};
+use super::priority::{self, Given, Place};
+use crate::object::{self, Map, Metadata};
+use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
-use crate::view::View;
+use crate::view::Known;
+use json_patch::Patch;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// The part of a PodGroup that this rule reads. The rest is the API server's to check.
 #[derive(Debug, Deserialize)]
-struct Facts {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Given,
+struct Facts<'a> {
+    #[serde(borrow, default)]
+    metadata: Map<Metadata<'a>>,
+    #[serde(borrow, default)]
+    spec: Option<Map<Given<'a>>>,
 }
 
 /// Fills what follows from the priority class. On an update, what is stored stays.
-pub fn fill(request: &Request, view: &View, notes: &mut Notes) -> Result<Option<Value>, Refusal> {
-    let group: Facts = object::read("PodGroup", &request.object)?;
-    if group.metadata.deletion_timestamp.is_some() {
-        return Ok(None);
-    }
+pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+    let group: Facts = object::read("PodGroup", request.object)?;
+    let Some(given) = group.spec.filter(|_| group.metadata.deletion_timestamp.is_none()) else { return Ok(None) };
     let stored = match request.operation {
-        Operation::Update => Some(object::read::<Facts>("PodGroup", &request.old_object)?.spec),
+        Operation::Update => Some(object::read::<Facts>("PodGroup", request.old_object)?.spec.unwrap_or_default()),
         _ => None,
     };
-    let mut object = request.object.clone();
-    let Some(spec) = object.get_mut("spec") else { return Ok(None) };
-    let resolved = priority::fill(spec, "spec", &group.spec, stored.as_ref(), view, notes)?;
-    if let (Some(resolved), None) = (resolved, &group.spec.preemption_policy) {
-        object::set(spec, &["preemptionPolicy"], resolved.policy.as_str());
+    let (spec, mut changes) = (Place::spec(), Changes::default());
+    let resolved = priority::fill(&spec, &given, stored.as_deref(), view, &mut changes, notes)?;
+    if let (Some(resolved), None) = (resolved, &given.preemption_policy) {
+        spec.set("preemptionPolicy", resolved.policy.as_str(), &mut changes);
     }
-    Ok(Some(object))
+    Ok(changes.finish())
 }

@@ -2,14 +2,14 @@
 //! the group's priority, and the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod::Facts;
-use crate::object::{self, annotation_path};
-use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::{Group, View};
+use crate::object::annotation_path;
+use crate::patch::Changes;
+use crate::verdict::{Notes, Reference, Refusal, shorten};
+use crate::view::{Group, Known};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::lending::Asked;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
-use serde_json::Value;
 
 /// Gives a pod the class of its group when it named none itself, and the annotations of the class that it then has.
 /// `group` is its group by name.
@@ -17,10 +17,10 @@ use serde_json::Value;
 /// Errors: a class that gives less than the priority of the group (422), an annotation that the user set to another
 /// value than the class gives (403).
 pub fn apply(
-    pod: &Facts,
+    pod: &Facts<'_>,
     group: Option<(&str, &Group)>,
-    view: &View,
-    object: &mut Value,
+    view: &Known<'_>,
+    changes: &mut Changes,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
     let own = pod.spec.priority_class_name.as_deref().unwrap_or_default();
@@ -32,10 +32,10 @@ pub fn apply(
         compare(own, taken, priority.unwrap_or_default(), name, group, view, notes)?;
     }
     if let Some(class) = taken {
-        take_class(pod, class, object);
+        take_class(pod, class, changes);
     }
-    copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), object)?;
-    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), object)
+    copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), changes)?;
+    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), changes)
 }
 
 /// A member pays for the priority of its group with its own class.
@@ -45,7 +45,7 @@ fn compare(
     priority: i32,
     name: &str,
     group: &Group,
-    view: &View,
+    view: &Known<'_>,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
     let asked = Asked::of(name, group.class_name.as_deref(), group.priority, &view.classes);
@@ -58,7 +58,7 @@ fn compare(
     Ok(())
 }
 
-fn find_class<'a>(name: &str, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {
+fn find_class<'a>(name: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Class> {
     let found = view.classes.get(name);
     if found.is_none() && !name.is_empty() {
         notes.miss(Reference::Class(name.to_owned()));
@@ -68,7 +68,7 @@ fn find_class<'a>(name: &str, view: &'a View, notes: &mut Notes) -> Option<&'a C
 
 /// The group's class, if the pod has to take it. The Priority plugin runs before webhooks and writes the default
 /// class into pods that name none, so the default class counts as none.
-fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a View, notes: &mut Notes) -> Option<&'a Class> {
+fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Class> {
     let theirs = group?.class_name.as_deref()?;
     let is_default = view.classes.global_default().is_some_and(|default| default.name == own);
     match own.is_empty() || is_default {
@@ -78,11 +78,15 @@ fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a View, notes: &mut
 }
 
 /// Writes the class, and removes what the Priority plugin computed from another one: it runs again after this.
-fn take_class(pod: &Facts, class: &Class, object: &mut Value) {
-    object::set(object, &["spec", "priorityClassName"], class.name.as_str());
-    object::remove(object, &["spec", "priority"]);
-    if pod.spec.preemption_policy.as_deref().and_then(PreemptionPolicy::parse) != Some(class.scheduler_policy) {
-        object::remove(object, &["spec", "preemptionPolicy"]);
+fn take_class(pod: &Facts<'_>, class: &Class, changes: &mut Changes) {
+    changes.map_at(&["spec"], pod.spec.is_there());
+    changes.set(&["spec", "priorityClassName"], class.name.as_str());
+    if pod.spec.priority.is_some() {
+        changes.remove(&["spec", "priority"]);
+    }
+    let policy = pod.spec.preemption_policy.as_deref();
+    if policy.is_some_and(|policy| PreemptionPolicy::parse(policy) != Some(class.scheduler_policy)) {
+        changes.remove(&["spec", "preemptionPolicy"]);
     }
 }
 
@@ -90,18 +94,19 @@ fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }
 
-fn copy(pod: &Facts, key: &str, type_: &str, computed: Option<&str>, object: &mut Value) -> Result<(), Refusal> {
+fn copy(pod: &Facts<'_>, key: &str, type_: &str, computed: Option<&str>, changes: &mut Changes) -> Result<(), Refusal> {
     match (pod.metadata.annotation(key), computed) {
         (Some(given), computed) if computed != Some(given) => Err(Refusal::forbidden(
             &annotation_path(key),
             format_args!(
-                "the {type_} value of {key} ({given}) must not be provided in pod annotations; admission computed {} \
-                 from the given PriorityClass name",
+                "the {type_} value of {key} ({}) must not be provided in pod annotations; admission computed {} from \
+                 the given PriorityClass name",
+                shorten(given),
                 computed.unwrap_or("no value")
             ),
         )),
         (None, Some(computed)) => {
-            object::set(object, &["metadata", "annotations", key], computed);
+            changes.annotation(&pod.metadata, key, computed);
             Ok(())
         }
         _ => Ok(()),

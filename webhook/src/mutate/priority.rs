@@ -1,9 +1,10 @@
 //! Priority of groups and templates, resolved and refused as the API server's Priority plugin does it for pods
 //! (design, section 2, `spec.priorityClassName`, `spec.priority`, `spec.preemptionPolicy`).
 
-use crate::object;
-use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::View;
+use crate::object::Text;
+use crate::patch::Changes;
+use crate::verdict::{Notes, Reference, Refusal, shorten};
+use crate::view::Known;
 use giveway_crds::keys;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Resolved;
@@ -13,20 +14,51 @@ use serde_json::Value;
 /// The fields of a group or template that have to do with priority, as the user gave them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Given {
+pub struct Given<'a> {
     /// Name of the class.
-    #[serde(default)]
-    pub priority_class_name: Option<String>,
+    #[serde(borrow, default)]
+    pub priority_class_name: Option<Text<'a>>,
     /// The priority; wider than the field, so that any integer can be refused with its value.
     #[serde(default)]
     pub priority: Option<i64>,
     /// The preemption policy.
-    #[serde(default)]
-    pub preemption_policy: Option<String>,
+    #[serde(borrow, default)]
+    pub preemption_policy: Option<Text<'a>>,
 }
 
-/// Fills the priority of a group or template at `path` (such as `spec`) into `target`, and compares what was given
-/// with what its class says.
+/// A group's spec, or a template in a Workload's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(Option<usize>);
+
+impl Place {
+    /// The spec of a PodGroup.
+    pub fn spec() -> Self {
+        Self(None)
+    }
+
+    /// The template of this index in a Workload.
+    pub fn template(index: usize) -> Self {
+        Self(Some(index))
+    }
+
+    /// The path, as errors name it.
+    pub fn path(self) -> String {
+        match self.0 {
+            None => "spec".to_owned(),
+            Some(index) => format!("spec.podGroupTemplates[{index}]"),
+        }
+    }
+
+    /// Sets a field.
+    pub fn set(self, field: &str, value: impl Into<Value>, changes: &mut Changes) {
+        match self.0 {
+            None => changes.set(&["spec", field], value),
+            Some(index) => changes.set(&["spec", "podGroupTemplates", &index.to_string(), field], value),
+        }
+    }
+}
+
+/// Fills the priority of a group or template, and compares what was given with what its class says.
 ///
 /// `stored` is the same group or template as it is stored, on an update. What is stored stays: fields that a manifest
 /// leaves out are restored, as the Priority plugin restores them on pods, so that it can be applied again; CEL rules
@@ -35,49 +67,52 @@ pub struct Given {
 /// Returns what the class resolves to, unless the priority was stored already. Errors: an unknown class, or a value
 /// that differs from the class's (403, in the Priority plugin's words).
 pub fn fill(
-    target: &mut Value,
-    path: &str,
-    given: &Given,
-    stored: Option<&Given>,
-    view: &View,
+    place: &Place,
+    given: &Given<'_>,
+    stored: Option<&Given<'_>>,
+    view: &Known<'_>,
+    changes: &mut Changes,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
     if let Some(stored) = stored.filter(|stored| stored.priority.is_some()) {
-        restore(target, given, stored);
+        restore(place, given, stored, changes);
         return Ok(None);
     }
-    let Some(resolved) = resolve(path, given, stored, view, notes)? else { return Ok(None) };
-    if !resolved.class_name.is_empty() {
-        object::set(target, &["priorityClassName"], resolved.class_name.as_str());
+    let Some(resolved) = resolve(place, given, stored, view, notes)? else { return Ok(None) };
+    let class_name = resolved.class_name.as_str();
+    if !class_name.is_empty() && given.priority_class_name.as_deref() != Some(class_name) {
+        place.set("priorityClassName", class_name, changes);
     }
-    object::set(target, &["priority"], resolved.priority);
+    if given.priority != Some(resolved.priority.into()) {
+        place.set("priority", resolved.priority, changes);
+    }
     Ok(Some(resolved))
 }
 
-fn restore(target: &mut Value, given: &Given, stored: &Given) {
+fn restore(place: &Place, given: &Given<'_>, stored: &Given<'_>, changes: &mut Changes) {
     if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
-        object::set(target, &["priorityClassName"], name.as_str());
+        place.set("priorityClassName", &**name, changes);
     }
     if let (None, Some(priority)) = (given.priority, stored.priority) {
-        object::set(target, &["priority"], priority);
+        place.set("priority", priority, changes);
     }
     if let (None, Some(policy)) = (&given.preemption_policy, &stored.preemption_policy) {
-        object::set(target, &["preemptionPolicy"], policy.as_str());
+        place.set("preemptionPolicy", &**policy, changes);
     }
 }
 
 fn resolve(
-    path: &str,
-    given: &Given,
-    stored: Option<&Given>,
-    view: &View,
+    place: &Place,
+    given: &Given<'_>,
+    stored: Option<&Given<'_>>,
+    view: &Known<'_>,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
     let class_name = given.priority_class_name.as_deref().filter(|name| !name.is_empty());
     let resolved = match view.classes.resolve(class_name) {
         Ok(resolved) => resolved,
         Err(error) => {
-            let refusal = Refusal::forbidden(&format!("{path}.priorityClassName"), error);
+            let refusal = Refusal::forbidden(&format!("{}.priorityClassName", place.path()), error);
             notes.miss(Reference::Class(class_name.unwrap_or_default().to_owned()));
             if stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 notes.warn(refusal.message);
@@ -86,7 +121,7 @@ fn resolve(
             return Err(refusal);
         }
     };
-    compare(path, given, stored, &resolved)?;
+    compare(place, given, stored, &resolved)?;
     if stored.is_none() {
         warn_unmanaged(&resolved, notes);
     }
@@ -94,30 +129,36 @@ fn resolve(
 }
 
 /// Compares the final values of a group or template with its class. Values that are stored already are accepted.
-pub fn check(path: &str, given: &Given, stored: Option<&Given>, view: &View, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(
+    place: &Place,
+    given: &Given<'_>,
+    stored: Option<&Given<'_>>,
+    view: &Known<'_>,
+    notes: &mut Notes,
+) -> Result<(), Refusal> {
     if stored.is_some_and(|s| s == given) {
         return Ok(());
     }
     match view.classes.resolve(given.priority_class_name.as_deref()) {
-        Ok(resolved) => compare(path, given, stored, &resolved),
+        Ok(resolved) => compare(place, given, stored, &resolved),
         Err(error) => {
-            notes.miss(Reference::Class(given.priority_class_name.clone().unwrap_or_default()));
+            notes.miss(Reference::Class(given.priority_class_name.as_deref().unwrap_or_default().to_owned()));
             match stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 true => Ok(()),
-                false => Err(Refusal::forbidden(&format!("{path}.priorityClassName"), error)),
+                false => Err(Refusal::forbidden(&format!("{}.priorityClassName", place.path()), error)),
             }
         }
     }
 }
 
-fn compare(path: &str, given: &Given, stored: Option<&Given>, resolved: &Resolved) -> Result<(), Refusal> {
+fn compare(place: &Place, given: &Given<'_>, stored: Option<&Given<'_>>, resolved: &Resolved) -> Result<(), Refusal> {
     let stored_priority = stored.and_then(|s| s.priority);
     if let Some(priority) = given.priority
         && priority != i64::from(resolved.priority)
         && stored_priority != given.priority
     {
         return Err(Refusal::forbidden(
-            &format!("{path}.priority"),
+            &format!("{}.priority", place.path()),
             format_args!(
                 "the integer value of priority ({priority}) must not be provided in pod spec; priority admission \
                  controller computed {} from the given PriorityClass name",
@@ -131,10 +172,11 @@ fn compare(path: &str, given: &Given, stored: Option<&Given>, resolved: &Resolve
         && stored_policy != Some(policy)
     {
         return Err(Refusal::forbidden(
-            &format!("{path}.preemptionPolicy"),
+            &format!("{}.preemptionPolicy", place.path()),
             format_args!(
-                "the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority admission \
+                "the string value of PreemptionPolicy ({}) must not be provided in pod spec; priority admission \
                  controller computed {} from the given PriorityClass name",
+                shorten(policy),
                 resolved.policy
             ),
         ));

@@ -3,29 +3,30 @@
 //!
 //! Values that no class can have are refused in [`crate::validate::priority_class`]; this rule leaves them alone.
 
-use crate::object::{self, Metadata};
+use crate::object::{self, Map, Metadata, Text};
+use crate::patch::Changes;
 use crate::review::Request;
 use crate::verdict::Refusal;
-use crate::view::View;
+use crate::view::Known;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::SYSTEM_PREFIX;
+use json_patch::Patch;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// The part of a PriorityClass that rules read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct Facts<'a> {
     /// Its metadata.
-    #[serde(default)]
-    pub metadata: Metadata,
+    #[serde(borrow, default)]
+    pub metadata: Map<Metadata<'a>>,
     /// Its preemption policy; the API server's default is `PreemptLowerPriority`.
-    #[serde(default)]
-    pub preemption_policy: Option<String>,
+    #[serde(borrow, default)]
+    pub preemption_policy: Option<Text<'a>>,
 }
 
-impl Facts {
+impl Facts<'_> {
     /// Whether the class is annotated as a managed one.
     pub fn is_managed(&self) -> bool {
         self.metadata.annotation(ANNOTATION_MANAGED) == Some("true")
@@ -47,8 +48,8 @@ impl Facts {
 /// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and the annotation says what
 /// was asked for) is accepted as it is, so that backups can be restored. Otherwise an annotation that differs from
 /// what the class asks for is refused.
-pub fn create(request: &Request, view: &View) -> Result<Option<Value>, Refusal> {
-    let class: Facts = object::read("PriorityClass", &request.object)?;
+pub fn create(request: &Request<'_>, view: &Known<'_>) -> Result<Option<Patch>, Refusal> {
+    let class: Facts = object::read("PriorityClass", request.object)?;
     let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
     let managed = class.is_managed() || (unmarked && view.settings.manage_new_classes && !class.is_system());
     if !managed {
@@ -69,25 +70,31 @@ pub fn create(request: &Request, view: &View) -> Result<Option<Value>, Refusal> 
         Some(given) => given,
         None => asked,
     };
-    let mut object = request.object.clone();
-    object::set(&mut object, &["metadata", "annotations", ANNOTATION_MANAGED], "true");
-    object::set(&mut object, &["metadata", "annotations", ANNOTATION_PREEMPTION_POLICY], kept);
-    object::set(&mut object, &["preemptionPolicy"], PreemptionPolicy::Never.as_str());
-    Ok(Some(object))
+    let mut changes = Changes::default();
+    changes.annotation(&class.metadata, ANNOTATION_MANAGED, "true");
+    changes.annotation(&class.metadata, ANNOTATION_PREEMPTION_POLICY, kept);
+    never(&class, &mut changes);
+    Ok(changes.finish())
 }
 
 /// Lets the manifest from which a managed class was created be applied again: the `preemptionPolicy` in it, which the
 /// annotation keeps, becomes `Never` as it is stored. Without this the API server would refuse the manifest, because
 /// the field is immutable.
-pub fn update(request: &Request) -> Result<Option<Value>, Refusal> {
-    let class: Facts = object::read("PriorityClass", &request.object)?;
-    let stored: Facts = object::read("PriorityClass", &request.old_object)?;
+pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Refusal> {
+    let class: Facts = object::read("PriorityClass", request.object)?;
+    let stored: Facts = object::read("PriorityClass", request.old_object)?;
     let asked = class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY);
     let again =
         stored.is_managed() && stored.is_never() && asked.is_some() && class.preemption_policy.as_deref() == asked;
-    Ok(again.then(|| {
-        let mut object = request.object.clone();
-        object::set(&mut object, &["preemptionPolicy"], PreemptionPolicy::Never.as_str());
-        object
-    }))
+    let mut changes = Changes::default();
+    if again {
+        never(&class, &mut changes);
+    }
+    Ok(changes.finish())
+}
+
+fn never(class: &Facts<'_>, changes: &mut Changes) {
+    if !class.is_never() {
+        changes.set(&["preemptionPolicy"], PreemptionPolicy::Never.as_str());
+    }
 }

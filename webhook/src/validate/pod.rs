@@ -5,7 +5,7 @@ use crate::mutate::pod::Facts;
 use crate::object::{self, annotation_path, label_path};
 use crate::review::Request;
 use crate::verdict::Refusal;
-use crate::view::View;
+use crate::view::Known;
 use giveway_crds::keys;
 
 /// The annotations of pods that only the operator changes.
@@ -14,12 +14,12 @@ const ANNOTATIONS: [&str; 3] = [keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTA
 /// Refuses changes that only the operator may make. Adding a label or annotation later is a change too.
 ///
 /// Errors: a changed label or annotation (422), a removed gate (403).
-pub fn update(request: &Request, view: &View) -> Result<(), Refusal> {
+pub fn update(request: &Request<'_>, view: &Known<'_>) -> Result<(), Refusal> {
     if request.user() == view.settings.operator_user {
         return Ok(());
     }
-    let pod: Facts = object::read("Pod", &request.object)?;
-    let stored: Facts = object::read("Pod", &request.old_object)?;
+    let pod: Facts = object::read("Pod", request.object)?;
+    let stored: Facts = object::read("Pod", request.old_object)?;
     if stored.is_mirror() {
         return Ok(());
     }

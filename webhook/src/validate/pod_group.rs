@@ -1,50 +1,55 @@
 //! PodGroup, create and update: the final object can be read by the controllers, and its priority is its class's.
 
-use crate::mutate::priority::{self, Given};
-use crate::object::{self, Metadata};
+use crate::mutate::priority::{self, Given, Place};
+use crate::object::{self, Map, Metadata};
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::View;
-use giveway_crds::PodGroup;
-use giveway_crds::pod_group::PodGroupTemplateRef;
+use crate::view::Known;
+use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
-struct Stored {
-    #[serde(default)]
-    spec: Given,
+struct Stored<'a> {
+    #[serde(borrow, default)]
+    spec: Map<Given<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Final {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Given,
+struct Final<'a> {
+    #[serde(borrow, default)]
+    metadata: Map<Metadata<'a>>,
+    #[serde(borrow, default)]
+    spec: Map<Given<'a>>,
+}
+
+/// What the controllers read of it; the rest of the object is the API server's to check.
+#[derive(Debug, Deserialize)]
+struct Readable {
+    spec: PodGroupSpec,
 }
 
 /// Checks a PodGroup as it is to be stored.
 ///
 /// Errors: an object that the controllers could not read (422), a priority that is not the class's (403). A template
 /// that does not exist is only warned about: it may be created later.
-pub fn check(request: &Request, view: &View, notes: &mut Notes) -> Result<(), Refusal> {
-    let group: Final = object::read("PodGroup", &request.object)?;
+pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+    let group: Final = object::read("PodGroup", request.object)?;
     if group.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let parsed: PodGroup = object::read("PodGroup", &request.object)?;
+    let parsed: Readable = object::read("PodGroup", request.object)?;
     let stored = match request.operation {
-        Operation::Update => Some(object::read::<Stored>("PodGroup", &request.old_object)?.spec),
+        Operation::Update => Some(object::read::<Stored>("PodGroup", request.old_object)?.spec),
         _ => None,
     };
-    priority::check("spec", &group.spec, stored.as_ref(), view, notes)?;
+    priority::check(&Place::spec(), &group.spec, stored.as_deref(), view, notes)?;
     if let (Operation::Create, Some(reference)) = (request.operation, &parsed.spec.pod_group_template_ref) {
         warn_dangling(reference, request.namespace(), view, notes);
     }
     Ok(())
 }
 
-fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &View, notes: &mut Notes) {
+fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &Known<'_>, notes: &mut Notes) {
     let (workload, template) = (&reference.workload.workload_name, &reference.workload.pod_group_template_name);
     match view.templates(namespace, workload) {
         Some(templates) if templates.contains_key(template) => {}

@@ -1,34 +1,43 @@
 //! Workload, create and update: the final object can be read by the controllers, the priority of each template is its
 //! class's, and pods can join the groups that are made from it.
 
-use crate::mutate::priority;
-use crate::mutate::workload::{Facts, stored_templates, template_path};
+use crate::mutate::priority::{self, Place};
+use crate::mutate::workload::{Facts, stored_templates};
 use crate::object;
 use crate::review::Request;
 use crate::verdict::{Notes, Refusal};
-use crate::view::View;
-use giveway_crds::{Workload, keys, membership};
+use crate::view::Known;
+use giveway_crds::workload::WorkloadSpec;
+use giveway_crds::{keys, membership};
+use serde::Deserialize;
+
+/// What the controllers read of it; the rest of the object is the API server's to check.
+#[derive(Deserialize)]
+struct Readable {
+    #[serde(rename = "spec")]
+    _spec: WorkloadSpec,
+}
 
 /// Checks a Workload as it is to be stored.
 ///
 /// Errors: an object that the controllers could not read, a name that leaves no room for the names of its groups
 /// (422), a priority that is not the class's (403).
-pub fn check(request: &Request, view: &View, notes: &mut Notes) -> Result<(), Refusal> {
-    let workload: Facts = object::read("Workload", &request.object)?;
+pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+    let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let _: Workload = object::read("Workload", &request.object)?;
+    let _: Readable = object::read("Workload", request.object)?;
     let stored = stored_templates(request)?;
     let name = workload.metadata.name.as_deref().unwrap_or_default();
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
-        let path = template_path(index);
+        let place = Place::template(index);
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
-        priority::check(&path, &template.given(), before, view, notes)?;
+        priority::check(&place, &template.given(), before, view, notes)?;
         let group = membership::derived_name(name, &template.name, None);
         if before.is_none() && group.len() > keys::MAX_GROUP_NAME {
             return Err(Refusal::invalid(
-                &format!("{path}.name"),
+                &format!("{}.name", place.path()),
                 &template.name,
                 format_args!(
                     "the name of its pod groups, {group}, must be no more than {} characters, it has {}: use a \

@@ -3,9 +3,9 @@
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 use giveway_webhook::judge::{Endpoint, judge};
-use giveway_webhook::review::{self, Operation, Request};
+use giveway_webhook::review::{self, Operation};
 use giveway_webhook::verdict::{Outcome, Refusal, Verdict};
-use giveway_webhook::view::{Settings, View};
+use giveway_webhook::view::{Known, Settings, View};
 use serde_json::{Value, json};
 
 pub const OPERATOR: &str = "system:serviceaccount:giveway-system:giveway-operator";
@@ -118,6 +118,45 @@ pub fn pod_of(view: &View, class: &str, labels: Value, annotations: Value) -> Va
     pod
 }
 
+/// A request as tests write it. It reaches the rules as bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub operation: Operation,
+    pub resource: GroupResource,
+    pub sub_resource: Option<String>,
+    pub namespace: Option<String>,
+    pub user_info: UserInfo,
+    pub object: Value,
+    pub old_object: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupResource {
+    pub group: String,
+    pub resource: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserInfo {
+    pub username: Option<String>,
+    pub groups: Vec<String>,
+}
+
+impl Request {
+    /// The review that holds this request.
+    pub fn body(&self) -> Vec<u8> {
+        let request = json!({
+            "uid": "u-1",
+            "resource": {"group": self.resource.group, "version": "v1", "resource": self.resource.resource},
+            "subResource": self.sub_resource, "namespace": self.namespace, "operation": self.operation.as_str(),
+            "userInfo": {"username": self.user_info.username, "groups": self.user_info.groups},
+            "object": self.object, "oldObject": self.old_object,
+        });
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        serde_json::to_vec(&review).unwrap()
+    }
+}
+
 /// A request of user `alice` in namespace `team`; classes have no namespace.
 pub fn request(operation: Operation, resource: &str, object: Value, old_object: Value) -> Request {
     let group = match resource {
@@ -126,12 +165,15 @@ pub fn request(operation: Operation, resource: &str, object: Value, old_object: 
         _ => "scheduling.giveway.dev",
     };
     let namespace = if resource == "priorityclasses" { "" } else { "team" };
-    serde_json::from_value(json!({
-        "uid": "u-1", "resource": {"group": group, "version": "v1", "resource": resource},
-        "namespace": namespace, "operation": operation.as_str(), "userInfo": {"username": "alice"},
-        "object": object, "oldObject": old_object,
-    }))
-    .unwrap()
+    Request {
+        operation,
+        resource: GroupResource { group: group.into(), resource: resource.into() },
+        sub_resource: None,
+        namespace: Some(namespace.into()),
+        user_info: UserInfo { username: Some("alice".into()), groups: vec!["system:authenticated".into()] },
+        object,
+        old_object,
+    }
 }
 
 pub fn create(resource: &str, object: Value) -> Request {
@@ -142,25 +184,36 @@ pub fn update(resource: &str, object: Value, old_object: Value) -> Request {
     request(Operation::Update, resource, object, old_object)
 }
 
+/// The verdict of the mutating rules. Asserts what an API server relies on that calls a webhook twice: the object with
+/// the patch applied gets no further patch, and the same verdict.
 pub fn mutate(request: &Request, view: &View) -> Verdict {
-    judge(Endpoint::Mutate, request, view)
+    let verdict = judged(Endpoint::Mutate, request, view);
+    if let Outcome::Changed(_) = verdict.outcome {
+        let again = Request { object: patched(request, &verdict), ..request.clone() };
+        let second = judged(Endpoint::Mutate, &again, view);
+        assert_eq!(second.outcome, Outcome::Allowed, "a second mutation must change nothing");
+        assert_eq!(second.notes, verdict.notes, "the second time");
+    }
+    verdict
 }
 
 pub fn validate(request: &Request, view: &View) -> Verdict {
-    judge(Endpoint::Validate, request, view)
+    judged(Endpoint::Validate, request, view)
 }
 
-/// The object after mutation, by way of the patch, as the API server applies it. Asserts that a second mutation
-/// changes nothing.
+fn judged(endpoint: Endpoint, request: &Request, view: &View) -> Verdict {
+    let body = request.body();
+    judge(endpoint, &review::decode(&body).unwrap(), &Known::from(view))
+}
+
+/// The object after mutation, by way of the patch, as the API server applies it.
 pub fn mutated(request: &Request, view: &View) -> Value {
-    let object = patched(request, view);
-    let again = Request { object: object.clone(), ..request.clone() };
-    assert_eq!(mutate(&again, view).outcome, Outcome::Allowed, "a second mutation must change nothing");
-    object
+    patched(request, &mutate(request, view))
 }
 
-fn patched(request: &Request, view: &View) -> Value {
-    let response = review::encode(request, &mutate(request, view))["response"].take();
+fn patched(request: &Request, verdict: &Verdict) -> Value {
+    let answer = review::encode("u-1", verdict).into_bytes();
+    let response = serde_json::from_slice::<Value>(&answer).unwrap()["response"].take();
     assert_eq!(response["allowed"], json!(true), "{response}");
     let mut object = request.object.clone();
     if let Some(patch) = response.get("patch") {

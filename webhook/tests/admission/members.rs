@@ -287,6 +287,42 @@ fn labels_that_name_no_valid_group_are_refused() {
 }
 
 #[test]
+fn two_templates_that_give_the_same_name_are_told_apart() {
+    let made_from = |workload: &str, template: &str| {
+        let reference = json!({"workload": {"workloadName": workload, "podGroupTemplateName": template}});
+        let spec = json!({"schedulingPolicy": gang(), "podGroupTemplateRef": reference});
+        let mut view = cluster();
+        view.put_group(&serde_json::from_value(group_object("a-b-c", spec)).unwrap());
+        view
+    };
+    let of = |workload: &str, template: &str| {
+        create("pods", pod(json!({LABEL_WORKLOAD: workload, LABEL_TEMPLATE: template}), json!({})))
+    };
+    let replica = json!({LABEL_WORKLOAD: "a", LABEL_TEMPLATE: "b", LABEL_REPLICA: "c"});
+    let refused = |theirs: &str, ours: &str| {
+        format!(
+            "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"a-b-c\": a pod group of this name was made from {theirs}, and the pod's labels name {ours}: rename one of the workloads or templates"
+        )
+    };
+    let (first, second) = ("template \"c\" of Workload \"a-b\"", "template \"b-c\" of Workload \"a\"");
+    assert_refused(mutate(&of("a", "b-c"), &made_from("a-b", "c")), 422, &refused(first, second));
+    assert_refused(mutate(&of("a-b", "c"), &made_from("a", "b-c")), 422, &refused(second, first));
+    let third = "template \"b\" of Workload \"a\"";
+    assert_refused(
+        mutate(&create("pods", pod(replica.clone(), json!({}))), &made_from("a", "b-c")),
+        422,
+        &refused(second, third),
+    );
+    for (request, view) in [
+        (of("a-b", "c"), made_from("a-b", "c")),
+        (create("pods", pod(replica, json!({}))), made_from("a", "b")),
+        (create("pods", member("a-b-c")), made_from("a", "b-c")),
+    ] {
+        assert_eq!(gates(&mutated(&request, &view)), [GATE]);
+    }
+}
+
+#[test]
 fn our_gate_on_a_pod_without_a_group_is_refused() {
     let mut pod = pod(json!({}), json!({}));
     pod["spec"]["schedulingGates"] = json!([{"name": GATE}]);

@@ -2,7 +2,6 @@
 
 use crate::fixtures::*;
 use giveway_crds::keys::*;
-use giveway_webhook::review::Request;
 use serde_json::{Value, json};
 
 fn held() -> Value {

@@ -102,7 +102,50 @@ fn pods_of_kube_system_and_of_our_own_namespace_and_mirror_pods_are_never_touche
         assert_untouched(&validate(&changed, &cluster()));
     }
     let mirror = pod(labels, json!({"kubernetes.io/config.mirror": "hash", ANNOTATION_PLAN: "x"}));
-    assert_untouched(&mutate(&create("pods", mirror), &cluster()));
+    assert_untouched(&mutate(&by_node(create("pods", mirror)), &cluster()));
+}
+
+/// The same request, from a kubelet.
+fn by_node(mut request: Request) -> Request {
+    request.user_info.username = Some("system:node:n1".into());
+    request.user_info.groups = vec!["system:nodes".into(), "system:authenticated".into()];
+    request
+}
+
+#[test]
+fn a_mirror_pod_that_no_node_creates_is_a_pod_like_any_other() {
+    let view = cluster();
+    let forged = |annotation: &str, value: &str| {
+        let annotations = json!({"kubernetes.io/config.mirror": "hash", annotation: value});
+        create("pods", pod(json!({LABEL_POD_GROUP: "gang"}), annotations))
+    };
+    let plan = "metadata.annotations[scheduling.giveway.dev/preemption-plan]: Invalid value: \"{}\": Giveway writes here what it decided for this pod: remove the annotation";
+    let user = |name: &str, groups: &[&str]| UserInfo {
+        username: Some(name.into()),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    };
+    for nobody in [
+        user("alice", &["system:authenticated"]),
+        user("alice", &["system:nodes"]),
+        user("system:node:n1", &["system:authenticated"]),
+        user("system:nodes", &["system:nodes:"]),
+        UserInfo { username: None, groups: vec![] },
+    ] {
+        let as_nobody = |request: Request| Request { user_info: nobody.clone(), ..request };
+        assert_refused(mutate(&as_nobody(forged(ANNOTATION_PLAN, "{}")), &view), 422, plan);
+        let message = refusal(mutate(&as_nobody(forged(ANNOTATION_THRESHOLD, "2000000000")), &view)).message;
+        assert!(message.contains("must not be provided in pod annotations"), "{message}");
+        let held = mutated(&as_nobody(forged("note", "x")), &view);
+        assert_eq!(held["spec"]["schedulingGates"], json!([{"name": GATE}]), "held like the other members");
+    }
+}
+
+#[test]
+fn our_gate_twice_is_refused() {
+    let mut pod = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
+    pod["spec"]["schedulingGates"] = json!([{"name": GATE}, {"name": "a"}, {"name": GATE}]);
+    let message = "spec.schedulingGates[2]: Duplicate value: \"scheduling.giveway.dev/pod-group\"";
+    assert_refused(mutate(&create("pods", pod), &cluster()), 422, message);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::fixtures::*;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
-use giveway_webhook::review::Request;
 use giveway_webhook::verdict::Outcome;
 use serde_json::{Value, json};
 

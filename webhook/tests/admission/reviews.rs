@@ -3,24 +3,33 @@
 use crate::fixtures::*;
 use giveway_crds::keys::LABEL_POD_GROUP;
 use giveway_webhook::admission::{Admission, NotReady};
+use giveway_webhook::deadline::Deadline;
 use giveway_webhook::judge::Endpoint;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::verdict::{Reference, Verdict};
-use giveway_webhook::view::View;
+use giveway_webhook::view::{Found, View};
 use giveway_webhook::watch::SharedView;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long anything may take in these tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn admission<L: Lookup>(view: Arc<SharedView>, lookup: L) -> Admission<L> {
     Admission::new(view, lookup, Arc::new(Metrics::default()), Duration::from_millis(20))
 }
 
+/// The answer of `/mutate`, as JSON.
+async fn asked<L: Lookup>(admission: &Admission<L>, body: &[u8]) -> Result<Value, NotReady> {
+    let answer = admission.answer(Endpoint::Mutate, body, Deadline::after(PATIENCE)).await?;
+    Ok(serde_json::from_slice(&answer.into_bytes()).unwrap())
+}
+
 async fn answer(body: &[u8]) -> Value {
-    let shared = Arc::new(SharedView::complete(cluster()));
-    admission(shared, NoLookup).answer(Endpoint::Mutate, body).await.unwrap()
+    asked(&admission(Arc::new(SharedView::complete(cluster())), NoLookup), body).await.unwrap()
 }
 
 fn review(request: Value) -> Vec<u8> {
@@ -136,63 +145,109 @@ async fn a_panic_of_a_rule_is_a_refusal_with_code_500_and_the_next_request_is_an
     let broken = Admission::new(Arc::clone(&shared), NoLookup, Arc::clone(&metrics), Duration::from_millis(20))
         .with_rule(|_, _, _| panic!("a rule that panics, on purpose"));
     let body = pod_request(pod(json!({}), json!({})));
-    let review = broken.answer(Endpoint::Mutate, &body).await.unwrap();
+    let review = asked(&broken, &body).await.unwrap();
     assert_eq!(review["response"]["uid"], json!("u-9"));
     assert_eq!(review["response"]["status"]["code"], json!(500));
     let message = review["response"]["status"]["message"].as_str().unwrap();
     assert_eq!(message, "Giveway's webhook failed on this request; its log says where: please report it");
     assert!(metrics.encode().contains("giveway_webhook_panics_total 1"));
-    let healthy = admission(shared, NoLookup).answer(Endpoint::Mutate, &body).await.unwrap();
+    let healthy = asked(&admission(shared, NoLookup), &body).await.unwrap();
     assert_eq!(healthy["response"]["allowed"], json!(true));
 }
 
 #[tokio::test]
 async fn nothing_is_judged_before_the_view_is_complete() {
     let shared = Arc::new(SharedView::new(empty().settings));
-    let got = admission(shared, NoLookup).answer(Endpoint::Mutate, &pod_request(pod(json!({}), json!({})))).await;
+    let got = asked(&admission(shared, NoLookup), &pod_request(pod(json!({}), json!({})))).await;
     assert_eq!(got, Err(NotReady));
 }
 
-/// Finds everything that the full cluster has.
-struct Late {
-    view: Arc<SharedView>,
+/// Finds everything that the full cluster has, after something else has happened.
+struct Late<F> {
     full: View,
+    meanwhile: F,
 }
 
-impl Lookup for Late {
-    async fn fetch(&self, missing: &BTreeSet<Reference>) -> bool {
-        let mut found = false;
-        self.view.write(|view| {
-            for reference in missing {
-                match reference {
-                    Reference::Class(name) => {
-                        found |= self.full.classes.get(name).is_some_and(|class| view.classes.upsert(class.clone()));
-                    }
-                    Reference::PodGroup { namespace, name } => {
-                        if let Some(group) = self.full.group(namespace, name) {
-                            view.groups.entry(namespace.clone()).or_default().insert(name.clone(), group.clone());
-                            found = true;
-                        }
-                    }
-                    Reference::Workload { .. } => {}
+impl<F: Fn() + Send + Sync + 'static> Lookup for Late<F> {
+    async fn fetch(&self, missing: &BTreeSet<Reference>, _: Deadline) -> Found {
+        (self.meanwhile)();
+        let mut found = Found::default();
+        for reference in missing {
+            match reference {
+                Reference::Class(name) => found.classes.extend(self.full.classes.get(name).cloned()),
+                Reference::PodGroup { namespace, name } => {
+                    let group = self.full.group(namespace, name).cloned();
+                    found.groups.entry(namespace.clone()).or_default().extend(group.map(|group| (name.clone(), group)));
                 }
+                Reference::Workload { .. } => {}
             }
-        });
+        }
         found
     }
+}
+
+fn patch_of(review: &Value) -> String {
+    let patch: k8s_openapi::ByteString = serde_json::from_value(review["response"]["patch"].clone()).unwrap();
+    String::from_utf8(patch.0).unwrap()
 }
 
 #[tokio::test]
 async fn what_was_created_a_moment_ago_is_looked_up_and_judged_again() {
     let shared = Arc::new(SharedView::complete(empty()));
-    let late = Late { view: Arc::clone(&shared), full: cluster() };
-    let admission = admission(shared, late);
+    let admission = admission(shared, Late { full: cluster(), meanwhile: || () });
     let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
-    let review = admission.answer(Endpoint::Mutate, &pod_request(object)).await.unwrap();
-    let patch: k8s_openapi::ByteString = serde_json::from_value(review["response"]["patch"].clone()).unwrap();
-    let patch = String::from_utf8(patch.0).unwrap();
+    let review = asked(&admission, &pod_request(object)).await.unwrap();
+    let patch = patch_of(&review);
     assert!(patch.contains(r#""path":"/spec/priorityClassName","value":"managed""#), "{patch}");
     assert!(!patch.contains("schedulingGates"), "a basic group is not held: {patch}");
+}
+
+#[tokio::test]
+async fn what_is_looked_up_answers_its_own_request_only() {
+    let shared = Arc::new(SharedView::complete(empty()));
+    let admission = admission(Arc::clone(&shared), Late { full: cluster(), meanwhile: || () });
+    let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
+    asked(&admission, &pod_request(object)).await.unwrap();
+    assert_eq!(*shared.read(), empty(), "the view is the watches' alone");
+}
+
+#[tokio::test]
+async fn a_look_up_never_hides_what_the_watch_says_meanwhile() {
+    let shared = Arc::new(SharedView::complete(empty()));
+    let watched = Arc::clone(&shared);
+    let meanwhile = move || {
+        watched.write(|view| {
+            let spec = json!({"schedulingPolicy": gang(), "priorityClassName": "plain"});
+            view.put_group(&serde_json::from_value(group_object("basic", spec)).unwrap());
+            view.classes.upsert(class("plain", 10));
+        });
+    };
+    let admission = admission(shared, Late { full: cluster(), meanwhile });
+    let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
+    let patch = patch_of(&asked(&admission, &pod_request(object)).await.unwrap());
+    assert!(patch.contains(r#""path":"/spec/priorityClassName","value":"plain""#), "{patch}");
+    assert!(patch.contains("schedulingGates"), "the group is a gang by now: {patch}");
+}
+
+/// Never finds anything, and never says so.
+struct Silent;
+
+impl Lookup for Silent {
+    async fn fetch(&self, _: &BTreeSet<Reference>, deadline: Deadline) -> Found {
+        deadline.limit(std::future::pending::<()>()).await;
+        Found::default()
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_answered_by_its_deadline_whatever_is_looked_up_for_it() {
+    let admission = admission(Arc::new(SharedView::complete(empty())), Silent);
+    let body = pod_request(pod(json!({LABEL_POD_GROUP: "nobody"}), json!({})));
+    let deadline = Deadline::from_arrival(tokio::time::Instant::now(), Some("timeout=200ms"));
+    let answered = admission.answer(Endpoint::Mutate, &body, deadline);
+    let answer = tokio::time::timeout(PATIENCE, answered).await.expect("long before").unwrap().into_bytes();
+    let review: Value = serde_json::from_slice(&answer).unwrap();
+    assert!(patch_of(&review).contains("schedulingGates"), "judged by what is known");
 }
 
 #[tokio::test]
@@ -203,7 +258,7 @@ async fn requests_are_counted_with_bounded_labels() {
         .with_rule(|_, _, _| Verdict::default());
     for resource in ["pods", "made-up-1", "made-up-2"] {
         let request = json!({"uid": "u", "resource": {"group": "", "resource": resource}, "operation": "CREATE"});
-        admission.answer(Endpoint::Validate, &review(request)).await.unwrap();
+        admission.answer(Endpoint::Validate, &review(request), Deadline::after(PATIENCE)).await.unwrap();
     }
     let text = metrics.encode();
     let line = |kind: &str, count: u32| {

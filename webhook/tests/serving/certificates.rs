@@ -1,8 +1,8 @@
 //! The certificate: taken from a directory, replaced in a running server, kept when the new one is bad.
 
 use crate::client::*;
-use giveway_webhook::routes::BodyLimits;
-use giveway_webhook::server::Limits;
+use giveway_serving::Limits;
+use giveway_webhook::body::BodyLimits;
 use giveway_webhook::tls::{Certificate, Directory};
 use std::sync::Arc;
 

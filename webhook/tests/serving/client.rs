@@ -1,10 +1,12 @@
 //! A server on a free port, and a client that sees every byte.
 
+use giveway_serving::{Limits, Shutdown, serve, service};
 use giveway_webhook::admission::Admission;
+use giveway_webhook::body::{BodyLimits, Budget};
+use giveway_webhook::health::Health;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
-use giveway_webhook::routes::{self, BodyLimits, Health};
-use giveway_webhook::server::{Limits, Shutdown, serve};
+use giveway_webhook::routes;
 use giveway_webhook::tls::{Certificate, Directory, acceptor};
 use giveway_webhook::view::{Settings, View};
 use giveway_webhook::watch::SharedView;
@@ -15,9 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tokio_rustls::client::TlsStream;
 
 /// How long anything may take in these tests.
@@ -30,8 +31,6 @@ pub struct Server {
     pub authority: CertificateDer<'static>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<Metrics>,
-    pub shutdown: Shutdown,
-    pub task: JoinHandle<()>,
 }
 
 pub fn view() -> View {
@@ -64,15 +63,16 @@ impl Server {
         assert!(files.reload().unwrap());
         tokio::spawn(files.follow(Arc::clone(&metrics)));
         let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), Duration::from_millis(50));
-        let health = Health::new(Arc::clone(&certificate), Arc::clone(&view));
-        let service = routes::service(routes::admission(Arc::new(admission), health, body));
+        let shutdown = Shutdown::default();
+        let health = Health::new(Arc::clone(&certificate), Arc::clone(&view), shutdown.drain.clone());
+        health.port_is_bound();
+        let budget = Budget::new(64 << 20, body, Arc::clone(&metrics));
+        let service = service(routes::admission(Arc::new(admission), health, &budget));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = acceptor(provider(), Arc::clone(&certificate)).unwrap();
-        let shutdown = Shutdown::default();
-        let task =
-            tokio::spawn(serve(listener, Some(acceptor), service, limits, shutdown.clone(), Arc::clone(&metrics)));
-        Self { address, directory, authority, certificate, metrics, shutdown, task }
+        tokio::spawn(serve(listener, Some(acceptor), service, limits, shutdown, metrics.server.clone()));
+        Self { address, directory, authority, certificate, metrics }
     }
 
     pub async fn connect(&self) -> TlsStream<TcpStream> {
@@ -130,15 +130,6 @@ pub async fn read_response(stream: &mut TlsStream<TcpStream>) -> (u16, String) {
         }
     };
     tokio::time::timeout(PATIENCE, read).await.expect("no response in time")
-}
-
-/// Waits until the server closes the connection, and returns how long that took and what arrived before.
-pub async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) -> (Duration, Vec<u8>) {
-    let started = std::time::Instant::now();
-    let mut bytes = Vec::new();
-    let read = async { while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {} };
-    tokio::time::timeout(PATIENCE, read).await.expect("the connection was not closed in time");
-    (started.elapsed(), bytes)
 }
 
 /// Waits for a condition.

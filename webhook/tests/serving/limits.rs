@@ -1,12 +1,11 @@
-//! Slow, silent, oversized and superfluous clients.
+//! Requests and their bodies: what is answered, how large and how slow one may be.
 
 use crate::client::*;
-use giveway_webhook::routes::BodyLimits;
-use giveway_webhook::server::Limits;
+use giveway_serving::Limits;
+use giveway_webhook::body::BodyLimits;
 use giveway_webhook::watch::SharedView;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -39,58 +38,6 @@ async fn before_the_watches_are_synced_the_server_is_not_ready_and_judges_nothin
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_finish_the_handshake_is_cut() {
-    let server = Server::start(Limits { handshake: SHORT, ..Limits::default() }, BodyLimits::default()).await;
-    let mut silent = TcpStream::connect(server.address).await.unwrap();
-    let (took, bytes) = until_closed(&mut silent).await;
-    assert!(took >= SHORT - Duration::from_millis(50), "{took:?}");
-    assert!(bytes.is_empty());
-    let mut garbage = TcpStream::connect(server.address).await.unwrap();
-    garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    until_closed(&mut garbage).await;
-    assert!(server.metrics.encode().contains("giveway_webhook_handshake_failures_total 2"));
-    assert_eq!(server.request("GET /healthz", b"").await.0, 200);
-}
-
-#[tokio::test]
-async fn slow_headers_are_cut_however_steadily_they_drip() {
-    let server = Server::start(Limits { head: SHORT, ..Limits::default() }, BodyLimits::default()).await;
-    let stream = server.connect().await;
-    let (mut read, mut write) = tokio::io::split(stream);
-    let drip = tokio::spawn(async move {
-        let mut tick = tokio::time::interval(SHORT / 10);
-        write.write_all(b"POST /mutate HTTP/1.1\r\nx: ").await.unwrap();
-        loop {
-            tick.tick().await;
-            if write.write_all(b"y").await.is_err() || write.flush().await.is_err() {
-                return;
-            }
-        }
-    });
-    let (took, _) = until_closed(&mut read).await;
-    assert!(took < Duration::from_secs(3), "{took:?}");
-    drip.abort();
-}
-
-#[tokio::test]
-async fn a_silent_connection_is_cut_but_one_that_is_idle_between_requests_is_kept() {
-    let limits = Limits { head: SHORT, idle: SHORT * 5, ..Limits::default() };
-    let server = Server::start(limits, BodyLimits::default()).await;
-    let mut silent = server.connect().await;
-    let (took, _) = until_closed(&mut silent).await;
-    assert!(took < SHORT * 4, "{took:?}");
-
-    let mut kept = server.connect().await;
-    send(&mut kept, "GET /healthz", b"").await;
-    assert_eq!(read_response(&mut kept).await.0, 200);
-    tokio::time::sleep(SHORT * 2).await;
-    send(&mut kept, "POST /mutate", REVIEW).await;
-    assert_eq!(read_response(&mut kept).await.0, 200);
-    let (took, _) = until_closed(&mut kept).await;
-    assert!(took >= SHORT * 4, "closed only after the idle time: {took:?}");
-}
-
-#[tokio::test]
 async fn a_body_that_is_too_large_is_answered_with_413_announced_or_not() {
     let server = Server::start(Limits::default(), BodyLimits { bytes: 1000, time: PATIENCE }).await;
     let mut announced = server.connect().await;
@@ -113,19 +60,6 @@ async fn a_body_that_takes_too_long_is_answered_with_408() {
     let mut stream = server.connect().await;
     stream.write_all(b"POST /mutate HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\nabc").await.unwrap();
     assert_eq!(read_response(&mut stream).await, (408, "the body took too long\n".to_owned()));
-}
-
-#[tokio::test]
-async fn connections_above_the_bound_wait_for_a_place() {
-    let server = Server::start(Limits { connections: 1, ..Limits::default() }, BodyLimits::default()).await;
-    let first = server.connect().await;
-    let mut second = Box::pin(server.connect());
-    let waited = tokio::time::timeout(SHORT, &mut second).await;
-    assert!(waited.is_err(), "the second connection is not served while the first is open");
-    drop(first);
-    let mut second = tokio::time::timeout(PATIENCE, second).await.unwrap();
-    send(&mut second, "GET /healthz", b"").await;
-    assert_eq!(read_response(&mut second).await.0, 200);
 }
 
 #[tokio::test]

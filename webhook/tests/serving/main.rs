@@ -1,7 +1,6 @@
-//! Tests of the server over real sockets: limits, shutdown and certificates.
+//! Tests of the server over real sockets: reviews, limits and certificates.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod certificates;
 mod client;
 mod limits;
-mod shutdown;

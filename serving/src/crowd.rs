@@ -1,0 +1,141 @@
+//! All connections of a server: which of them take too long, and which one goes when there are too many.
+//!
+//! A connection on which no request is being answered has been idle since its last sign of progress, whatever phase it
+//! is in. The one that has been idle longest goes when all are taken: a crowd of silent strangers loses its places to
+//! whoever has something to ask. One that has only begun is left alone for [`GRACE`], or it could never begin.
+
+use crate::connection::{Connection, Order, Phase};
+use crate::server::Limits;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long a handshake or the headers of a request are left alone.
+pub const GRACE: Duration = Duration::from_millis(250);
+
+/// The clock of a server, and whether somebody waits for room in it.
+#[derive(Debug)]
+pub struct Room {
+    start: Instant,
+    wanted: AtomicBool,
+    idle: Notify,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { start: Instant::now(), wanted: AtomicBool::new(false), idle: Notify::new() }
+    }
+}
+
+impl Room {
+    /// The time since the server started.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// A connection has become idle.
+    pub fn tell_idle(&self) {
+        if self.wanted.load(Ordering::Acquire) {
+            self.idle.notify_one();
+        }
+    }
+}
+
+/// All connections of a server.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    room: Arc<Room>,
+    members: Mutex<HashMap<u64, Arc<Connection>>>,
+}
+
+impl Crowd {
+    /// Adds a connection that was accepted now, under a number of its own.
+    pub fn join(&self, number: u64) -> Arc<Connection> {
+        let connection = Arc::new(Connection::new(Arc::clone(&self.room)));
+        self.with(|members| members.insert(number, Arc::clone(&connection)));
+        connection
+    }
+
+    /// Forgets a connection.
+    pub fn leave(&self, number: u64) {
+        self.with(|members| members.remove(&number));
+    }
+
+    /// Closes every connection whose phase has lasted longer than its limit.
+    pub fn dismiss_overdue(&self, limits: &Limits) {
+        let now = self.room.now();
+        self.with(|members| {
+            for connection in members.values() {
+                let phase = connection.phase();
+                let (since, limit) = match phase {
+                    Phase::Handshake(since) => (since, limits.handshake),
+                    Phase::Head(since) => (since, limits.head),
+                    Phase::Idle(since) => (since, limits.idle),
+                    Phase::Busy | Phase::Dismissed => continue,
+                };
+                if now.saturating_sub(since) > limit && connection.dismiss(phase) {
+                    tracing::debug!(?phase, "a connection is closed because it took too long");
+                }
+            }
+        });
+    }
+
+    /// Closes the connection that has been idle longest. Returns false when each is busy, or has only begun.
+    pub fn dismiss_longest_idle(&self) -> bool {
+        let now = self.room.now();
+        self.with(|members| {
+            let idle = members.values().filter_map(|connection| match connection.phase() {
+                phase @ (Phase::Handshake(since) | Phase::Head(since)) if now.saturating_sub(since) >= GRACE => {
+                    Some((since, phase, connection))
+                }
+                phase @ Phase::Idle(since) => Some((since, phase, connection)),
+                _ => None,
+            });
+            let mut idle: Vec<_> = idle.collect();
+            idle.sort_unstable_by_key(|(since, ..)| *since);
+            idle.into_iter().any(|(_, phase, connection)| connection.dismiss(phase))
+        })
+    }
+
+    /// Waits until a connection becomes idle.
+    pub async fn someone_idle(&self) {
+        self.room.wanted.store(true, Ordering::Release);
+        self.room.idle.notified().await;
+        self.room.wanted.store(false, Ordering::Release);
+    }
+
+    /// Gives every connection an order.
+    pub fn tell_all(&self, order: Order) {
+        self.with(|members| members.values().for_each(|connection| connection.tell(order)));
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, Arc<Connection>>) -> T) -> T {
+        change(&mut self.members.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_that_has_been_idle_longest_goes_first_and_a_busy_one_never() {
+        let crowd = Crowd::default();
+        let members: Vec<_> = (0..4).map(|number| crowd.join(number)).collect();
+        assert!(!crowd.dismiss_longest_idle(), "all have only begun");
+        let busy = members[0].begin_request();
+        for index in [2, 1, 3] {
+            drop(members[index].begin_request());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for index in [2, 1, 3] {
+            assert!(crowd.dismiss_longest_idle());
+            assert_eq!(members[index].phase(), Phase::Dismissed, "{index}");
+        }
+        assert!(!crowd.dismiss_longest_idle(), "the last one is busy");
+        drop(busy);
+        assert!(crowd.dismiss_longest_idle());
+    }
+}

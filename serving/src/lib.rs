@@ -1,0 +1,13 @@
+//! The HTTP server of Giveway's daemons.
+//!
+//! One server for the webhook's reviews and for everybody's metrics, so that all of them have the same limits:
+//! [`server`] accepts, [`connection`] knows what each connection is doing, [`crowd`] closes those that take too long and
+//! finds the one that goes when there are too many. What is served is a filter of the HTTP framework, by [`service`].
+
+pub mod connection;
+pub mod crowd;
+pub mod metrics;
+pub mod server;
+
+pub use metrics::ServerMetrics;
+pub use server::{Limits, Shutdown, serve, service};

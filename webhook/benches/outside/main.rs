@@ -1,0 +1,83 @@
+//! `make bench-webhook`: what the release binary costs, measured from outside over TLS, beside the same stack with
+//! nothing in it.
+//!
+//! Each row sends one kind of review on 16 connections: first as fast as they are answered, then 2,000 a second. The
+//! baselines are this program itself, started once more with the same server, TLS and HTTP framework, and a handler that
+//! only reads: not at all, into borrowed pieces, or into a tree of values. CPU time and memory are the kernel's figures
+//! of the server's process; the client's cost is not in them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(missing_docs)]
+
+mod baseline;
+#[path = "../../tests/outside/client.rs"]
+mod client;
+mod load;
+#[path = "../../tests/outside/process.rs"]
+mod process;
+mod reviews;
+#[path = "../../tests/outside/stub.rs"]
+mod stub;
+
+use baseline::{Baseline, Handler};
+use load::{Load, measure};
+use process::{Process, Webhook};
+
+/// One server under load.
+fn line(name: &str, load: &Load, floor: Option<f64>) -> f64 {
+    let per_second = load.per_cpu_second();
+    let beside = floor.map_or(String::new(), |floor| format!("{:.2}", per_second / floor));
+    println!(
+        "| {name} | {:.0} | {:.1} + {:.1} | {:.0} | {beside} | {:.2} | {:.2} | {:.2} | {:.2} |",
+        load.rate(),
+        load.micros(load.user),
+        load.micros(load.system),
+        per_second,
+        load.crowded.p50,
+        load.crowded.p99,
+        load.paced.p50,
+        load.paced.p99,
+    );
+    per_second
+}
+
+fn mib(bytes: usize) -> f64 {
+    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+}
+
+async fn run() {
+    let webhook = Webhook::start(reviews::objects()).await;
+    println!("resident when ready: {:.1} MiB\n", mib(webhook.process.resident()));
+    for row in reviews::rows() {
+        let kind = format!("{}, {} bytes, {}", row.name, row.body.len(), row.path);
+        println!("### {kind}\n");
+        println!(
+            "| server | reviews/s | CPU µs each, user + system | per CPU second | of the borrowed baseline | p50 ms | p99 ms | p50 ms at 2,000/s | p99 ms at 2,000/s |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|");
+        let mut floor = None;
+        for handler in Handler::ALL {
+            let server = Baseline::start(handler).await;
+            let per_second = line(handler.name(), &measure(&server.place, &server.process, &row).await, floor);
+            if handler == Handler::Borrowed {
+                floor = Some(per_second);
+            }
+        }
+        let load = measure(&webhook.place, &webhook.process, &row).await;
+        line("the webhook", &load, floor);
+        println!();
+    }
+    memory(&webhook.process);
+}
+
+fn memory(process: &Process) {
+    println!("resident after all: {:.1} MiB, at most {:.1} MiB", mib(process.resident()), mib(process.peak()));
+}
+
+fn main() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    match baseline::asked() {
+        Some((handler, directory, address)) => runtime.block_on(baseline::run(handler, &directory, address)),
+        None => runtime.block_on(run()),
+    }
+}

@@ -1,0 +1,103 @@
+//! A patch in the making.
+//!
+//! Rules say what is to be different, from what they have read; nothing is compared afterwards. Every operation can be
+//! applied to the object that was read: a map that is missing is added before something is put into it, and only what
+//! is there is removed.
+
+use crate::object::{Map, Metadata};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
+use serde_json::Value;
+
+/// The operations of a patch, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes(Vec<PatchOperation>);
+
+impl Changes {
+    /// Sets the field at `path`, or appends to the list where `path` ends with `-`. What holds the field has to exist.
+    pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
+        let path = PointerBuf::from_tokens(path.iter().copied());
+        self.0.push(PatchOperation::Add(AddOperation { path, value: value.into() }));
+    }
+
+    /// Removes what is at `path`. It has to exist.
+    pub fn remove(&mut self, path: &[&str]) {
+        let path = PointerBuf::from_tokens(path.iter().copied());
+        self.0.push(PatchOperation::Remove(RemoveOperation { path }));
+    }
+
+    /// Adds an empty map at `path`, unless it is there or was added before.
+    pub fn map_at(&mut self, path: &[&str], is_there: bool) {
+        let pointer = PointerBuf::from_tokens(path.iter().copied());
+        if !is_there && !self.0.iter().any(|operation| operation.path() == &*pointer) {
+            self.set(path, serde_json::Map::new());
+        }
+    }
+
+    /// Sets a label of the object with this metadata, unless it has it.
+    pub fn label(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
+        if metadata.label(key) != Some(value) {
+            self.map_at(&["metadata"], metadata.is_there());
+            self.map_at(&["metadata", "labels"], metadata.labels.is_some());
+            self.set(&["metadata", "labels", key], value);
+        }
+    }
+
+    /// Sets an annotation of the object with this metadata, unless it has it.
+    pub fn annotation(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
+        if metadata.annotation(key) != Some(value) {
+            self.map_at(&["metadata"], metadata.is_there());
+            self.map_at(&["metadata", "annotations"], metadata.annotations.is_some());
+            self.set(&["metadata", "annotations", key], value);
+        }
+    }
+
+    /// The finished patch; `None` when nothing is to be different.
+    pub fn finish(self) -> Option<Patch> {
+        (!self.0.is_empty()).then_some(Patch(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::{json, value::RawValue};
+
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow, default)]
+        metadata: Map<Metadata<'a>>,
+    }
+
+    /// The object after these labels and annotations were set.
+    fn labelled(mut object: Value) -> (Value, usize) {
+        let raw = RawValue::from_string(object.to_string()).unwrap();
+        let Object { metadata } = crate::object::read("Pod", &raw).unwrap();
+        let mut changes = Changes::default();
+        changes.label(&metadata, "scheduling.giveway.dev/a~b", "1");
+        changes.annotation(&metadata, "scheduling.giveway.dev/c", "2");
+        changes.annotation(&metadata, "scheduling.giveway.dev/d", "3");
+        let patch = changes.finish().unwrap_or_default();
+        json_patch::patch(&mut object, &patch).unwrap();
+        (object, patch.0.len())
+    }
+
+    #[test]
+    fn what_holds_a_field_is_added_where_it_is_missing_or_null_and_only_then() {
+        let metadata = json!({
+            "labels": {"scheduling.giveway.dev/a~b": "1"},
+            "annotations": {"scheduling.giveway.dev/c": "2", "scheduling.giveway.dev/d": "3"},
+        });
+        for (object, operations) in [
+            (json!({}), 6),
+            (json!({"metadata": {}}), 5),
+            (json!({"metadata": {"labels": null, "annotations": null}}), 5),
+            (json!({"metadata": {"labels": {}, "annotations": {}}}), 3),
+            (json!({"metadata": {"labels": {}, "annotations": {"scheduling.giveway.dev/c": "old"}}}), 3),
+            (json!({"metadata": metadata}), 0),
+        ] {
+            assert_eq!(labelled(object.clone()), (json!({"metadata": metadata}), operations), "{object}");
+        }
+    }
+}
