@@ -245,7 +245,8 @@ async fn write(secrets: &Api<Secret>, name: &str, data: serde_json::Value) {
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "data": data }))).await.unwrap();
 }
 
-/// The webhook never reads the authority's key, and the operator creates no Secrets but these two.
+/// The webhook never reads the authority's key; the operator creates no Secrets but these two, and can point admission
+/// nowhere else.
 async fn rights(world: &World) {
     let account = |name: &str| format!("--as=system:serviceaccount:{NAMESPACE}:{name}");
     for (name, secret, verb, answer) in [
@@ -269,4 +270,19 @@ async fn rights(world: &World) {
         said.contains("the operator creates the Secrets giveway-webhook-ca and giveway-webhook-tls only"),
         "{said}"
     );
+    for (kind, patch) in [
+        ("mutating", json!({"webhooks": [{"name": "pods.giveway.dev", "clientConfig": {"url": "https://192.0.2.1"}}]})),
+        ("mutating", json!({"webhooks": [{"name": "pods.giveway.dev", "matchConditions": null}]})),
+        ("mutating", json!({"metadata": {"labels": {"x": "y"}}})),
+        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "failurePolicy": "Fail"}]})),
+        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "$patch": "delete"}]})),
+    ] {
+        let kind = format!("{kind}webhookconfiguration");
+        let account = account("giveway-operator");
+        let said = world.kubectl(&["patch", &kind, "giveway", "-p", &patch.to_string(), &account]).await.unwrap_err();
+        assert!(
+            said.contains("the operator changes nothing but caBundle of webhook configurations"),
+            "{patch}: {said}"
+        );
+    }
 }
