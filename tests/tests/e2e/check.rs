@@ -115,7 +115,7 @@ async fn without_giveway_every_missing_part_is_named() {
     assert_eq!(
         messages,
         [
-            "scheduling.giveway.dev/v1alpha1 does not serve podgroups, podgroups/status, workloads, workloads/status.",
+            "scheduling.giveway.dev/v1alpha1 does not serve podgroups, podgroups/status, preemptions, preemptions/status, workloads, workloads/status.",
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
