@@ -50,23 +50,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wide}
 subjects: [{kind: User, name: wide}]
 ";
 
-/// The kind, where `crds/` does not bring it.
-const PREEMPTIONS: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: preemptions.scheduling.giveway.dev}
-spec:
-  group: scheduling.giveway.dev
-  scope: Cluster
-  names: {kind: Preemption, plural: preemptions}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
-
 const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/team/podgroups";
 const WORKLOADS: &str = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/team/workloads";
 const LEDGER: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
@@ -106,9 +89,6 @@ struct Town {
 impl Town {
     async fn build() -> Self {
         let world = World::start().await;
-        if world.kubectl(&["get", "crd", "preemptions.scheduling.giveway.dev"]).await.is_err() {
-            world.apply(PREEMPTIONS).await.unwrap();
-        }
         let team = world.namespace("team").await;
         world.apply(USERS).await.unwrap();
         let mut gang = GroupBuilder::new(team.clone(), "train", 2).create_group().await;
