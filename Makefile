@@ -46,7 +46,7 @@ crds-check: need-cargo
 	@echo "crds/*.yaml are up to date"
 
 chart-check: controlplane
-	@$(HELM) lint --quiet helm
+	@$(HELM) lint --quiet helm --namespace giveway-system
 	@$(HELM) template giveway helm --namespace giveway-system >target/chart-default.yaml
 	@$(HELM) template giveway helm --namespace giveway-system --set deployments.enabled=false \
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
