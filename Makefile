@@ -1,8 +1,8 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench bench-e2e daemons e2e test release up down demo \
-	clean need-cargo
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench bench-e2e bench-webhook daemons e2e test release \
+	up down demo clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -66,6 +66,9 @@ unit: need-cargo ## Run the unit tests
 
 bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
+
+bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
+	$(CARGO) bench -p giveway-webhook --bench outside
 
 daemons: need-cargo
 	$(CARGO) build --workspace --bins

@@ -35,11 +35,6 @@ pub struct Config {
     #[arg(long, default_value = "giveway-system", value_parser = NonEmptyStringValueParser::new())]
     pub namespace: String,
 
-    /// User name of the operator: the only one who may remove the gate from members of gangs, and change Giveway's
-    /// annotations on pods.
-    #[arg(long, default_value = "system:serviceaccount:giveway-system:giveway-operator", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
-    pub operator_user: String,
-
     /// Make every new PriorityClass a managed one, except system- classes and those annotated
     /// scheduling.giveway.dev/managed: "false".
     #[arg(long)]
@@ -88,11 +83,7 @@ pub enum LogFormat {
 impl Config {
     /// What the rules have to know.
     pub fn settings(&self) -> Settings {
-        Settings {
-            namespace: self.namespace.clone(),
-            operator_user: self.operator_user.clone(),
-            manage_new_classes: self.manage_new_classes,
-        }
+        Settings { namespace: self.namespace.clone(), manage_new_classes: self.manage_new_classes }
     }
 }
 
@@ -108,7 +99,6 @@ mod tests {
         assert_eq!(config.address.to_string(), "0.0.0.0:9443");
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
-        assert_eq!(config.operator_user, "system:serviceaccount:giveway-system:giveway-operator");
         assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 1000));
     }
@@ -123,12 +113,5 @@ mod tests {
         assert!(both.contains("'--tls-directory <DIRECTORY>' cannot be used with '--tls-secret <NAME>'"), "{both}");
         let config = Config::parse_from(["giveway-webhook", "--tls-secret", "a"]);
         assert_eq!((config.tls_directory, config.tls_secret.as_deref()), (None, Some("a")));
-    }
-
-    #[test]
-    fn an_empty_operator_user_would_match_nameless_requests_and_is_refused() {
-        let arguments = ["giveway-webhook", "--tls-directory", "/tls", "--operator-user", ""];
-        let error = Config::try_parse_from(arguments).unwrap_err().to_string();
-        assert!(error.contains("a value is required for '--operator-user <USER>'"), "{error}");
     }
 }

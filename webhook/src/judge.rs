@@ -95,7 +95,6 @@ fn apply(
         (Mutate, Kind::Workload, Create | Update, "") => mutate::workload::fill(request, view, notes),
         (Mutate, Kind::PriorityClass, Create, "") => mutate::priority_class::create(request, view),
         (Mutate, Kind::PriorityClass, Update, "") => mutate::priority_class::update(request),
-        (Validate, Kind::Pod, Update, "" | "status") => validate::pod::update(request, view).map(|()| None),
         (Validate, Kind::PodGroup, Create | Update, "") => {
             validate::pod_group::check(request, view, notes).map(|()| None)
         }

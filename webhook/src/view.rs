@@ -18,8 +18,6 @@ pub const KUBE_SYSTEM: &str = "kube-system";
 pub struct Settings {
     /// Giveway's own namespace; never touched.
     pub namespace: String,
-    /// User name of the operator: the only one who may release members.
-    pub operator_user: String,
     /// Whether every new class that does not say otherwise becomes a managed one.
     pub manage_new_classes: bool,
 }

@@ -278,8 +278,7 @@ mod tests {
     use serde_json::json;
 
     fn shared() -> SharedView {
-        let settings =
-            Settings { namespace: "own".into(), operator_user: "operator".into(), manage_new_classes: false };
+        let settings = Settings { namespace: "own".into(), manage_new_classes: false };
         SharedView::new(settings)
     }
 

@@ -56,8 +56,7 @@ pub(crate) struct Cluster(pub(crate) View);
 
 impl Cluster {
     pub(crate) fn new() -> Self {
-        let (namespace, operator_user) = ("giveway-system".to_owned(), "operator".to_owned());
-        Self(View::new(Settings { namespace, operator_user, manage_new_classes: false }))
+        Self(View::new(Settings { namespace: "giveway-system".to_owned(), manage_new_classes: false }))
     }
 
     /// A pending pod of namespace `default` with this priority.

@@ -8,15 +8,9 @@ use giveway_webhook::verdict::{Outcome, Refusal, Verdict};
 use giveway_webhook::view::{Known, Settings, View};
 use serde_json::{Value, json};
 
-pub const OPERATOR: &str = "system:serviceaccount:giveway-system:giveway-operator";
-
 /// An empty cluster.
 pub fn empty() -> View {
-    View::new(Settings {
-        namespace: "giveway-system".into(),
-        operator_user: OPERATOR.into(),
-        manage_new_classes: false,
-    })
+    View::new(Settings { namespace: "giveway-system".into(), manage_new_classes: false })
 }
 
 /// Classes `plain` (10), `polite` (15, Never), `managed` (20), `managed-never` (30), `guarded` (40, threshold 1000),

@@ -4,7 +4,6 @@
 mod fixtures;
 mod members;
 mod pod_groups;
-mod pod_updates;
 mod pods;
 mod priority_classes;
 mod priority_plugin;
