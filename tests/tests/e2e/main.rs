@@ -17,6 +17,7 @@ mod feasibility;
 mod guaranteed;
 mod guard;
 mod guard_cost;
+mod guard_seats;
 mod malformed;
 mod preemption;
 mod quota;
