@@ -14,7 +14,7 @@ pub struct Sentence(Vec<Part>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Object { kind: &'static str, key: ObjectKey, uid: SmolStr },
+    Object { kind: &'static str, key: ObjectKey, uid: SmolStr, first: bool },
     Detail { namespace: SmolStr, text: String, elsewhere: String },
 }
 
@@ -29,8 +29,13 @@ impl Sentence {
     /// Goes on with an object, as `pod group NAMESPACE/NAME`; elsewhere as `a pod group of another namespace (UID …)`.
     #[must_use]
     pub fn object(mut self, kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
-        self.0.push(Part::Object { kind, key: key.clone(), uid: uid.into() });
+        self.0.push(Part::Object { kind, key: key.clone(), uid: uid.into(), first: false });
         self
+    }
+
+    /// A sentence that begins with an object, which then has a capital letter.
+    pub fn about(kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
+        Self(vec![Part::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
     }
 
     /// Goes on with words about objects of a namespace; elsewhere with others.
@@ -56,8 +61,15 @@ impl Sentence {
         for part in &self.0 {
             match part {
                 Part::Text(text) => f.write_str(text)?,
-                Part::Object { kind, key, .. } if knows(&key.namespace) => write!(f, "{kind} {key}")?,
-                Part::Object { kind, uid, .. } => write!(f, "a {kind} of another namespace (UID {uid})")?,
+                Part::Object { kind, key, first, .. } if knows(&key.namespace) => {
+                    let (head, rest) = kind.split_at(1);
+                    let head = if *first { head.to_uppercase() } else { head.to_owned() };
+                    write!(f, "{head}{rest} {key}")?;
+                }
+                Part::Object { kind, uid, first, .. } => {
+                    let article = if *first { "A" } else { "a" };
+                    write!(f, "{article} {kind} of another namespace (UID {uid})")?;
+                }
                 Part::Detail { namespace, text, .. } if knows(namespace) => f.write_str(text)?,
                 Part::Detail { elsewhere, .. } => f.write_str(elsewhere)?,
             }
@@ -120,6 +132,14 @@ mod tests {
         assert_eq!(told(true, "team-b"), "Preempted by pod group team-a/train of priority 9.");
         let elsewhere = "Preempted by a pod group of another namespace (UID u-1) of priority 9.";
         assert_eq!(told(false, "team-b"), elsewhere);
+    }
+
+    #[test]
+    fn a_sentence_may_begin_with_an_object() {
+        let sentence = Sentence::about("pod group", &ObjectKey::new("team-a", "train"), "u-1").text(" waits.");
+        assert_eq!(sentence.to_string(), "Pod group team-a/train waits.");
+        let elsewhere = "A pod group of another namespace (UID u-1) waits.";
+        assert_eq!(Names::default().told(&sentence, "team-b"), elsewhere);
     }
 
     #[test]

@@ -54,8 +54,9 @@ pub struct Config {
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
     pub guard_longest_hold_seconds: u64,
 
-    /// How many refusals the guard holds at the same time; those above are answered at once.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
+    /// How many refusals the guard holds at the same time; those above are answered at once. Each occupies a seat of the
+    /// API server's priority level workload-high, which has about 98 of them and serves kube-controller-manager too.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,
 
     /// Bytes of request bodies that may be in memory at the same time; the next one waits its turn.
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
-        assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 1000));
+        assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 30));
     }
 
     #[test]

@@ -56,8 +56,8 @@ impl Arbiter {
             };
             let uid = self.model.uid_of(preemptor).cloned().unwrap_or_default();
             let kind = if matches!(preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
-            let note = Sentence::from("A preemptor waits, ").object(kind, preemptor.key(), &uid).text(format!(
-                " of priority {}: {} of {} places would need pods of {guaranteed}.",
+            let note = Sentence::about(kind, preemptor.key(), &uid).text(format!(
+                " of priority {} waits: {} of {} places would need pods of {guaranteed}.",
                 shortfall.priority, shortfall.withheld, shortfall.needed,
             ));
             self.tell_budget(&budget, &uid, Reason::GuaranteedBudget, note, now);

@@ -123,13 +123,13 @@ pub(crate) const DECISIONS: &str = "giveway_webhook_guard_decisions_total{";
 pub(crate) const REFUSED: &str = "giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"}";
 
 /// A client that the API server takes for kube-scheduler.
-async fn as_scheduler(world: &mut World) -> Client {
+pub(crate) async fn as_scheduler(world: &mut World) -> Client {
     let file = world.plane().directory().join("kube-scheduler.kubeconfig");
     kubeconfig::client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
 }
 
 /// What kube-scheduler writes before it deletes a victim.
-fn announcement() -> Patch<serde_json::Value> {
+pub(crate) fn announcement() -> Patch<serde_json::Value> {
     Patch::Strategic(json!({"status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": "default-scheduler: preempting to accommodate a higher priority pod",
@@ -258,6 +258,51 @@ async fn only_a_scheduler_that_preempts_asks_the_guard() {
     let said = scheduler.delete(&names[2], &DeleteParams::default()).await.unwrap_err().to_string();
     assert!(said.contains(none), "{said}");
     assert_eq!(metric(&mut world, DECISIONS).await, 2);
+    world.check_promises().await;
+}
+
+/// What `/guard` answers to a review that anybody posts: kube-scheduler is said to announce, or to delete, this pod.
+async fn forged(client: &Client, pod: &Pod, announces: bool) -> serde_json::Value {
+    let mut announced = serde_json::to_value(pod).unwrap();
+    announced["status"]["conditions"].as_array_mut().unwrap().push(json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": "default-scheduler: preempting to accommodate a higher priority pod",
+    }));
+    let (operation, sub, object, old) = match announces {
+        true => ("UPDATE", "status", announced, serde_json::to_value(pod).unwrap()),
+        false => ("DELETE", "", serde_json::Value::Null, announced),
+    };
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "forged", "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": sub,
+            "namespace": "default", "name": pod.metadata.name, "operation": operation,
+            "userInfo": {"username": "system:kube-scheduler"}, "object": object, "oldObject": old,
+        },
+    });
+    let request = http::Request::post("/guard?timeout=10s").header("content-type", "application/json");
+    let request = request.body(serde_json::to_vec(&review).unwrap()).unwrap();
+    client.request(request).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reaches_the_port_spends_nobody_s_allowance() {
+    let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
+    classes(&world).await;
+    world.nodes(1).cpus(8).label("pool", "guarded").create().await;
+    let pods = service(&world, 3, 2).await;
+    // Somebody waits who could take them, and who opens no threshold.
+    let vip = world.pod("vip").cpu(64).priority("high").create().await;
+    vip.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    let client = crate::guard_cost::of_the_webhook(&mut world);
+    for pod in &pods {
+        let answer = forged(&client, pod, true).await;
+        assert_eq!(answer["response"]["allowed"], json!(true), "an announcement spends nothing: {answer}");
+        let said = forged(&client, pod, false).await["response"]["status"]["message"].to_string();
+        assert!(said.contains("the pod is not announced as a victim in its status"), "{said}");
+    }
+    let status = world.kit().api::<PodDisruptionBudget>().get("api").await.unwrap().status.unwrap();
+    assert_eq!((status.disruptions_allowed, status.disrupted_pods.unwrap_or_default().len()), (1, 0));
+    assert_eq!(metric(&mut world, "giveway_webhook_guard_claims_total{").await, 0, "no budget was written");
     world.check_promises().await;
 }
 

@@ -117,7 +117,8 @@ async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it() {
-    let mut world = World::start().await;
+    // Above the default bound answers come at once, and the scheduler never rests.
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={CROWD}")).start().await;
     stage(&world, CROWD).await;
     let quiet = best_rate(&world, "quiet").await;
     let vips = futures::stream::iter(0..CROWD).map(|n| {
@@ -151,7 +152,7 @@ fn resident(pid: u32) -> f64 {
 }
 
 /// A client of the webhook itself, with its URL.
-fn of_the_webhook(world: &mut World) -> Client {
+pub(crate) fn of_the_webhook(world: &mut World) -> Client {
     let args = world.webhook().program().args.clone();
     let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().to_owned();
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
@@ -162,7 +163,7 @@ fn of_the_webhook(world: &mut World) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
-    let mut world = World::start().await;
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={HELD}")).start().await;
     let pods = stage(&world, 8).await;
     let waiting = preemptor(&world, "vip").await;
     waiting.wait_event("GuaranteedBudget", MINUTE).await;

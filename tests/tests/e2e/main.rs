@@ -19,6 +19,7 @@ mod feasibility;
 mod guaranteed;
 mod guard;
 mod guard_cost;
+mod guard_seats;
 mod ledger;
 mod malformed;
 mod policies;

@@ -1,0 +1,153 @@
+//! What held refusals cost the API server: each occupies a seat of the priority level that kube-scheduler shares with
+//! kube-controller-manager.
+//!
+//! The figures are printed (`--nocapture`); docs/guard.md has them.
+
+use crate::MINUTE;
+use crate::guard::{announcement, as_scheduler, classes, metric, service};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use http::Request;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, PatchParams, PostParams};
+use serde_json::json;
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+/// The priority level of the API server's defaults that has kube-scheduler and kube-controller-manager in it.
+const LEVEL: &str = "workload-high";
+/// The most refusals that are held at the same time here.
+const MOST: usize = 100;
+/// The default of `--guard-max-held`; there are two webhooks by default.
+const DEFAULT_HELD: usize = 30;
+/// Pods that kube-controller-manager is to create.
+const REPLICAS: usize = 40;
+
+/// The sum of the API server's metrics of this name and of all these labels.
+async fn of_the_api_server(world: &World, name: &str, labels: &[&str]) -> f64 {
+    let request = Request::get("/metrics").body(vec![]).unwrap();
+    let text = world.client().request_text(request).await.unwrap();
+    let lines = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
+    let meant = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+    meant.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// How long kube-controller-manager takes to create the pods of a new ReplicaSet, in milliseconds.
+async fn replica_set(world: &World, name: &str) -> u128 {
+    let sets: Api<ReplicaSet> = world.kit().api();
+    let labels = json!({"app": name});
+    let set = json!({
+        "metadata": {"name": name},
+        "spec": {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"priorityClassName": "idle", "nodeSelector": {"pool": "nowhere"},
+                "containers": [{"name": "c", "image": "registry.example/fake:1"}]},
+        }},
+    });
+    let start = Instant::now();
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    wait_for(&format!("{REPLICAS} pods of {name} exist"), MINUTE, async || {
+        let status = sets.get(name).await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+        if usize::try_from(status.replicas) == Ok(REPLICAS) { Ok(()) } else { Err(format!("{}", status.replicas)) }
+    })
+    .await;
+    let took = start.elapsed().as_millis();
+    sets.delete(name, &DeleteParams::background()).await.unwrap();
+    took
+}
+
+/// The median of three.
+async fn median(world: &World, name: &str) -> u128 {
+    let mut times = Vec::new();
+    for round in 0..3 {
+        times.push(replica_set(world, &format!("{name}-{round}")).await);
+    }
+    times.sort_unstable();
+    times[1]
+}
+
+/// How often requests of the level waited for a seat, and for how many seconds all together.
+async fn waits(world: &World) -> (f64, f64) {
+    let name = "apiserver_flowcontrol_request_wait_duration_seconds";
+    let labels = [&*format!("priority_level=\"{LEVEL}\""), "execute=\"true\""];
+    (
+        of_the_api_server(world, &format!("{name}_count"), &labels).await,
+        of_the_api_server(world, &format!("{name}_sum"), &labels).await,
+    )
+}
+
+/// The level keeps to its own seats, as when all others need theirs.
+async fn without_borrowing(world: &World) {
+    let spec = r#"{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}},"spec":{"limited":{"borrowingLimitPercent":0,"lendablePercent":0}}}"#;
+    let args = ["patch", "prioritylevelconfiguration", LEVEL, "--type=merge", "--patch", spec];
+    world.kubectl(&args).await.unwrap();
+    let level = format!("priority_level=\"{LEVEL}\"");
+    wait_for("the level borrows nothing", MINUTE, async || {
+        let limit = of_the_api_server(world, "apiserver_flowcontrol_current_limit_seats", &[&level]).await;
+        let own = of_the_api_server(world, "apiserver_flowcontrol_nominal_limit_seats", &[&level]).await;
+        if limit == own { Ok(()) } else { Err(format!("{limit} of {own}")) }
+    })
+    .await;
+}
+
+/// Deletes so many announced pods as kube-scheduler; measures while all of it is refused, slowly. Returns what
+/// kube-controller-manager needs meanwhile.
+async fn round(world: &mut World, names: &[String], held: usize, phase: &str) -> u128 {
+    let (api, patch) = (world.kit().api::<Pod>(), PatchParams::default());
+    for name in &names[..held] {
+        api.patch_status(name, &patch, &announcement()).await.unwrap();
+    }
+    let scheduler: Api<Pod> = Api::default_namespaced(as_scheduler(world).await);
+    let mut deletions = JoinSet::new();
+    for name in names[..held].iter().cloned() {
+        let scheduler = scheduler.clone();
+        deletions.spawn(async move { scheduler.delete(&name, &DeleteParams::default()).await });
+    }
+    let level = format!("priority_level=\"{LEVEL}\"");
+    let seats = async |world: &World, name: &str| of_the_api_server(world, name, &[&level]).await;
+    // Where there are not seats enough, not all of them get as far as the webhook.
+    let most = seats(world, "apiserver_flowcontrol_current_limit_seats").await.min(held as f64);
+    wait_for("the refusals are held", MINUTE, async || {
+        let now = metric(world, "giveway_webhook_guard_held_refusals").await;
+        if now as f64 >= most - 2.0 { Ok(()) } else { Err(format!("{now} of {most}")) }
+    })
+    .await;
+    let executing = seats(world, "apiserver_flowcontrol_current_executing_seats").await;
+    let limit = seats(world, "apiserver_flowcontrol_current_limit_seats").await;
+    let before = waits(world).await;
+    let took = median(world, &format!("{phase}-{held}")).await;
+    let after = waits(world).await;
+    let (requests, seconds) = (after.0 - before.0, after.1 - before.1);
+    println!(
+        "seats, {phase}: {held} held: {executing} of {limit} executing; {REPLICAS} pods of a ReplicaSet in {took} ms; {requests} requests waited {:.1} ms on average",
+        1000.0 * seconds / requests.max(1.0)
+    );
+    while let Some(done) = deletions.join_next().await {
+        assert!(done.unwrap().is_err(), "a victim that nobody may take was taken");
+    }
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_refusals_leave_kube_controller_manager_its_seats() {
+    let flags = ["--guard-max-held=1000", "--guard-hold-seconds=12"];
+    let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;
+    classes(&world).await;
+    world.class("idle", -10).never().create().await;
+    world.nodes(MOST / 4).cpus(4).label("pool", "guarded").create().await;
+    let pods = service(&world, MOST, MOST).await;
+    let names: Vec<String> = pods.into_iter().filter_map(|pod| pod.metadata.name).collect();
+    for held in [0, 40, 100] {
+        round(&mut world, &names, held, "idle").await;
+    }
+    without_borrowing(&world).await;
+    let quiet = round(&mut world, &names, 0, "busy").await;
+    for held in [40, 60, 80, 100] {
+        let took = round(&mut world, &names, held, "busy").await;
+        if held <= 2 * DEFAULT_HELD {
+            assert!(took < 3 * quiet + 300, "{took} ms instead of {quiet} ms beside {held} held refusals");
+        }
+    }
+}
