@@ -8,7 +8,7 @@ use giveway_tests::cluster::{Shaped, stored_plans};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
@@ -66,14 +66,13 @@ async fn forbid(world: &World, expression: &str) {
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "probe.3"},
         "spec": {"strategy": "none", "preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1}}
     });
-    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
-    std::fs::write(file.path(), probe.to_string()).unwrap();
-    let path = file.path().display().to_string();
-    wait_for("the policy is in force", MINUTE, async || {
-        match world.kubectl(&["create", "--dry-run=server", "-f", &path]).await {
-            Err(said) if said.contains("forbidden by the test") => Ok(()),
-            answer => Err(format!("{answer:?}")),
-        }
+    let probe: Preemption = serde_json::from_value(probe).unwrap();
+    // The chart's policy lets nobody else ask.
+    let preemptions = Api::<Preemption>::all(world.client_of(OPERATOR).await);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait_for("the policy is in force", MINUTE, async || match preemptions.create(&dry_run, &probe).await {
+        Err(error) if error.to_string().contains("forbidden by the test") => Ok(()),
+        answer => Err(format!("{answer:?}")),
     })
     .await;
 }
@@ -122,7 +121,7 @@ async fn what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed
     let pods: Api<Pod> = Api::namespaced(world.client_of(OPERATOR).await, "default");
     pods.patch("train-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let status = json!({"status": {"preemption": {"state": "Evicting", "message": "16 pods give way."}}});
-    let groups: Api<PodGroup> = world.kit().api();
+    let groups: Api<PodGroup> = Api::namespaced(world.client_of(OPERATOR).await, "default");
     groups.patch_status("train", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     world.operator().start().await;
     let words =
