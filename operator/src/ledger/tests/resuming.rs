@@ -54,6 +54,8 @@ fn a_place_is_for_the_preemptors_own_pods() {
 fn every_victim_must_be_of_lower_priority_now() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 100, "PodGroup");
+    assert_eq!(run.dropped(), "", "a group lends no priority: its pods pay for 10");
+    run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
     assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
     run.world.remove_pod("g1");
     let advance = run.step();
