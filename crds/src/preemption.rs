@@ -258,7 +258,8 @@ impl Preemption {
             preemptor: self.spec.preemptor.clone(),
             strategy: self.spec.strategy.clone(),
             reason: self.spec.reason.clone(),
-            planned_at: status.planned_at,
+            // A leader may have ended between the last part and the first status.
+            planned_at: status.planned_at.or_else(|| self.metadata.creation_timestamp.clone()),
             message: if status.message.is_empty() { self.spec.reason.clone() } else { status.message },
             placements: Vec::new(),
             victims: Vec::new(),
@@ -326,6 +327,15 @@ mod tests {
         let mut shuffled = parts.clone();
         shuffled.reverse();
         assert_eq!(assemble(shuffled), Ok(whole));
+    }
+
+    #[test]
+    fn a_plan_whose_status_was_never_written_is_as_old_as_its_object() {
+        let mut parts = parts_of(&plan(1, &[1]), PART_BYTES);
+        let created = Some(Time(k8s_openapi::jiff::Timestamp::from_second(7).unwrap()));
+        parts[0].metadata.creation_timestamp = created.clone();
+        let plan = assemble(parts).unwrap();
+        assert_eq!((plan.state, plan.planned_at), (PlanState::Planned, created), "its delay has not passed");
     }
 
     #[test]

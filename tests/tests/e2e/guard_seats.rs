@@ -101,8 +101,8 @@ async fn round(world: &mut World, names: &[String], held: usize, phase: &str) ->
     }
     let scheduler: Api<Pod> = Api::default_namespaced(as_scheduler(world).await);
     let mut deletions = JoinSet::new();
-    for name in names[..held].iter().cloned() {
-        let scheduler = scheduler.clone();
+    for name in &names[..held] {
+        let (scheduler, name) = (scheduler.clone(), name.clone());
         deletions.spawn(async move { scheduler.delete(&name, &DeleteParams::default()).await });
     }
     let level = format!("priority_level=\"{LEVEL}\"");
