@@ -22,22 +22,20 @@ use baseline::{Baseline, Handler};
 use load::{Load, measure};
 use process::{Process, Webhook};
 
-/// One server under load.
-fn line(name: &str, load: &Load, floor: Option<f64>) -> f64 {
-    let per_second = load.per_cpu_second();
-    let beside = floor.map_or(String::new(), |floor| format!("{:.2}", per_second / floor));
+/// One server under load, beside the one that only reads.
+fn line(name: &str, load: &Load, reads: Option<&Load>) {
+    let beside = reads.map_or(String::new(), |reads| format!("{:.2}", reads.cost() / load.cost()));
     println!(
         "| {name} | {:.0} | {:.1} + {:.1} | {:.0} | {beside} | {:.2} | {:.2} | {:.2} | {:.2} |",
         load.rate(),
         load.micros(load.user),
         load.micros(load.system),
-        per_second,
+        load.per_cpu_second(),
         load.crowded.p50,
         load.crowded.p99,
         load.paced.p50,
         load.paced.p99,
     );
-    per_second
 }
 
 fn mib(bytes: usize) -> f64 {
@@ -54,16 +52,23 @@ async fn run() {
             "| server | reviews/s | CPU µs each, user + system | per CPU second | of the borrowed baseline | p50 ms | p99 ms | p50 ms at 2,000/s | p99 ms at 2,000/s |"
         );
         println!("|---|---|---|---|---|---|---|---|---|");
-        let mut floor = None;
+        let mut baselines = Vec::new();
         for handler in Handler::ALL {
             let server = Baseline::start(handler).await;
-            let per_second = line(handler.name(), &measure(&server.place, &server.process, &row).await, floor);
-            if handler == Handler::Borrowed {
-                floor = Some(per_second);
-            }
+            let load = measure(&server.place, &server.process, &row).await;
+            line(handler.name(), &load, None);
+            baselines.push(load);
         }
         let load = measure(&webhook.place, &webhook.process, &row).await;
-        line("the webhook", &load, floor);
+        let [nothing, reads, _] = baselines.as_slice() else { continue };
+        line("the webhook", &load, Some(reads));
+        println!(
+            "\nWhere the time goes: connection, TLS and HTTP {:.1} µs, finding the pieces {:.1} µs, reading them, rules, \
+             patch, metrics and log {:.1} µs.",
+            nothing.cost(),
+            reads.cost() - nothing.cost(),
+            load.cost() - reads.cost()
+        );
         println!();
     }
     memory(&webhook.process);

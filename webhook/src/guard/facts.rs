@@ -15,7 +15,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use kube::runtime::watcher;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -139,12 +139,50 @@ impl Allowance {
 /// A pod as the API server sends it, read only as far as the guard needs it. `MEMBER` tells the two watches apart.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PodObject<const MEMBER: bool> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
     status: Status,
+}
+
+/// Reads what counts of the metadata, and skips the list of its managers, which is the greater part of a pod.
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        namespace: Option<String>,
+        name: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, String>>,
+        creation_timestamp: Option<Time>,
+        deletion_timestamp: Option<Time>,
+    }
+
+    let Metadata {
+        namespace,
+        name,
+        uid,
+        resource_version,
+        labels,
+        annotations,
+        creation_timestamp,
+        deletion_timestamp,
+    } = Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        namespace,
+        name,
+        uid,
+        resource_version,
+        labels,
+        annotations,
+        creation_timestamp,
+        deletion_timestamp,
+        ..ObjectMeta::default()
+    })
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
