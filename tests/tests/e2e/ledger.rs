@@ -3,14 +3,15 @@
 use crate::MINUTE;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::{PodGroup, Preemption, keys};
+use giveway_tests::attack::Call;
 use giveway_tests::audit::{OPERATOR, Promises};
-use giveway_tests::cluster::{Shaped, stored_plans};
+use giveway_tests::cluster::{GroupBuilder, Shaped, stored_plans};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The classes low and high, two nodes full of pods of class low, and a gang of class high that wants both, with a plan
 /// that waits for ten minutes before its first eviction.
@@ -100,6 +101,58 @@ async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
     assert_eq!((state, message.as_str()), (PlanState::Cancelled, words));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     again.delete().await;
+    world.check_promises().await;
+}
+
+/// The attack that this kind of object closes: with the role `edit` in one namespace a tenant wrote a plan into the
+/// annotation of a pod that looked static, and the next leader evicted whom it named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
+    let mut world = World::start().await;
+    world.class("vip", 1000).create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    let team = world.namespace("team").await;
+    let victim = world.pod("db").priority("vip").on(&nodes[0]).create().await;
+    let edit = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "edit", "namespace": "team"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "User", "name": "tenant"}]
+    });
+    world.apply(&edit.to_string()).await.unwrap();
+    let tenant = world.client_in("tenant", &[]).await;
+    let pods = "/api/v1/namespaces/team/pods";
+    wait_for("the tenant has his rights", MINUTE, async || Call::get(pods).make(&tenant).await).await;
+    let plan = json!({
+        "id": "forged", "term": "t", "state": "Evicting", "strategy": "kep5710", "placements": [],
+        "victims": [{"kind": "Pod", "namespace": "default", "name": "db", "priority": 1000,
+            "pods": [{"name": "db", "uid": victim.uid, "node": nodes[0]}]}]
+    });
+    let pod = |annotations: Value| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "looks-static", "annotations": annotations},
+            "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]}})
+    };
+    let (mirror, annotation) = ("kubernetes.io/config.mirror", keys::ANNOTATION_PLAN);
+    let forged = pod(json!({mirror: "x", annotation: plan.to_string()}));
+    Call::post(pods, &forged).refused(&tenant, "a plan at creation", annotation).await;
+    Call::post(pods, &pod(json!({mirror: "x"}))).allowed(&tenant, "a pod that looks static").await;
+    let patch = json!({"metadata": {"annotations": {annotation: plan.to_string()}}});
+    let later = Call::merge(&format!("{pods}/looks-static"), &patch);
+    later.refused(&tenant, "a plan afterwards", "'giveway-pods' denied request").await;
+    let object = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "forged"},
+        "spec": {"strategy": "none", "preemptor": {"kind": "Pod", "namespace": "team", "name": "looks-static", "uid": "u",
+            "priority": 2000}, "victims": plan["victims"]}
+    });
+    let ledger = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
+    let words = "User \"tenant\" cannot create resource \"preemptions\"";
+    Call::post(ledger, &object).refused(&tenant, "a plan as an object", words).await;
+    // The next leader serves others, and takes nobody.
+    world.operator().kill();
+    world.operator().start().await;
+    GroupBuilder::new(team, "honest", 1).create().await.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    assert!(victim.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
     world.check_promises().await;
 }
 
@@ -219,7 +272,7 @@ async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place
     let nodes = world.nodes(1).cpus(2).create().await;
     let victims = world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let secret = world.namespace("secret").await;
-    let gang = giveway_tests::cluster::GroupBuilder::new(secret, "train", 2).priority("high").create().await;
+    let gang = GroupBuilder::new(secret, "train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     let uid = gang.get().await.uid().unwrap();
     let message = victims[0].wait_condition("DisruptionTarget", "True", "PreemptionByScheduler", MINUTE).await;
