@@ -29,7 +29,7 @@ impl Log {
         self.line(OPERATOR, "patch", reference, (Value::Null, object), 200);
     }
 
-    /// A pod of a group, bound when it has a node; its UID is its name.
+    /// A pod of a group, bound when it has a node; its UID is its name. It pays for more than any group here asks.
     pub fn pod(&mut self, name: &str, group: &str, node: &str) {
         let object = json!({
             "kind": "Pod",
@@ -37,7 +37,7 @@ impl Log {
                 "namespace": "default", "name": name, "uid": name,
                 "labels": {"scheduling.giveway.dev/pod-group": group}
             },
-            "spec": {"nodeName": node, "priority": 0}
+            "spec": {"nodeName": node, "priority": 100}
         });
         self.line("admin", "create", reference("", name), (Value::Null, object), 201);
     }
