@@ -5,7 +5,7 @@
 //! dribbles its headers is to be cut much earlier. So bytes and requests are observed here. A change of phase is one
 //! atomic write: nobody is woken by it, unless somebody waits for a connection to become idle.
 
-use crate::crowd::Room;
+use crate::room::Room;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

@@ -5,43 +5,14 @@
 //! whoever has something to ask. One that has only begun is left alone for [`GRACE`], or it could never begin.
 
 use crate::connection::{Connection, Order, Phase};
-use crate::server::Limits;
+use crate::limits::Limits;
+use crate::room::Room;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use std::time::Duration;
 
 /// How long a handshake or the headers of a request are left alone.
 pub const GRACE: Duration = Duration::from_millis(250);
-
-/// The clock of a server, and whether somebody waits for room in it.
-#[derive(Debug)]
-pub struct Room {
-    start: Instant,
-    wanted: AtomicBool,
-    idle: Notify,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self { start: Instant::now(), wanted: AtomicBool::new(false), idle: Notify::new() }
-    }
-}
-
-impl Room {
-    /// The time since the server started.
-    pub fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    /// A connection has become idle.
-    pub fn tell_idle(&self) {
-        if self.wanted.load(Ordering::Acquire) {
-            self.idle.notify_one();
-        }
-    }
-}
 
 /// All connections of a server.
 #[derive(Debug, Default)]
@@ -101,9 +72,7 @@ impl Crowd {
 
     /// Waits until a connection becomes idle.
     pub async fn someone_idle(&self) {
-        self.room.wanted.store(true, Ordering::Release);
-        self.room.idle.notified().await;
-        self.room.wanted.store(false, Ordering::Release);
+        self.room.someone_idle().await;
     }
 
     /// Gives every connection an order.

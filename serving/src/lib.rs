@@ -6,8 +6,11 @@
 
 pub mod connection;
 pub mod crowd;
+pub mod limits;
 pub mod metrics;
+pub mod room;
 pub mod server;
 
+pub use limits::Limits;
 pub use metrics::ServerMetrics;
-pub use server::{Limits, Shutdown, serve, service};
+pub use server::{Shutdown, serve, service};

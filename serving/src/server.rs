@@ -6,6 +6,7 @@
 
 use crate::connection::{Connection, Observed, Order};
 use crate::crowd::{Crowd, GRACE};
+use crate::limits::Limits;
 use crate::metrics::ServerMetrics;
 use http::{Request, Response};
 use http_body::Body;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::Interval;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,43 +27,6 @@ use warp::filters::BoxedFilter;
 
 /// The most bytes that the HTTP library buffers of one connection, headers included.
 const MOST_BUFFERED: usize = 16 * 1024;
-
-/// Limits of a server.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// How long a TLS handshake may take.
-    pub handshake: Duration,
-    /// How long the headers of a request may take from their first byte; also how long a new connection may be silent.
-    pub head: Duration,
-    /// How long a connection may be idle between requests: longer than API servers keep theirs (90 s).
-    pub idle: Duration,
-    /// How many connections are served at once.
-    pub connections: usize,
-    /// How long requests that have begun may take after shutdown was asked for.
-    pub drain: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            handshake: Duration::from_secs(10),
-            head: Duration::from_secs(10),
-            idle: Duration::from_secs(120),
-            connections: 1024,
-            drain: Duration::from_secs(20),
-        }
-    }
-}
-
-impl Limits {
-    /// How often connections are looked at: often enough that no limit is exceeded by more than a quarter.
-    fn tick(&self) -> Interval {
-        let shortest = self.handshake.min(self.head).min(self.idle) / 4;
-        let mut tick = tokio::time::interval(shortest.clamp(Duration::from_millis(10), Duration::from_secs(1)));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        tick
-    }
-}
 
 /// How a server is told to end.
 #[derive(Clone, Debug, Default)]

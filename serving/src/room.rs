@@ -1,0 +1,40 @@
+//! What the connections of a server share: its clock, and whether somebody waits for room.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// The clock of a server, and whether somebody waits for room in it.
+#[derive(Debug)]
+pub struct Room {
+    start: Instant,
+    wanted: AtomicBool,
+    idle: Notify,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { start: Instant::now(), wanted: AtomicBool::new(false), idle: Notify::new() }
+    }
+}
+
+impl Room {
+    /// The time since the server started.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Waits until a connection becomes idle.
+    pub async fn someone_idle(&self) {
+        self.wanted.store(true, Ordering::Release);
+        self.idle.notified().await;
+        self.wanted.store(false, Ordering::Release);
+    }
+
+    /// A connection has become idle.
+    pub fn tell_idle(&self) {
+        if self.wanted.load(Ordering::Acquire) {
+            self.idle.notify_one();
+        }
+    }
+}
