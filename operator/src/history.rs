@@ -65,7 +65,10 @@ impl Keeper {
             }
             let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
             match parts.iter().find(|(name, _)| name.as_str() == plan).map(|(_, record)| *record) {
-                Some(first) if first.over() => over.push((first.finished(), parts)),
+                Some(first) if first.over() => {
+                    // Of two in one second the later one of a leader has the higher number.
+                    over.push(((first.finished(), first.created, plan.len(), plan), parts));
+                }
                 Some(first) if old(first) => {
                     let end = Some(Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
                     let message = "No decision stands behind this plan; nobody is evicted for it.".to_owned();
@@ -76,10 +79,10 @@ impl Keeper {
                 _ => {}
             }
         }
-        over.sort_by_key(|(finished, _)| Reverse(*finished));
+        over.sort_by_key(|(age, _)| Reverse(*age));
         let oldest = clock.epoch_seconds.saturating_sub(i64::try_from(keep.age.as_secs()).unwrap_or(i64::MAX));
         let mut bytes = 0;
-        for (index, (finished, parts)) in over.into_iter().enumerate() {
+        for (index, ((finished, ..), parts)) in over.into_iter().enumerate() {
             bytes += parts.iter().map(|(_, record)| record.bytes).sum::<usize>();
             if index >= keep.count || finished <= oldest || bytes > MOST_BYTES {
                 step.commands.extend(forget(&parts));
@@ -153,6 +156,13 @@ mod tests {
         assert_eq!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 3_800)), ["b", "a", "a.2"], "an hour");
         assert!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 400)).is_empty());
         assert_eq!(forgotten(&pass(&model, Keep { count: 0, ..KEEP }, 400)), ["c", "b", "a", "a.2"]);
+    }
+
+    #[test]
+    fn of_plans_that_ended_in_the_same_second_the_latest_are_kept() {
+        let over = |name| (name, 1, Some("Completed"), 100);
+        let model = world(&[over("a-9"), over("a-10"), over("a-8")]);
+        assert_eq!(forgotten(&pass(&model, KEEP, 400)), ["a-8"]);
     }
 
     #[test]
