@@ -10,7 +10,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The longest time after which an answered request is in the log.
+const LATE: Duration = Duration::from_secs(5);
 
 /// One request that was answered.
 #[derive(Clone, Debug, Deserialize)]
@@ -101,21 +104,23 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
 }
 
 /// Waits until everything that the API server answered so far is in the log. It writes an event when it has answered,
-/// so the log may be a moment behind what a client saw: a mark is put into it and must be followed by silence.
+/// so the log may be a moment behind what a client saw: a mark is put into it and must be followed by silence, or, where
+/// somebody never rests, by as long a time as an answered request may take to be written.
 pub(super) async fn flush(client: &Client, path: &Path, limit: Duration) -> Result<()> {
     static MARKS: AtomicU64 = AtomicU64::new(0);
     let mark = format!("mark-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
     // The name of the object is fixed by the audit policy; the namespace makes each mark different.
     let marker: Api<ConfigMap> = Api::namespaced(client.clone(), &mark);
     marker.get_opt("giveway-audit-mark").await?;
-    let mut size = 0;
+    let (mut size, mut seen) = (0, None);
     wait::until("the audit log is written", limit, async || {
         let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
         let before = std::mem::replace(&mut size, text.len());
         if !text.contains(&mark) {
             return Err("the mark is not in it yet".to_owned());
         }
-        if before == text.len() {
+        let since = *seen.get_or_insert_with(Instant::now);
+        if before == text.len() || since.elapsed() >= LATE {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
