@@ -35,6 +35,14 @@ pub const ANNOTATION_THRESHOLD: &str = "scheduling.giveway.dev/allow-disruption-
 /// believed, only removed.
 pub const ANNOTATION_PLAN: &str = "scheduling.giveway.dev/preemption-plan";
 
+/// Annotation of a pod: `"true"` makes it a critical add-on, in the namespaces that the chart names and nowhere else.
+pub const ANNOTATION_CRITICAL: &str = "scheduling.giveway.dev/critical-addon";
+/// The annotation of the rescheduler's design that says the same; its value is empty.
+pub const ANNOTATION_CRITICAL_POD: &str = "scheduler.alpha.kubernetes.io/critical-pod";
+/// Taint that keeps a node for critical add-ons. Node pools have it for good, too: [ours](crate::critical::taint) have the
+/// UID of a pod as value.
+pub const TAINT_CRITICAL: &str = "CriticalAddonsOnly";
+
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";
 

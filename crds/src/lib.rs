@@ -2,11 +2,12 @@
 //!
 //! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
 //! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, how a priority class is
-//! [resolved](priority), that a group [lends none](lending), and the vocabulary of
+//! [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
 //! [conditions and reasons](condition). What admission accepts, the
 //! controllers can therefore reconcile.
 
 pub mod condition;
+pub mod critical;
 pub mod keys;
 pub mod lending;
 pub mod membership;

@@ -1,0 +1,77 @@
+//! Critical add-ons: which pods they are, and the taint that keeps a node for one of them (design, section 5, "Critical
+//! pods"; the rescheduler's design).
+
+use crate::keys;
+use crate::preemption::PreemptionSpec;
+use crate::priority::MAX_THRESHOLD;
+use k8s_openapi::api::core::v1::Taint;
+use std::collections::BTreeMap;
+
+/// The priority from which on a pod is critical: that of `system-cluster-critical`.
+pub const PRIORITY: i32 = MAX_THRESHOLD;
+
+/// Name of the strategy of plans that make room for a critical add-on.
+pub const STRATEGY: &str = "critical-addon";
+
+/// The longest grace that a victim of such a plan has, in seconds.
+pub const LONGEST_GRACE: i64 = 10;
+
+/// Whether the annotations ask for a pod to be a critical add-on. They count only in namespaces that the administrator
+/// names.
+pub fn asked(annotations: &BTreeMap<String, String>) -> bool {
+    let value = |key: &str| annotations.get(key).map(String::as_str);
+    value(keys::ANNOTATION_CRITICAL) == Some("true") || value(keys::ANNOTATION_CRITICAL_POD) == Some("")
+}
+
+/// The taint that keeps a node for the pod with this UID.
+pub fn taint(uid: &str) -> Taint {
+    Taint {
+        key: keys::TAINT_CRITICAL.to_owned(),
+        value: Some(uid.to_owned()),
+        effect: "NoSchedule".to_owned(),
+        time_added: None,
+    }
+}
+
+/// The UID in a taint that may be ours. It is ours when a `Preemption` [was made for](tainted_for) this pod; every other
+/// one belongs to somebody else.
+pub fn uid_of<'t>(key: &str, value: &'t str, effect: &str) -> Option<&'t str> {
+    (key == keys::TAINT_CRITICAL && effect == "NoSchedule" && !value.is_empty()).then_some(value)
+}
+
+/// The UID of the pod for which a plan may have tainted a node.
+pub fn tainted_for(plan: &PreemptionSpec) -> Option<&str> {
+    (plan.strategy == STRATEGY).then_some(plan.preemptor.uid.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_both_annotations_count() {
+        let asks = |key: &str, value: &str| asked(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
+        assert!(asks(keys::ANNOTATION_CRITICAL, "true"));
+        assert!(asks(keys::ANNOTATION_CRITICAL_POD, ""));
+        assert!(!asks(keys::ANNOTATION_CRITICAL, ""));
+        assert!(!asks(keys::ANNOTATION_CRITICAL, "false"));
+        assert!(!asks(keys::ANNOTATION_CRITICAL_POD, "true"));
+    }
+
+    #[test]
+    fn only_a_taint_with_the_uid_of_a_plan_is_ours() {
+        assert_eq!(uid_of("CriticalAddonsOnly", "u-1", "NoSchedule"), Some("u-1"));
+        for (key, value, effect) in [
+            ("CriticalAddonsOnly", "", "NoSchedule"),
+            ("CriticalAddonsOnly", "u-1", "NoExecute"),
+            ("dedicated", "u-1", "NoSchedule"),
+        ] {
+            assert_eq!(uid_of(key, value, effect), None, "{key}={value}:{effect}");
+        }
+        let mut plan = PreemptionSpec { strategy: "least-cost".into(), ..PreemptionSpec::default() };
+        plan.preemptor.uid = "u-1".into();
+        assert_eq!(tainted_for(&plan), None);
+        plan.strategy = STRATEGY.into();
+        assert_eq!(tainted_for(&plan), Some("u-1"));
+    }
+}
