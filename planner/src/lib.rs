@@ -2,7 +2,8 @@
 //!
 //! It is pure: no client, no clock, no environment, no randomness, no async. [`model::Cluster`] holds what is known of
 //! the cluster; [`plan()`] decides for one preemptor; [`spared()`] says who stays then, and why; [`still_fits`] checks a
-//! decision again later. The same cluster gives the same decision, in whatever order its objects arrived.
+//! decision again later; [`rescue()`] makes room for a critical add-on. The same cluster gives the same decision, in
+//! whatever order its objects arrived.
 
 mod budgets;
 mod clearing;
@@ -23,6 +24,7 @@ pub mod plan;
 mod problem;
 pub mod quantity;
 mod reprieve;
+pub mod rescue;
 mod spared;
 mod still_fits;
 
@@ -33,6 +35,7 @@ pub use model::{Cluster, ObjectKey};
 pub use plan::{
     Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
 };
+pub use rescue::{Rescue, Step, Terms, rescue};
 pub use smol_str::SmolStr;
 pub use spared::{Spared, Sparing, spared};
 pub use still_fits::still_fits;

@@ -70,6 +70,11 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| node_affinity::refuse(pod, node))
 }
 
+/// The same for a pod like this one that is not bound yet.
+pub(crate) fn unsuitable_anew(pod: &Pod, node: &Node) -> Option<Refusal> {
+    unschedulable::refuse(pod, node).or_else(|| taints::refuse(pod, node)).or_else(|| node_affinity::refuse(pod, node))
+}
+
 impl Refusal {
     /// The reason for one node: "insufficient cpu".
     pub(crate) fn on_one_node<'n>(&self, name: impl Fn(ResourceId) -> &'n str) -> String {

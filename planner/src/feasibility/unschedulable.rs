@@ -1,6 +1,6 @@
 //! Filter: a cordoned node takes only pods that tolerate it (kube-scheduler's NodeUnschedulable).
 
-use super::{Refusal, taints};
+use super::Refusal;
 use crate::model::{Node, Pod, Taint};
 
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
@@ -12,5 +12,5 @@ pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
         value: String::new(),
         effect: "NoSchedule".to_owned(),
     };
-    (!taints::tolerates(pod, &cordon)).then_some(Refusal::Unschedulable)
+    (!pod.tolerates(&cordon)).then_some(Refusal::Unschedulable)
 }

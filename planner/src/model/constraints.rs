@@ -1,6 +1,7 @@
 //! What a pod demands of its node besides resources.
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
+use super::node::Taint;
 use k8s_openapi::api::core::v1::{Container, ContainerPort, NodeSelectorRequirement, PodSpec};
 use std::collections::BTreeMap;
 
@@ -58,6 +59,15 @@ pub(crate) struct Toleration {
     pub(crate) effect: String,
 }
 
+impl Toleration {
+    /// Whether it covers a taint.
+    pub(crate) fn covers(&self, taint: &Taint) -> bool {
+        (self.effect.is_empty() || self.effect == taint.effect)
+            && (self.key.is_empty() || self.key == taint.key)
+            && (self.exists || self.value == taint.value)
+    }
+}
+
 /// A port of the node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostPort {
@@ -112,6 +122,15 @@ impl Constraints {
             spread: affinity::spread(spec, labels),
             not_modeled,
         }
+    }
+
+    /// Whether they allow one node by its name, and no other: what a DaemonSet demands for its pods.
+    pub(super) fn names_one_node(&self) -> bool {
+        let one = |term: &NodeTerm| {
+            let mut names = term.fields.iter().filter(|rule| rule.key == "metadata.name" && rule.operator == "In");
+            names.any(|rule| rule.values.len() == 1)
+        };
+        self.node_affinity.as_ref().is_some_and(|terms| matches!(terms.as_slice(), [term] if one(term)))
     }
 
     /// Whether other pods decide where this pod fits, and not only the pods on the same node.

@@ -30,7 +30,7 @@ pub use resources::{ResourceId, Resources};
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
-pub(crate) use constraints::{HostPort, NodeTerm, Requirement, Toleration};
+pub(crate) use constraints::{HostPort, NodeTerm, Requirement};
 pub(crate) use kind::{Kind, KindId};
 pub(crate) use selector::Selector;
 pub(crate) use unit::{GroupUnit, Role, Row, Unit, UnitPods, UnitRef};

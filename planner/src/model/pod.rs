@@ -2,11 +2,12 @@
 
 use super::constraints::Constraints;
 use super::key::ObjectKey;
+use super::node::Taint;
 use super::requests;
 use super::resources::{Names, Resources};
 use crate::error::ModelError;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::{keys, membership, priority};
+use giveway_crds::{critical, keys, membership, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use smol_str::SmolStr;
@@ -14,6 +15,9 @@ use std::collections::BTreeMap;
 
 /// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
 const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Seconds that a pod is given to terminate when it says nothing.
+const DEFAULT_GRACE: i64 = 30;
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +64,13 @@ pub struct Pod {
     pub created: Option<i64>,
     /// Whether it is a mirror pod.
     pub mirror: bool,
+    /// Whether a DaemonSet made it for the one node that it is bound to: it has no other place. An owner alone can be
+    /// claimed by anybody; a pod that claims this one has bound itself to its node.
+    pub daemon: bool,
+    /// Whether its annotations ask for it to be a critical add-on; its namespace decides whether that counts.
+    pub asks_critical: bool,
+    /// Seconds that it is given to terminate.
+    pub grace: i64,
     /// Name of its scheduler.
     pub scheduler_name: String,
     /// Its controller.
@@ -106,6 +117,11 @@ impl Pod {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
+    /// Whether one of its tolerations covers a taint.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.constraints.tolerations.iter().any(|toleration| toleration.covers(taint))
+    }
+
     /// Key of its group.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
@@ -127,7 +143,10 @@ impl Pod {
         let (group, template) = membership.map(|m| (m.group, m.template)).unzip();
         let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
         let conditions = status.conditions.as_deref().unwrap_or_default();
-        let owners = metadata.owner_references.iter().flatten();
+        let mut owners = metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true));
+        let constraints =
+            Constraints::from_spec(spec, &key.namespace, metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
         Ok(Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             labels: metadata.labels.clone().unwrap_or_default(),
@@ -163,13 +182,13 @@ impl Pod {
             created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
             mirror: annotation(ANNOTATION_MIRROR).is_some(),
             scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
-            owner: owners.clone().find(|owner| owner.controller == Some(true)).cloned(),
+            daemon: owner.is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
+                && constraints.names_one_node(),
+            asks_critical: metadata.annotations.as_ref().is_some_and(critical::asked),
+            grace: spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE),
+            owner: owner.cloned(),
             template: template.flatten(),
-            constraints: Constraints::from_spec(
-                spec,
-                &key.namespace,
-                metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
-            ),
+            constraints,
             key,
         })
     }

@@ -105,6 +105,15 @@ impl Cluster {
         self.offered.get(usize::from(id)).copied().unwrap_or(0)
     }
 
+    /// What is asked for, in trillionths of what all nodes offer, added up over the resources.
+    pub(crate) fn share_of(&self, requests: &Resources) -> i128 {
+        let share = |(id, amount): (ResourceId, i128)| match self.offered(id) {
+            offered if offered > 0 => amount.saturating_mul(1_000_000_000_000) / offered,
+            _ => i128::MAX / 4,
+        };
+        requests.iter().map(share).fold(0, i128::saturating_add)
+    }
+
     /// Takes what a pod asks for from what is free on a node, or (`sign` -1) gives it back.
     pub(super) fn use_node(&mut self, index: NodeIndex, requests: &Resources, sign: i128) {
         self.free.widen(self.names.len());

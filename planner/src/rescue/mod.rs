@@ -1,0 +1,201 @@
+//! Room for a critical add-on: on which node, and who goes for it (design, section 5, "Critical pods"; the rescheduler's
+//! design, "Evicting pods" and "Scoring nodes").
+//!
+//! Priorities decide nothing here, but for guaranteed budgets: everybody may go who is not critical himself, not of a
+//! DaemonSet and not static ([`Terms::fate`]). It is about what eviction can cure (resources, ports, anti-affinity), and
+//! about one pod at a time.
+
+mod effort;
+mod elsewhere;
+mod hopeless;
+mod search;
+mod terms;
+mod weight;
+
+pub use hopeless::{Hopeless, Nearest};
+pub use terms::{Fate, Terms, is_shortened};
+pub use weight::Step;
+
+use crate::budgets::Budgets;
+use crate::cost::Cost;
+use crate::demand::Demand;
+use crate::domain::Potential;
+use crate::feasibility::{Nodes, Rank, Room, unsuitable};
+use crate::kep5710::Found;
+use crate::model::{Cluster, ObjectKey, Pod, PodIndex};
+use crate::overlay::Overlay;
+use crate::plan::{Context, Plan, UnitKind, assemble};
+use crate::problem::Problem;
+use effort::Effort;
+use elsewhere::Elsewhere;
+use giveway_crds::critical;
+use giveway_crds::policy::PreemptionPolicy;
+use search::{Choice, Search};
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is decided for a critical add-on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rescue {
+    /// There is no such pod, or it does not wait for a node by itself.
+    Nothing,
+    /// This node has room, or will have it once the pods are gone that leave anyway: nobody has to go.
+    Fits(SmolStr),
+    /// Some pods of one node have to go.
+    Evict(Box<Eviction>),
+    /// No node has room whoever goes, or what it waits for is nothing that eviction cures.
+    Hopeless(Box<Hopeless>),
+}
+
+/// Who goes for a critical add-on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eviction {
+    /// The plan, of strategy [`critical::STRATEGY`].
+    pub plan: Plan,
+    /// How far it goes.
+    pub step: Step,
+    /// Pods whose grace is shortened to [`critical::LONGEST_GRACE`].
+    pub shortened: usize,
+}
+
+/// The priority by which a critical add-on holds its place against others, and respects theirs.
+pub fn rank(priority: i32) -> i32 {
+    priority.max(critical::PRIORITY)
+}
+
+/// The pod, if it waits for a node by itself.
+fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
+    let index = cluster.pod_index(key)?;
+    let pod = cluster.pod_at(index)?;
+    let waits = pod.live() && !pod.bound() && !pod.held && !pod.gated_by_others && pod.group.is_none();
+    waits.then_some((index, pod))
+}
+
+fn demand(index: PodIndex, pod: &Pod) -> Demand {
+    Demand {
+        priority: rank(pod.priority),
+        policy: PreemptionPolicy::PreemptLowerPriority,
+        members: vec![index],
+        need: 1,
+        single: true,
+    }
+}
+
+/// Decides for one critical add-on. `context` is as for [`crate::plan()`]; its strategy does not matter.
+pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Context) -> Rescue {
+    let Some((member, pod)) = waiting(cluster, key) else { return Rescue::Nothing };
+    let unknown = cluster.not_modeled(pod);
+    if !unknown.is_empty() {
+        return Rescue::Hopeless(Box::new(Hopeless { unknown, ..Hopeless::default() }));
+    }
+    let demand = demand(member, pod);
+    let all = Nodes::new(cluster);
+    let overlay = Overlay::new(cluster, &all, &demand, context);
+    let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
+    let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
+    let only_node = suitable.len() == 1;
+    let mut room = Room::new(cluster, &all, &demand.members);
+    let wide = room.wide();
+    let some = Nodes::some(cluster, suitable);
+    if !wide {
+        room = Room::new(cluster, &some, &demand.members);
+    }
+    let nodes = if wide { &all } else { &some };
+    let mut problem = Problem::new(cluster, nodes, &demand, context, &overlay, room);
+    let then = problem.room_then();
+    if let Some(rank) = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &then)) {
+        return Rescue::Fits(nodes.at(rank).name.clone());
+    }
+    problem.potential = Potential::new(cluster, nodes, &overlay, i32::MAX, i32::MAX);
+    problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, overlay.evicting(cluster));
+    let fates = fates(&problem, pod, terms, only_node);
+    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &overlay.held), Effort::new());
+    let mut search = Search {
+        problem: &problem,
+        pod,
+        member,
+        fates: &fates,
+        room: then,
+        elsewhere: &mut elsewhere,
+        effort: &mut effort,
+        best: None,
+        shares: BTreeMap::new(),
+    };
+    let looked = search.run();
+    match search.best {
+        Some(choice) => Rescue::Evict(Box::new(eviction(&problem, member, choice, looked))),
+        None => Rescue::Hopeless(Box::new(Hopeless::of(&problem, &all, pod, &fates, looked))),
+    }
+}
+
+/// The first node by name with room.
+fn open(problem: &Problem<'_>, pod: &Pod, room: &Room<'_>) -> Option<Rank> {
+    let shape = problem.shapes.first()?;
+    (0..problem.nodes.len()).find(|rank| shape.unsuitable[*rank].is_none() && room.refuse(pod, *rank).is_none())
+}
+
+/// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
+/// elsewhere.
+fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
+    let fate =
+        |pod: &PodIndex| problem.cluster.pod_at(*pod).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod));
+    let units = problem.potential.units.iter();
+    units
+        .map(|unit| match unit.pods.iter().map(fate).max() {
+            Some(Fate::GoesElsewhere) if unit.kind == UnitKind::PodGroup => Fate::Stays,
+            fate => fate.unwrap_or(Fate::Stays),
+        })
+        .collect()
+}
+
+fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked: (usize, usize)) -> Eviction {
+    let Choice { mut units, weight } = choice;
+    units.sort_by(|a, b| problem.potential.compare(*a, *b));
+    let node = &problem.nodes.at(weight.node).name;
+    let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
+    let pods = pods.filter_map(|index| problem.cluster.pod_at(*index));
+    let shortened = pods.filter(|pod| is_shortened(pod)).count();
+    let cost = Cost::of(problem, &units);
+    let mut trace = vec![format!(
+        "{} of {} nodes could be freed by evictions; {node} weighs least: step {}, {cost}, {shortened} shortened graces, {} pods that fit nowhere else.",
+        looked.1,
+        problem.nodes.len(),
+        weight.step.number(),
+        weight.homeless
+    )];
+    if looked.0 < looked.1 {
+        trace.push(format!("{} of them were looked at.", looked.0));
+    }
+    let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace };
+    let mut plan = assemble(problem, problem.room_then(), found);
+    plan.strategy = critical::STRATEGY;
+    for victim in &mut plan.victims {
+        victim.why = "Its place is needed for a critical add-on.".into();
+    }
+    Eviction { plan, step: weight.step, shortened }
+}
+
+/// A node with room for a critical add-on now, or once the pods are gone that leave anyway: by name the first one.
+pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
+    let (member, pod) = waiting(cluster, key)?;
+    let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
+    let overlay = Overlay::new(cluster, &nodes, &demand, context);
+    let room = Room::new(cluster, &nodes, &demand.members);
+    let problem = Problem::new(cluster, &nodes, &demand, context, &overlay, room);
+    let rank = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &problem.room_then()))?;
+    Some(nodes.at(rank).name.clone())
+}
+
+/// The first of some pods, by UID, that may not go for a critical add-on any more; pods that are gone may.
+pub fn must_stay<'c>(
+    cluster: &'c Cluster,
+    key: &ObjectKey,
+    victims: &BTreeSet<SmolStr>,
+    terms: &Terms,
+) -> Option<&'c Pod> {
+    let addon = cluster.pod(key)?;
+    let mut suitable = cluster.nodes().filter(|node| unsuitable(addon, node).is_none());
+    let only_node = suitable.next().is_some() && suitable.next().is_none();
+    let pods = victims.iter().filter_map(|uid| cluster.pod_at(cluster.pod_with_uid(uid)?));
+    pods.filter(|pod| pod.live()).find(|pod| terms.fate(addon, only_node, pod) == Fate::Stays)
+}

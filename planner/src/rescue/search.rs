@@ -1,0 +1,375 @@
+//! The lightest evictions that make room for a critical add-on on one of the nodes: branch and bound over the units of
+//! each node, with one incumbent for all of them.
+//!
+//! Nodes are tried in the order of a lower bound, and left out where that is no lighter than the incumbent. On a node,
+//! units that are alike for everything but their name are one equivalence class, of which the first names are taken. So
+//! the answer is exact unless the [effort](super::effort) runs out, which is said.
+
+use super::effort::Effort;
+use super::elsewhere::Elsewhere;
+use super::terms::{Fate, is_shortened};
+use super::weight::{Step, Weight};
+use crate::domain::UnitIndex;
+use crate::feasibility::{Rank, Room};
+use crate::model::{KindId, ObjectKey, Pod, PodIndex, ResourceId};
+use crate::plan::UnitKind;
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+
+/// The node and the units that were found.
+pub(super) struct Choice<'a> {
+    pub(super) units: Vec<UnitIndex>,
+    pub(super) weight: Weight<'a>,
+}
+
+/// Looks for the lightest evictions.
+pub(super) struct Search<'p, 'a> {
+    pub(super) problem: &'p Problem<'a>,
+    pub(super) pod: &'a Pod,
+    pub(super) member: PodIndex,
+    /// By unit.
+    pub(super) fates: &'p [Fate],
+    /// The cluster once everybody who leaves anyway is gone; changed, and changed back.
+    pub(super) room: Room<'a>,
+    pub(super) elsewhere: &'p mut Elsewhere<'a>,
+    pub(super) effort: &'p mut Effort,
+    pub(super) best: Option<Choice<'a>>,
+    /// By kind of pods: what they ask for, as a share.
+    pub(super) shares: BTreeMap<KindId, i128>,
+}
+
+/// What evicting on a node weighs at least.
+struct Outlook<'a> {
+    bound: Weight<'a>,
+    missing: Vec<i128>,
+}
+
+/// A unit of the node at hand that may go.
+struct Candidate {
+    unit: UnitIndex,
+    class: Class,
+    /// What it frees on the node, by resource that the add-on asks for.
+    freed: Vec<i128>,
+}
+
+/// What units have in common that can stand in for each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    shortened: usize,
+    pods: usize,
+    homeless: usize,
+    requests: i128,
+    uncontrolled: usize,
+    elsewhere: bool,
+    kind: KindId,
+    budgets: Vec<usize>,
+    guarded: bool,
+    labels: Option<BTreeMap<String, String>>,
+    /// Whole groups are alike nobody.
+    group: Option<UnitIndex>,
+}
+
+/// Chosen units, added up.
+#[derive(Clone)]
+struct Sums {
+    shortened: usize,
+    pods: usize,
+    homeless: usize,
+    requests: i128,
+    uncontrolled: usize,
+    /// What the add-on is still missing on the node.
+    missing: Vec<i128>,
+}
+
+/// A node that is being searched.
+struct OnNode {
+    rank: Rank,
+    candidates: Vec<Candidate>,
+    /// By position: what all candidates from there on free.
+    rest: Vec<Vec<i128>>,
+    /// By position: the most that one of the candidates from there on frees.
+    most: Vec<Vec<i128>>,
+}
+
+impl<'a> Search<'_, 'a> {
+    /// Searches the nodes of the problem. Returns how many of those that could help were looked at, and how many there are.
+    pub(super) fn run(&mut self) -> (usize, usize) {
+        let mut outlooks: Vec<(Weight<'a>, Vec<i128>)> = Vec::new();
+        for rank in 0..self.problem.nodes.len() {
+            if let Some(Outlook { bound, missing }) = self.outlook(rank) {
+                outlooks.push((bound, missing));
+            }
+        }
+        outlooks.sort();
+        let all = outlooks.len();
+        for (looked, (bound, missing)) in outlooks.into_iter().enumerate() {
+            if self.best.as_ref().is_some_and(|best| best.weight <= bound) {
+                return (all, all);
+            }
+            if self.effort.spent() {
+                return (looked, all);
+            }
+            let node = self.on_node(bound.node, missing.len());
+            let sums = Sums { shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
+            self.descend(&node, 0, &sums, &mut Vec::new(), &mut Spent::default());
+        }
+        (all, all)
+    }
+
+    /// A lower bound for a node; `None` where the amounts do not suffice whoever goes, or the node is out.
+    fn outlook(&mut self, rank: Rank) -> Option<Outlook<'a>> {
+        if self.problem.shapes.first().is_none_or(|shape| shape.unsuitable[rank].is_some()) {
+            return None;
+        }
+        let missing = self.missing(rank);
+        let (mut freed, mut most) = ([(); 3].map(|()| vec![0; missing.len()]), vec![0; missing.len()]);
+        let mut lightest = i128::MAX;
+        let potential = &self.problem.potential;
+        for unit in potential.on[rank].iter().filter(|unit| self.fates[**unit] != Fate::Stays) {
+            let gains = self.freed(*unit, rank);
+            let least = self.least_step(*unit).number();
+            for (step, freed) in (1..).zip(&mut freed) {
+                if least <= step {
+                    freed.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain);
+                }
+            }
+            most.iter_mut().zip(&gains).for_each(|(most, gain)| *most = (*most).max(*gain));
+            lightest = lightest.min(potential.units[*unit].pods.iter().map(|pod| self.share(*pod)).sum());
+        }
+        let enough = |freed: &[i128]| freed.iter().zip(&missing).all(|(freed, missing)| freed >= missing);
+        let step = Step::ALL.into_iter().zip(&freed).find(|(_, freed)| enough(freed)).map(|(step, _)| step)?;
+        let pods = further(&missing, &most).max(1);
+        let bound = Weight {
+            step,
+            disturbances: usize::from(step > Step::Gentle),
+            pods,
+            homeless: 0,
+            requests: lightest.saturating_mul(i128::try_from(pods).unwrap_or(i128::MAX)),
+            uncontrolled: 0,
+            node: rank,
+            names: Vec::new(),
+        };
+        Some(Outlook { bound, missing })
+    }
+
+    /// What the add-on is missing on a node, by resource that it asks for; nothing counts as 0.
+    fn missing(&self, rank: Rank) -> Vec<i128> {
+        let free = self.room.free(rank);
+        self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
+    }
+
+    /// What a unit frees on a node, by resource that the add-on asks for.
+    fn freed(&self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
+        let mut freed = vec![0; self.pod.requests.iter().count()];
+        for pod in &self.problem.potential.units[unit].pods {
+            if self.room.rank_of(*pod) != Some(rank) {
+                continue;
+            }
+            let Some(kind) = self.problem.cluster.kind(self.problem.cluster.row(*pod).kind) else { continue };
+            let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
+            freed.iter_mut().zip(ids).for_each(|(sum, id)| *sum += kind.requests.get(id));
+        }
+        freed
+    }
+
+    /// The first step in which a unit can go at all.
+    fn least_step(&self, unit: UnitIndex) -> Step {
+        let (cluster, budgets) = (self.problem.cluster, &self.problem.budgets);
+        let pods = &self.problem.potential.units[unit].pods;
+        let held = pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
+        let shortened = pods.iter().filter_map(|pod| cluster.pod_at(*pod)).filter(|pod| is_shortened(pod)).count();
+        Step::needed(usize::from(held), shortened)
+    }
+
+    fn share(&mut self, pod: PodIndex) -> i128 {
+        let cluster = self.problem.cluster;
+        let id = cluster.row(pod).kind;
+        let share = || cluster.kind(id).map_or(0, |kind| cluster.share_of(&kind.requests));
+        *self.shares.entry(id).or_insert_with(share)
+    }
+
+    fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
+        let units = self.problem.potential.on[rank].clone();
+        let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
+        let mut candidates: Vec<Candidate> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
+        let units = &self.problem.potential.units;
+        candidates.sort_by(|a, b| a.class.cmp(&b.class).then_with(|| units[a.unit].key.cmp(units[b.unit].key)));
+        let (mut rest, mut most) = (vec![vec![0; resources]], vec![vec![0; resources]]);
+        for candidate in candidates.iter().rev() {
+            let (mut sum, mut max) = (rest[rest.len() - 1].clone(), most[most.len() - 1].clone());
+            sum.iter_mut().zip(&candidate.freed).for_each(|(sum, freed)| *sum += freed);
+            max.iter_mut().zip(&candidate.freed).for_each(|(max, freed)| *max = (*max).max(*freed));
+            rest.push(sum);
+            most.push(max);
+        }
+        rest.reverse();
+        most.reverse();
+        OnNode { rank, candidates, rest, most }
+    }
+
+    fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<Candidate> {
+        let (cluster, problem) = (self.problem.cluster, self.problem);
+        let found = &problem.potential.units[unit];
+        let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
+        self.effort.take(found.pods.len());
+        let mut class = Class {
+            shortened: 0,
+            pods: found.pods.len(),
+            homeless: 0,
+            requests: 0,
+            uncontrolled: 0,
+            elsewhere: self.fates[unit] == Fate::GoesElsewhere,
+            kind: cluster.row(*found.pods.first()?).kind,
+            budgets: found.pods.iter().flat_map(|pod| problem.budgets.of_pod(*pod)).copied().collect(),
+            guarded: problem.budgets.guards(found),
+            labels: None,
+            group: (found.kind == UnitKind::PodGroup).then_some(unit),
+        };
+        for index in &found.pods {
+            let pod = cluster.pod_at(*index)?;
+            class.shortened += usize::from(is_shortened(pod));
+            class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere, self.effort));
+            class.requests = class.requests.saturating_add(self.share(*index));
+            class.uncontrolled += usize::from(pod.owner.is_none());
+            class.labels = self.room.wide().then(|| pod.labels.clone());
+        }
+        let nowhere = class.elsewhere && class.homeless > 0;
+        let freed = self.freed(unit, rank);
+        (!nowhere).then_some(Candidate { unit, class, freed })
+    }
+
+    /// Whether the add-on fits on the node as the room is now.
+    fn fits(&mut self, rank: Rank) -> bool {
+        let looks = if self.room.wide() { self.problem.nodes.len() } else { 1 };
+        self.effort.take(looks) && self.room.refuse(self.pod, rank).is_none()
+    }
+
+    /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the incumbent.
+    fn descend(&mut self, node: &OnNode, from: usize, sums: &Sums, chosen: &mut Vec<usize>, spent: &mut Spent) {
+        if !chosen.is_empty() && sums.missing.iter().all(|missing| *missing <= 0) && self.fits(node.rank) {
+            self.consider(node, sums, chosen);
+            return;
+        }
+        for at in from..node.candidates.len() {
+            let candidate = &node.candidates[at];
+            let enough = |(missing, rest): (&i128, &i128)| missing <= rest;
+            if self.effort.spent() || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
+                return;
+            }
+            // Of alike units the ones with the first names go.
+            if at > from && candidate.class == node.candidates[at - 1].class {
+                continue;
+            }
+            let unit = &self.problem.potential.units[candidate.unit];
+            let next = sums.with(candidate);
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
+            let bound = self.bound(node, at + 1, &next, spent);
+            let lighter = self.best.as_ref().is_none_or(|best| bound < best.weight);
+            if lighter && !spent.breached(self.problem) && self.effort.take(1) {
+                self.room.take(&unit.pods);
+                chosen.push(at);
+                self.descend(node, at + 1, &next, chosen, spent);
+                chosen.pop();
+                self.room.put(&unit.pods);
+            }
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, -1);
+        }
+    }
+
+    /// What these units weigh at least, with those that have to follow.
+    fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
+        let violations = spent.most_over(self.problem);
+        Weight {
+            step: Step::needed(violations, sums.shortened),
+            disturbances: sums.shortened + violations,
+            pods: sums.pods + further(&sums.missing, &node.most[from]),
+            homeless: sums.homeless,
+            requests: sums.requests,
+            uncontrolled: sums.uncontrolled,
+            node: node.rank,
+            names: Vec::new(),
+        }
+    }
+
+    /// Takes a choice that makes room for the incumbent, if it is lighter.
+    fn consider(&mut self, node: &OnNode, sums: &Sums, chosen: &[usize]) {
+        let (problem, cluster) = (self.problem, self.problem.cluster);
+        let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
+        let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
+        let violations = problem.budgets.violating(cluster, pods()).len();
+        let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
+        names.sort();
+        let weight = Weight {
+            step: Step::needed(violations, sums.shortened),
+            disturbances: sums.shortened + violations,
+            pods: sums.pods,
+            homeless: sums.homeless,
+            requests: sums.requests,
+            uncontrolled: sums.uncontrolled,
+            node: node.rank,
+            names,
+        };
+        if self.best.as_ref().is_some_and(|best| best.weight <= weight) {
+            return;
+        }
+        let elsewhere = units.iter().filter(|unit| self.fates[**unit] == Fate::GoesElsewhere);
+        let elsewhere: Vec<PodIndex> =
+            elsewhere.flat_map(|unit| problem.potential.units[*unit].pods.iter().copied()).collect();
+        let gone: Vec<PodIndex> = pods().collect();
+        let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
+        if elsewhere.is_empty() || self.elsewhere.have_places(&elsewhere, &gone, (self.member, rank), self.effort) {
+            self.best = Some(Choice { units, weight });
+        }
+    }
+}
+
+impl Sums {
+    fn with(&self, candidate: &Candidate) -> Self {
+        let class = &candidate.class;
+        Self {
+            shortened: self.shortened + class.shortened,
+            pods: self.pods + class.pods,
+            homeless: self.homeless + class.homeless,
+            requests: self.requests.saturating_add(class.requests),
+            uncontrolled: self.uncontrolled + class.uncontrolled,
+            missing: self.missing.iter().zip(&candidate.freed).map(|(missing, freed)| missing - freed).collect(),
+        }
+    }
+}
+
+/// How many more units have to go at least for the amounts to suffice, when one frees `most` at most.
+fn further(missing: &[i128], most: &[i128]) -> usize {
+    let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
+        most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
+        _ => 0,
+    });
+    units.max().unwrap_or(0)
+}
+
+/// What the chosen units take of their budgets: pods, and those of them that are guarded, by number of the budget.
+#[derive(Default)]
+struct Spent(BTreeMap<usize, (i64, i64)>);
+
+impl Spent {
+    fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
+        for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
+            let (pods, guards) = self.0.entry(*number).or_default();
+            *pods += sign;
+            *guards += sign * i64::from(guarded);
+        }
+    }
+
+    fn over(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
+        usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
+    }
+
+    /// Whether a guaranteed budget is violated: no further eviction mends that.
+    fn breached(&self, problem: &Problem<'_>) -> bool {
+        self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::over(problem, *number, *pods) > 0)
+    }
+
+    /// How far the budget that is violated most is overdrawn: so many pods violate a budget at least.
+    fn most_over(&self, problem: &Problem<'_>) -> usize {
+        self.0.iter().map(|(number, (pods, _))| Self::over(problem, *number, *pods)).max().unwrap_or(0)
+    }
+}

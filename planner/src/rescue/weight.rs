@@ -1,0 +1,64 @@
+//! What it weighs to evict some pods of a node for a critical add-on: the three steps of the rescheduler's design, and
+//! the order within each of them.
+
+use crate::feasibility::Rank;
+use crate::model::ObjectKey;
+
+/// How far it goes: the first step that makes room on some node is taken ("Evicting pods").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Only pods whose budgets hold and whose grace is not longer than 10 s.
+    #[default]
+    Gentle,
+    /// Only pods whose budgets hold; longer graces are shortened.
+    ShorterGrace,
+    /// Any that may go.
+    Any,
+}
+
+impl Step {
+    /// Every step, the first one first.
+    pub const ALL: [Self; 3] = [Self::Gentle, Self::ShorterGrace, Self::Any];
+
+    /// Its number, from 1.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Gentle => 1,
+            Self::ShorterGrace => 2,
+            Self::Any => 3,
+        }
+    }
+
+    /// The step of this number; the last one for any other.
+    pub fn of(number: i32) -> Self {
+        Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
+    }
+
+    /// The step of evictions that violate budgets so often, and shorten so many graces.
+    pub(super) fn needed(violations: usize, shortened: usize) -> Self {
+        match (violations, shortened) {
+            (0, 0) => Self::Gentle,
+            (0, _) => Self::ShorterGrace,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// What some evictions weigh; the lightest are made. The fields are compared in the order in which they are declared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Weight<'a> {
+    pub(super) step: Step,
+    /// Pods whose eviction violates a budget, and pods whose grace is shortened.
+    pub(super) disturbances: usize,
+    pub(super) pods: usize,
+    /// Pods that fit on no other node as it is.
+    pub(super) homeless: usize,
+    /// What they ask for, in shares of what all nodes offer.
+    pub(super) requests: i128,
+    /// Pods that nobody creates anew.
+    pub(super) uncontrolled: usize,
+    /// The node.
+    pub(super) node: Rank,
+    /// The units, by name.
+    pub(super) names: Vec<&'a ObjectKey>,
+}
