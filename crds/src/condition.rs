@@ -70,6 +70,14 @@ pub enum Reason {
     CertificateRenewed,
     /// A certificate or key that is stored cannot be used.
     CertificateUnusable,
+    /// No node can be freed for a critical add-on (event on the pod).
+    CriticalAddonUnschedulable,
+    /// Nobody is evicted for a critical add-on while kube-scheduler may be down (event on the pod).
+    SchedulerSilent,
+    /// A node is kept for a critical add-on by a taint (event on the node).
+    KeptForCriticalAddon,
+    /// That taint was removed (event on the node).
+    NotKeptAnyMore,
 }
 
 impl Reason {
@@ -102,6 +110,10 @@ impl Reason {
             Self::AuthorityChanged => "AuthorityChanged",
             Self::CertificateRenewed => "CertificateRenewed",
             Self::CertificateUnusable => "CertificateUnusable",
+            Self::CriticalAddonUnschedulable => "CriticalAddonUnschedulable",
+            Self::SchedulerSilent => "SchedulerSilent",
+            Self::KeptForCriticalAddon => "KeptForCriticalAddon",
+            Self::NotKeptAnyMore => "NotKeptAnyMore",
         }
     }
 }

@@ -72,6 +72,20 @@ pub struct StoredPlan {
     pub victims: Vec<StoredVictim>,
     /// What it costs.
     pub cost: StoredCost,
+    /// Set when it is for a critical add-on.
+    pub critical_addon: Option<StoredRescue>,
+}
+
+/// What is special about a plan for a critical add-on.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredRescue {
+    /// How far it goes: 1 evicts only pods whose budgets hold and whose grace is at most 10 s, 2 shortens longer graces to
+    /// 10 s, 3 also violates budgets that are not guaranteed.
+    pub step: i32,
+    /// Whether the taint CriticalAddonsOnly keeps the node for the pod; otherwise the pod is nominated.
+    #[serde(default)]
+    pub taint: bool,
 }
 
 /// Who needs the room.

@@ -4,7 +4,9 @@
 //! of the plan and its status, the others are called `NAME.2`, `NAME.3` and so on. They are written in this order, so a
 //! plan is complete when its last part exists.
 
-use crate::plan::{PlanState, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim, StoredVictimPod};
+use crate::plan::{
+    PlanState, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim, StoredVictimPod,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -64,6 +66,9 @@ pub struct PreemptionSpec {
     /// What the whole plan costs.
     #[serde(default)]
     pub cost: StoredCost,
+    /// Set when the preemptor is a critical add-on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_addon: Option<StoredRescue>,
 }
 
 /// How far a preemption is; of a plan in parts, the first one has it.
@@ -145,6 +150,7 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 placements: lists.placements,
                 victims: lists.victims,
                 cost: plan.cost,
+                critical_addon: plan.critical_addon,
             },
             status: None,
         })
@@ -264,6 +270,7 @@ impl Preemption {
             placements: Vec::new(),
             victims: Vec::new(),
             cost: self.spec.cost,
+            critical_addon: self.spec.critical_addon,
         }
     }
 }

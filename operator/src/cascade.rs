@@ -183,6 +183,8 @@ impl Cascades {
                         uid: pod.uid.clone(),
                         budgeted,
                         may_force: !guarded,
+                        asks: false,
+                        grace: None,
                         rehearsal: false,
                         again: true,
                         message: cascade.message.clone(),

@@ -108,8 +108,30 @@ pub enum Command {
         /// Whether the finalizer is to be there.
         protect: bool,
     },
+    /// Add or remove the taint that keeps a node for a critical add-on.
+    Taint {
+        /// The node.
+        node: SmolStr,
+        /// UID of the add-on: the taint's value.
+        uid: SmolStr,
+        /// Whether it is to be there.
+        add: bool,
+        /// The plan; none where a stray taint is removed.
+        owner: Option<Owner>,
+    },
+    /// Read when kube-scheduler last renewed its Lease.
+    ReadPulse(ObjectKey),
     /// Emit an event.
     Publish(Notice),
+}
+
+/// A plan that waits for the answer to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// For whom it is.
+    pub preemptor: Preemptor,
+    /// Its identity.
+    pub plan: String,
 }
 
 impl Command {
@@ -128,6 +150,8 @@ impl Command {
             | Self::StorePlan { .. }
             | Self::WritePlan { .. }
             | Self::BackFill { .. }
+            | Self::Taint { .. }
+            | Self::ReadPulse(_)
             | Self::CreateGroup(_) => false,
         }
     }
@@ -169,6 +193,10 @@ pub struct EvictCall {
     pub budgeted: bool,
     /// Whether the pod may be deleted: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
     pub may_force: bool,
+    /// Whether the eviction API is asked first although it need not be.
+    pub asks: bool,
+    /// The grace that the pod is given, in seconds; `None`: its own.
+    pub grace: Option<i64>,
     /// Whether the eviction API is only asked whether it would allow it (a dry run).
     pub rehearsal: bool,
     /// Whether an earlier call for this victim failed: then its state is read first.
@@ -183,7 +211,7 @@ impl EvictCall {
     /// Whether the eviction API is asked, and the pod not just deleted. What carries a threshold is asked about although
     /// no budget is known: one that was created a moment ago may not have been seen yet.
     pub fn asks(&self) -> bool {
-        self.budgeted || !self.may_force
+        self.asks || self.budgeted || !self.may_force
     }
 
     /// Whether a budget is known that may refuse it.
@@ -212,7 +240,7 @@ pub enum EvictOutcome {
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`.
+    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`, `Node`.
     pub kind: &'static str,
     /// The object.
     pub key: ObjectKey,

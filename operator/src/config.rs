@@ -2,6 +2,7 @@
 
 use crate::words::Names;
 use clap::{Parser, ValueEnum};
+use giveway_planner::{ObjectKey, Terms};
 use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -60,6 +61,28 @@ pub struct Config {
     #[arg(long)]
     pub names_across_namespaces: bool,
 
+    /// Make room for critical add-ons that kube-scheduler cannot place: pods with a priority of 2000000000 or more, and
+    /// annotated ones in some namespaces.
+    #[arg(long, action = clap::ArgAction::Set, default_value_t = true)]
+    pub critical_addons: bool,
+
+    /// How long a critical add-on is Unschedulable before somebody is evicted for it, such as 30s.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub critical_addons_after: Duration,
+
+    /// Namespaces in which the annotation scheduling.giveway.dev/critical-addon: "true" counts, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "kube-system")]
+    pub critical_addons_namespaces: Vec<String>,
+
+    /// A critical add-on that can run on one node only may displace critical pods of its own priority that have a place
+    /// elsewhere.
+    #[arg(long)]
+    pub critical_addons_stranded: bool,
+
+    /// Lease of kube-scheduler, as NAMESPACE/NAME: nobody is evicted for a critical add-on unless it is renewed.
+    #[arg(long, default_value = "kube-system/kube-scheduler", value_parser = parse_lease)]
+    pub scheduler_lease: ObjectKey,
+
     /// Who makes the webhook's certificate. With `operator` the leader keeps it in the Secrets giveway-webhook-tls and
     /// giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
     #[arg(long, value_enum, default_value_t = Certificates::External)]
@@ -108,6 +131,14 @@ impl Config {
         Names { across: self.names_across_namespaces }
     }
 
+    /// Which pods are critical add-ons, and what may be done for them; `None` when nothing may.
+    pub fn critical_addons(&self) -> Option<Terms> {
+        self.critical_addons.then(|| Terms {
+            namespaces: self.critical_addons_namespaces.iter().cloned().collect(),
+            stranded: self.critical_addons_stranded,
+        })
+    }
+
     /// The identity to use in the election: differs from start to start, because it also names the term of a plan.
     pub fn identity(&self) -> String {
         let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
@@ -122,6 +153,16 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
 }
 
+/// Reads `NAMESPACE/NAME`.
+fn parse_lease(text: &str) -> Result<ObjectKey, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(ObjectKey::new(namespace, name))
+        }
+        _ => Err("it must be NAMESPACE/NAME, such as kube-system/kube-scheduler".to_owned()),
+    }
+}
+
 /// A number that differs between two starts: `RandomState` is seeded by the operating system.
 fn unique() -> u32 {
     use std::hash::{BuildHasher, Hasher};
@@ -132,6 +173,15 @@ fn unique() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_has_a_namespace_and_a_name() {
+        assert_eq!(parse_lease("kube-system/kube-scheduler"), Ok(ObjectKey::new("kube-system", "kube-scheduler")));
+        for wrong in ["", "kube-scheduler", "/a", "a/", "a/b/c"] {
+            let words = "it must be NAMESPACE/NAME, such as kube-system/kube-scheduler";
+            assert_eq!(parse_lease(wrong).unwrap_err(), words);
+        }
+    }
 
     #[test]
     fn the_history_is_a_time_with_a_unit() {

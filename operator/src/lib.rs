@@ -22,7 +22,9 @@ pub mod ledger;
 pub mod merge;
 pub mod metrics;
 pub mod model;
+pub mod pulse;
 pub mod queue;
+pub mod rescue;
 pub mod status;
 #[cfg(test)]
 mod testing;

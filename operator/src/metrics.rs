@@ -1,5 +1,6 @@
 //! Metrics of the operator, with labels whose values are bounded.
 
+use giveway_planner::Step;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,6 +27,11 @@ struct KindLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StepLabels {
+    step: i32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CertificateLabels {
     certificate: &'static str,
 }
@@ -42,6 +48,40 @@ pub struct Metrics {
     unreadable: Family<KindLabels, Counter>,
     leads: Gauge,
     certificates: Family<CertificateLabels, Gauge>,
+    critical: Critical,
+}
+
+/// What is counted of critical add-ons.
+#[derive(Clone, Debug)]
+struct Critical {
+    waiting: Gauge,
+    rescues: Family<StepLabels, Counter>,
+    seconds: Histogram,
+    taints: Gauge,
+}
+
+impl Critical {
+    fn registered(registry: &mut Registry) -> Self {
+        let critical = Self {
+            waiting: Gauge::default(),
+            rescues: Family::default(),
+            seconds: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
+            taints: Gauge::default(),
+        };
+        registry.register(
+            "critical_addons_waiting",
+            "Critical add-ons that are Unschedulable",
+            critical.waiting.clone(),
+        );
+        registry.register("rescues", "Plans for critical add-ons, by step", critical.rescues.clone());
+        registry.register(
+            "rescue_seconds",
+            "Time from Unschedulable to bound of critical add-ons for which somebody was evicted",
+            critical.seconds.clone(),
+        );
+        registry.register("tainted_nodes", "Nodes with a taint of ours", critical.taints.clone());
+        critical
+    }
 }
 
 impl Default for Metrics {
@@ -75,8 +115,9 @@ impl Default for Metrics {
             "When the webhook's certificate and its authority expire, in seconds since 1970",
             certificates.clone(),
         );
+        let critical = Critical::registered(&mut registry);
         let registry = Arc::new(registry);
-        Self { registry, calls, outcomes, victims, decisions, in_flight, unreadable, leads, certificates }
+        Self { registry, calls, outcomes, victims, decisions, in_flight, unreadable, leads, certificates, critical }
     }
 }
 
@@ -112,6 +153,26 @@ impl Metrics {
     /// Sets how many decisions are in flight.
     pub fn in_flight(&self, count: usize) {
         self.in_flight.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Sets how many critical add-ons wait.
+    pub fn critical_waiting(&self, count: usize) {
+        self.critical.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a plan for a critical add-on.
+    pub fn rescued(&self, step: Step) {
+        self.critical.rescues.get_or_create(&StepLabels { step: step.number() }).inc();
+    }
+
+    /// Records how long a critical add-on was Unschedulable before it was bound.
+    pub fn bound_after(&self, took: Duration) {
+        self.critical.seconds.observe(took.as_secs_f64());
+    }
+
+    /// Sets how many nodes have a taint of ours.
+    pub fn tainted_nodes(&self, count: usize) {
+        self.critical.taints.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Counts an object that could not be read.

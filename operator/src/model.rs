@@ -77,6 +77,10 @@ pub struct Model {
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
     /// Pods of which more is known than the planner needs.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
+    /// UIDs of nodes, by name.
+    pub nodes: BTreeMap<SmolStr, SmolStr>,
+    /// How often kube-scheduler was seen to decide about a pod.
+    pub scheduler_decisions: u64,
     /// Stored plans.
     pub plans: Plans,
     /// Objects that cannot be used, with the reason.
@@ -230,8 +234,14 @@ impl Model {
 
     fn node(&mut self, key: &ObjectKey, node: Option<Box<k8s_openapi::api::core::v1::Node>>) -> Result<bool, String> {
         match node {
-            Some(node) => self.cluster.upsert_node(&node).map_err(|e| e.to_string()),
-            None => Ok(self.cluster.remove_node(&key.name)),
+            Some(node) => {
+                self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
+                self.cluster.upsert_node(&node).map_err(|e| e.to_string())
+            }
+            None => {
+                self.nodes.remove(&key.name);
+                Ok(self.cluster.remove_node(&key.name))
+            }
         }
     }
 
@@ -316,6 +326,7 @@ impl Model {
             preempted: cascade::preempted_at(&pod),
         };
         let preempted = record.preempted;
+        self.note_decision(key, &pod, &record);
         if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
             self.pods.insert(key.clone(), record);
         } else {
@@ -328,6 +339,19 @@ impl Model {
             self.fell(key, at);
         }
         changed
+    }
+
+    /// Counts what kube-scheduler decided: a pod that waited has a node now, or is told something else about why not.
+    fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &PodRecord) {
+        let Some(before) = self.cluster.pod(key).filter(|before| before.uid == record.uid && !before.bound()) else {
+            return;
+        };
+        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let said =
+            self.pods.get(key).filter(|known| known.uid == before.uid).and_then(|r| r.scheduler_message.as_ref());
+        if bound || (record.scheduler_message.is_some() && said != record.scheduler_message.as_ref()) {
+            self.scheduler_decisions += 1;
+        }
     }
 
     /// Notes that kube-scheduler took a pod.

@@ -112,6 +112,12 @@ impl World {
         giveway_planner::model::ObjectKey::new("default", name)
     }
 
+    pub(crate) fn remove_node(&mut self, name: &str) -> &mut Self {
+        let key = giveway_planner::model::ObjectKey::new("", name);
+        self.model.apply(Input::Node(Update::Deleted(key)));
+        self
+    }
+
     pub(crate) fn remove_pod(&mut self, name: &str) -> &mut Self {
         let key = giveway_planner::model::ObjectKey::new("default", name);
         self.model.apply(Input::Pod(Update::Deleted(key)));

@@ -96,6 +96,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
             ..ObjectMeta::default()
         },
         delete_options: Some(DeleteOptions {
+            grace_period_seconds: call.grace,
             preconditions: Some(Preconditions { uid: Some(call.uid.to_string()), resource_version: None }),
             ..DeleteOptions::default()
         }),
@@ -106,6 +107,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
 
 async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallError> {
     let params = DeleteParams {
+        grace_period_seconds: call.grace.and_then(|seconds| u32::try_from(seconds).ok()),
         preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: None }),
         ..DeleteParams::default()
     };

@@ -7,12 +7,13 @@
 mod background;
 mod evict;
 mod limiter;
+mod node;
 mod object;
 mod plan;
 mod pod;
 
 use crate::backfill::Missing;
-use crate::command::{Cause, Command, EvictOutcome};
+use crate::command::{Cause, Command, EvictOutcome, Owner};
 use crate::config::Config;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -24,6 +25,7 @@ use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::runtime::events::Recorder;
 use limiter::Limiter;
@@ -123,6 +125,21 @@ pub enum Report {
         /// What was added.
         result: Result<Missing, CallError>,
     },
+    /// Of [`Command::Taint`].
+    Taint {
+        /// The node.
+        node: SmolStr,
+        /// UID in the taint.
+        uid: SmolStr,
+        /// Whether it was to be there.
+        add: bool,
+        /// The plan that waits for the answer.
+        owner: Option<Owner>,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::ReadPulse`]: when the Lease was renewed, if there is one.
+    Pulse(Result<Option<MicroTime>, CallError>),
     /// Of the other commands: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.
@@ -291,6 +308,12 @@ impl Actuator {
                 let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
                 Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
             }
+            Command::Taint { node, uid, add, owner } => {
+                let what = if add { "taint" } else { "untaint" };
+                let result = self.write(what, node::taint(client, &node, &uid, add)).await;
+                Report::Taint { node, uid, add, owner, result }
+            }
+            Command::ReadPulse(lease) => Report::Pulse(self.write("read-pulse", node::renewed(client, &lease)).await),
             Command::Publish(notice) => {
                 let result = self.write("event", object::publish(&self.recorder, &notice, self.names)).await;
                 if let Err(error) = result {

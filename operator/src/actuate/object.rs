@@ -91,7 +91,7 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         secondary: None,
     };
     let api_version = match notice.kind {
-        "Pod" => "v1".to_owned(),
+        "Pod" | "Node" => "v1".to_owned(),
         "PodDisruptionBudget" => "policy/v1".to_owned(),
         _ => format!("{}/v1alpha1", keys::GROUP),
     };
@@ -99,7 +99,8 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         api_version: Some(api_version),
         kind: Some(notice.kind.to_owned()),
         name: Some(notice.key.name.to_string()),
-        namespace: Some(notice.key.namespace.to_string()),
+        // Events of what has no namespace are in `default`.
+        namespace: Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
         uid: Some(notice.uid.to_string()),
         ..ObjectReference::default()
     };

@@ -7,7 +7,7 @@ use crate::ledger::{self, Clock, Flight};
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
-use giveway_crds::plan::StoredPreemptor;
+use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::{Decision, Placement, Plan, Preemptor, UnitKind};
@@ -17,7 +17,8 @@ use std::time::Instant;
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
-        let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).collect();
+        let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
+        let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
         self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
         let mut in_flight = None;
         for preemptor in order {
@@ -143,13 +144,24 @@ impl Arbiter {
     }
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let who = self.stored_preemptor(preemptor, priority);
+        let stored = self.new_plan(plan, who);
+        self.open(Flight::new(preemptor.clone(), priority, stored, clock.now));
+    }
+
+    /// A plan of this term as it is stored, with a name that no other plan has.
+    pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor) -> StoredPlan {
         self.plans_made += 1;
         let term = self.leadership.term();
         let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
-        let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let who = self.stored_preemptor(preemptor, priority);
-        let stored = stored(plan, format!("{suffix}-{}", self.plans_made), term.to_owned(), who, &self.model.cluster);
-        let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        let id = format!("{suffix}-{}", self.plans_made);
+        stored(plan, id, term.to_owned(), preemptor, &self.model.cluster)
+    }
+
+    /// Puts a new plan into the ledger; one that evicts somebody is stored and told.
+    pub(super) fn open(&mut self, mut flight: Flight) {
+        let preemptor = flight.preemptor.clone();
         if flight.evicts() {
             flight.message = status::plan_message(&flight);
             flight.plan.reason = flight.message.to_string();
@@ -158,14 +170,14 @@ impl Arbiter {
             tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);
             let action = format!("Planned {}", flight.plan.id);
-            if let Some(notice) = self.notice(preemptor, false, Reason::Planned, action, flight.message.clone()) {
+            if let Some(notice) = self.notice(&preemptor, false, Reason::Planned, action, flight.message.clone()) {
                 self.actuator.dispatch(Command::Publish(notice));
             }
         }
         self.launch(flight);
     }
 
-    fn stored_preemptor(&self, preemptor: &Preemptor, priority: i32) -> StoredPreemptor {
+    pub(super) fn stored_preemptor(&self, preemptor: &Preemptor, priority: i32) -> StoredPreemptor {
         let kind = if matches!(preemptor, Preemptor::Group(_)) { UnitKind::PodGroup } else { UnitKind::Pod };
         StoredPreemptor {
             kind: kind.as_str().to_owned(),

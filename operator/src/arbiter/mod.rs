@@ -8,6 +8,7 @@ mod decide;
 mod notices;
 mod plan;
 mod reports;
+mod rescue;
 mod statuses;
 
 use crate::actuate::Actuator;
@@ -23,6 +24,7 @@ use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::queue::Waiting;
+use crate::rescue::Rescues;
 use crate::status::{self, Victimhood};
 use crate::watch::Input;
 use giveway_crds::condition::Reason;
@@ -31,11 +33,13 @@ use giveway_planner::Context;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
+use giveway_planner::rescue::Terms;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use notices::Repeated;
 use statuses::Writing;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
@@ -61,6 +65,10 @@ pub struct Arbiter {
     backfill: BackFill,
     cascades: Cascades,
     repeated: Repeated,
+    rescues: Rescues,
+    /// Who is a critical add-on; `None` when they are not helped.
+    terms: Option<Arc<Terms>>,
+    next_sweep: Option<Instant>,
     resumed: bool,
     plans_made: u64,
     config: Config,
@@ -93,6 +101,9 @@ impl Arbiter {
             backfill: BackFill::new(&config.namespace),
             cascades: Cascades::default(),
             repeated: Repeated::default(),
+            rescues: Rescues::default(),
+            terms: config.critical_addons().map(Arc::new),
+            next_sweep: None,
             resumed: false,
             plans_made: 0,
             config,
@@ -159,6 +170,7 @@ impl Arbiter {
         self.dirty.append(&mut self.model.touched);
         self.advance(clock);
         self.decide(clock);
+        self.rescue(clock);
         self.keep_book(clock);
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
@@ -259,7 +271,7 @@ impl Arbiter {
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let whole = victim.kind == "PodGroup";
-            let message = status::victim_message(&flight, &victim.kind, victim.priority);
+            let message = status::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole && let Some(record) = self.model.groups.get(&key) {
                 self.actuator.dispatch(Command::Publish(Notice {
                     kind: "PodGroup",
@@ -284,6 +296,12 @@ impl Arbiter {
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);
+        if flight.rescue.is_some()
+            && ending.state == PlanState::Completed
+            && let Some(since) = self.rescues.since(&flight.plan.preemptor.uid)
+        {
+            self.metrics.bound_after(clock.now.duration_since(since));
+        }
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;

@@ -38,7 +38,9 @@ impl Arbiter {
             tracing::warn!(%plan, message = %last.message, "plan struck out");
             self.book.strike(&plan, last);
         }
-        let writes = self.book.pass(clock.now).into_iter().chain(step.commands);
+        let mut commands = step.commands;
+        self.keep_needed_plans(&mut commands);
+        let writes = self.book.pass(clock.now).into_iter().chain(commands);
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
@@ -126,7 +128,13 @@ impl Arbiter {
             tracing::info!(%preemptor, plan = %plan.id, state = plan.state.as_str(), "resuming a stored plan");
             plan.term = self.leadership.term().to_owned();
             let priority = plan.preemptor.priority;
+            let rescue = plan.critical_addon.map(|stored| self.rescuing(stored));
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
+            match rescue {
+                Some(Some(rescue)) => flight = flight.rescuing(rescue),
+                Some(None) => flight.drop_plan(PlanState::Cancelled, "Critical add-ons are not helped any more."),
+                None => {}
+            }
             flight.resumed = true;
             self.book.reopen(&flight);
             self.launch(flight);
@@ -239,6 +247,7 @@ pub(super) fn stored(
                     .collect(),
             })
             .collect(),
+        critical_addon: None,
         cost: StoredCost {
             budget_violations: count(plan.cost.budget_violations),
             highest_victim_priority: plan.cost.highest_priority,

@@ -26,6 +26,10 @@ impl Arbiter {
             Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),
             Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
             Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
+            Report::Taint { node, uid, add, owner, result } => {
+                self.tainted(&node, &uid, add, owner.as_ref(), &result, now);
+            }
+            Report::Pulse(result) => self.pulse_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
             Report::Object { what, result } => {
                 if let Err(error) = &result {
@@ -42,8 +46,12 @@ impl Arbiter {
             Cause::Plan { preemptor, id } => {
                 let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
                 flight.evicted(&uid, outcome, now);
-                let unit = flight.plan.victims.iter().find(|v| v.pods.iter().any(|p| p.uid == uid));
-                (unit.map(|v| status::victim_message(flight, &v.kind, v.priority)), flight.plan.preemptor.uid.clone())
+                let victim = flight.victims.iter().find(|victim| victim.uid == uid);
+                let sentence = victim.and_then(|victim| {
+                    let unit = flight.plan.victims.get(victim.unit)?;
+                    Some(status::victim_message(flight, &unit.kind, unit.priority, victim.shortened))
+                });
+                (sentence, flight.plan.preemptor.uid.clone())
             }
             Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
         };

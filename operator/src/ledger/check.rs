@@ -2,6 +2,7 @@
 //! carried out.
 
 use super::{Ending, Flight, current};
+use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
@@ -22,6 +23,7 @@ impl Flight {
     /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> bool {
         self.members.iter().any(|m| m.nominate.exhausted() || m.release.exhausted())
+            || self.rescue.as_ref().is_some_and(|rescue| rescue.add.exhausted())
             || self.victims.iter().any(|v| v.rehearsal.exhausted())
             || self.victims.iter().any(|v| v.call.exhausted() && self.plan.victims[v.unit].kind != "PodGroup")
     }
@@ -73,14 +75,25 @@ impl Flight {
         })
     }
 
+    /// Whether all members fit now, with nobody evicted any more.
+    pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
+        if self.rescue.is_some() {
+            return self.has_other_room(cluster, context);
+        }
+        let decision = giveway_planner::plan(cluster, &self.preemptor, context);
+        matches!(decision, Decision::Fits { placements, .. } if placements.len() >= self.members.len())
+    }
+
     /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
-    pub(super) fn outdated(&self, cluster: &Cluster, context: &Context) -> Option<Sentence> {
-        if let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
-            && placements.len() >= self.members.len()
-        {
+    pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
+        let cluster = &model.cluster;
+        if self.fits_elsewhere(cluster, context) {
             return Some("Room appeared; nobody was evicted.".into());
         }
-        for victim in &self.victims {
+        if let Some(why) = self.must_stay(model) {
+            return Some(Sentence::from("Nobody was evicted: ").then(why));
+        }
+        for victim in self.victims.iter().filter(|_| self.rescue.is_none()) {
             if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
                 && cluster.effective_priority(pod) >= self.priority
             {

@@ -1,6 +1,7 @@
 //! Evicting: in which order, by which means, and what an answer means for the plan.
 
 use super::call::Call;
+use super::rescue::shortened_grace;
 use super::{Advance, Clock, Flight, VictimPod, current};
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
@@ -8,6 +9,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
+use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -66,6 +68,8 @@ impl Flight {
             let victim = &mut self.victims[index];
             if victim.call.due(clock.now) {
                 victim.call.start();
+                let pod = current(&model.cluster, &victim.pod, &victim.uid);
+                victim.shortened = pod.filter(|_| call.grace.is_some()).map(|pod| pod.grace);
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
@@ -124,17 +128,25 @@ impl Flight {
 
     fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
-        let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.priority);
+        let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.own_priority());
+        let rescue = self.rescue.as_ref();
         let budgeted = !model.cluster.budgets_of(pod).is_empty();
         EvictCall {
             cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,
-            may_force: !guarded,
+            may_force: !guarded && rescue.is_none_or(|rescue| rescue.step == Step::Any),
+            asks: rescue.is_some(),
+            grace: rescue.and_then(|_| shortened_grace(pod)),
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
-            message: crate::status::victim_message(self, &unit.kind, unit.priority),
+            message: crate::status::victim_message(
+                self,
+                &unit.kind,
+                unit.priority,
+                rescue.and_then(|_| shortened_grace(pod)).map(|_| pod.grace),
+            ),
             permission: self.permission.clone(),
         }
     }

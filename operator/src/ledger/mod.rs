@@ -16,6 +16,7 @@
 mod call;
 mod check;
 mod evict;
+mod rescue;
 mod resume;
 mod stages;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod wind_down;
 
 pub use call::Call;
 pub use check::Check;
+pub use rescue::{Rescue, can_taint};
 
 use crate::command::Command;
 use crate::model::Model;
@@ -82,6 +84,8 @@ pub struct VictimPod {
     pub call: Call,
     /// Whether the API server accepted the eviction.
     pub accepted: bool,
+    /// The grace that it had, in seconds, where it was shortened.
+    pub shortened: Option<i64>,
 }
 
 /// How a flight ended.
@@ -98,7 +102,7 @@ pub struct Ending {
 pub struct Flight {
     /// For whom.
     pub preemptor: Preemptor,
-    /// The preemptor's effective priority.
+    /// The preemptor's effective priority; for a critical add-on that of critical pods, so that others respect its place.
     pub priority: i32,
     /// The plan as stored, with its current state. Its sentences name everybody: they are for administrators.
     pub plan: StoredPlan,
@@ -112,6 +116,8 @@ pub struct Flight {
     pub members: Vec<Member>,
     /// The pods that go.
     pub victims: Vec<VictimPod>,
+    /// Set when it is for a critical add-on.
+    pub rescue: Option<Rescue>,
     /// Whether the groups that give way were told.
     pub told: bool,
     /// Whether the plan was taken over from an earlier leader, whose calls are not known.
@@ -168,6 +174,7 @@ impl Flight {
                     rehearsal: Call::Idle,
                     call: Call::Idle,
                     accepted: false,
+                    shortened: None,
                 })
             })
             .collect::<Vec<_>>();
@@ -180,6 +187,7 @@ impl Flight {
             permission: CancellationToken::new(),
             members,
             victims,
+            rescue: None,
             told: false,
             resumed: false,
             started: now,
@@ -274,7 +282,10 @@ impl Flight {
         let cluster = &model.cluster;
         self.observe(cluster);
         if self.ending.is_none()
-            && let Some(ending) = self.overtaken(cluster)
+            && let Some(ending) = match self.rescue {
+                Some(_) => self.rescue_overtaken(cluster, clock),
+                None => self.overtaken(cluster),
+            }
         {
             self.drop_plan(ending.state, ending.message);
         }
@@ -292,14 +303,14 @@ impl Flight {
             self.planned(model, context, clock, &mut out);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
-            self.reserve(cluster, clock, &mut out);
+            self.keep_places(cluster, clock, &mut out);
             self.evict(model, clock, false, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;
             }
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
-            self.reserve(cluster, clock, &mut out);
+            self.keep_places(cluster, clock, &mut out);
             self.await_victims(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {

@@ -21,6 +21,7 @@ impl Flight {
             units.filter_map(|(index, unit)| Some((index, self.unsound(model, index, unit)?))).collect();
         let problem = (self.wrong_preemptor(model).map(Sentence::from))
             .or_else(|| self.foreign_member(model).map(Sentence::from))
+            .or_else(|| self.must_stay(model))
             .or_else(|| unsound.first().map(|(_, why)| why.clone()))
             .or_else(|| self.guarded_by_now(model))
             .or_else(|| self.misfit(model, context).map(Sentence::from));
@@ -44,7 +45,7 @@ impl Flight {
         if *uid != said.uid {
             return Some("its preemptor is gone, and another object has the name.".to_owned());
         }
-        if policy == PreemptionPolicy::Never {
+        if policy == PreemptionPolicy::Never && self.rescue.is_none() {
             return Some("its preemptor may not preempt.".to_owned());
         }
         let now = model.priority_of(&self.preemptor).unwrap_or(0);
@@ -77,7 +78,7 @@ impl Flight {
             };
             let wrong = if pod.mirror {
                 " is a static pod."
-            } else if cluster.effective_priority(pod) >= self.priority {
+            } else if self.rescue.is_none() && cluster.effective_priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !of_unit {
                 " gives way with another unit now."
@@ -97,7 +98,7 @@ impl Flight {
 
     /// A guaranteed budget that the victims who are still there would violate.
     fn guarded_by_now(&self, model: &Model) -> Option<Sentence> {
-        let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.priority);
+        let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
         let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded));
         let (uid, why) = breaches.into_iter().next()?;

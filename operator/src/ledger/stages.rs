@@ -1,12 +1,12 @@
 //! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, current, is_gone, reserved};
+use super::{Advance, Check, Clock, Flight, Limits, current, is_gone};
 use crate::command::Command;
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
-use giveway_planner::plan::{Context, Decision, Placement, Preemptor};
+use giveway_planner::plan::{Context, Placement, Preemptor};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Flight {
                 return;
             }
             if self.checked.is_none_or(|(version, _)| version != model.version) {
-                if let Some(message) = self.outdated(cluster, context) {
+                if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
                     return;
                 }
@@ -40,8 +40,8 @@ impl Flight {
             self.drop_plan(PlanState::Cancelled, format!("The place was taken: {why}"));
             return;
         }
-        self.reserve(cluster, clock, out);
-        if self.members.iter().all(|m| reserved(cluster, m)) {
+        self.keep_places(cluster, clock, out);
+        if self.places_kept(cluster) {
             self.plan.state = if self.evicts() { PlanState::Evicting } else { PlanState::WaitingForVictims };
         }
     }
@@ -98,14 +98,12 @@ impl Flight {
         };
         let since = *self.awaited.get_or_insert(clock.now);
         if check.fits_now {
-            if self.members.iter().all(|m| reserved(cluster, m)) {
+            if self.places_kept(cluster) {
                 self.plan.state = PlanState::Releasing;
             }
         } else if clock.now.duration_since(since) >= PATIENCE && !check.no_other_room {
             // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
-            if let Decision::Fits { placements, .. } = giveway_planner::plan(cluster, &self.preemptor, context)
-                && placements.len() >= self.members.len()
-            {
+            if self.fits_elsewhere(cluster, context) {
                 self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
                 return;
             }
@@ -123,7 +121,7 @@ impl Flight {
         out: &mut Advance,
     ) {
         let cluster = &model.cluster;
-        self.reserve(cluster, clock, out);
+        self.keep_places(cluster, clock, out);
         let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
@@ -149,7 +147,8 @@ impl Flight {
             .into_iter()
             .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
             .collect();
-        let late = clock.now.duration_since(since) >= limits.release_timeout;
+        // A critical add-on has its own time limit.
+        let late = self.rescue.is_none() && clock.now.duration_since(since) >= limits.release_timeout;
         let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
         if !late && !given_up {
             return;

@@ -1,6 +1,7 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
 mod guarantees;
+mod rescue;
 mod resuming;
 
 use super::*;
@@ -60,6 +61,8 @@ fn names(advance: &Advance) -> Vec<String> {
             Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
             Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
             Command::Release { pod, .. } => format!("release {}", pod.name),
+            Command::Taint { node, add: true, .. } => format!("taint {node}"),
+            Command::Taint { node, .. } => format!("untaint {node}"),
             Command::Evict(call) if call.rehearsal => format!("ask about {}", call.pod.name),
             Command::Evict(call) => format!("evict {}", call.pod.name),
             other => format!("{other:?}"),

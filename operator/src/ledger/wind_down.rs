@@ -21,9 +21,13 @@ impl Flight {
     /// Finishes units that were begun, withdraws nominations, and ends the flight.
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;
+        let untainted = self.untaint(cluster, clock, out);
         self.evict(model, clock, true, out);
         let begun = self.begun_units();
         if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
+            return;
+        }
+        if !untainted {
             return;
         }
         let refused = !self.refused.is_empty();
@@ -35,7 +39,7 @@ impl Flight {
             return;
         }
         // A refused victim is left out of the next plan, which keeps the places of the others.
-        if ending.state != PlanState::Completed && !refused {
+        if ending.state != PlanState::Completed && !refused && self.tainted_node().is_none() {
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)
                     && pod.node.is_none()

@@ -1,13 +1,13 @@
 //! Stored plans as the watch shows them. Whole objects are kept only until the plans of an earlier leader were taken
 //! over; afterwards, and of plans that are over, only what the history's keeper needs.
 
-use giveway_crds::Preemption;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
+use giveway_crds::{Preemption, critical};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use kube::ResourceExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A stored `Preemption`, or a part of one.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct PlanRecord {
     pub uid: SmolStr,
     /// For whom.
     pub preemptor: StoredPreemptor,
+    /// Whether it is for a critical add-on: a node may have a taint for it.
+    pub critical: bool,
     /// Its status; only the first part of a plan has one.
     pub status: PreemptionStatus,
     /// When it was created, in seconds since the epoch.
@@ -57,6 +59,7 @@ impl Plans {
         let record = PlanRecord {
             uid: object.uid().unwrap_or_default().into(),
             preemptor: spec.preemptor.clone(),
+            critical: critical::tainted_for(spec).is_some(),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
             bytes: lines * BYTES_A_LINE,
             object: (!self.resumed && status.state.in_flight()).then_some(object),
@@ -88,6 +91,12 @@ impl Plans {
         // Parts have no state of their own: that of the first one counts.
         plans.retain(|plan, _| self.records.get(plan).is_some_and(|first| first.status.state.in_flight()));
         plans
+    }
+
+    /// UIDs of the pods for which some plan may have tainted a node.
+    pub fn tainted_for(&self) -> BTreeSet<&str> {
+        let critical = self.records.values().filter(|record| record.critical);
+        critical.map(|record| record.preemptor.uid.as_str()).collect()
     }
 
     /// Whether a plan of this name says that it is in flight.

@@ -3,16 +3,18 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ledger::{Flight, describe};
+use crate::ledger::{Flight, Rescue, describe};
 use crate::model::{GroupRecord, Model};
 use crate::words::{Names, Sentence};
 use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::critical::LONGEST_GRACE;
 use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::model::{Group, ObjectKey, Phase, Pod};
 use giveway_planner::plan::Preemptor;
+use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// What was last decided for a preemptor, while no decision is in flight.
@@ -321,6 +323,9 @@ pub fn plan_message(flight: &Flight) -> Sentence {
         1 => " 1 eviction violates a budget.".to_owned(),
         n => format!(" {n} evictions violate budgets."),
     };
+    if let Some(rescue) = &flight.rescue {
+        return rescue_message(flight, rescue).text(violations);
+    }
     let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
     Sentence::from(format!(
         "{}{of} of priority {highest} or less give way to {} of ",
@@ -331,12 +336,35 @@ pub fn plan_message(flight: &Flight) -> Sentence {
     .text(format!(" with priority {}.{violations}", flight.priority))
 }
 
-/// The sentence for a victim of a flight; `kind` is the kind of its unit.
-pub fn victim_message(flight: &Flight, kind: &str, priority: i32) -> Sentence {
+/// The same of a plan for a critical add-on.
+fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
+    let node = flight.members.first().map_or("", |member| &member.node);
+    let how = match rescue.step {
+        Step::Gentle => "their budgets hold, and none has a longer grace than 10 s",
+        Step::ShorterGrace => "their budgets hold, and graces that are longer are shortened to 10 s",
+        Step::Any => "graces that are longer are shortened to 10 s",
+    };
+    Sentence::from(format!("{} of node {node} give way to critical add-on ", pods(flight.victims.len())))
+        .then(describe(flight))
+        .text(format!(" with priority {} (step {}): {how}.", flight.own_priority(), rescue.step.number()))
+}
+
+/// The sentence for a victim of a flight; `kind` is the kind of its unit, `shortened` the grace that was shortened, in
+/// seconds.
+pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
-    Sentence::from("Preempted by ").then(describe(flight)).text(format!(
-        " of priority {} to make room for it; the priority of this {kind} is {priority}.",
-        flight.priority
+    let who = Sentence::from("Preempted by ").then(describe(flight));
+    if flight.rescue.is_none() {
+        return who.text(format!(
+            " of priority {} to make room for it; the priority of this {kind} is {priority}.",
+            flight.priority
+        ));
+    }
+    let grace = shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {LONGEST_GRACE} s."));
+    who.text(format!(
+        " of priority {}, a critical add-on, to make room for it.{}",
+        flight.own_priority(),
+        grace.unwrap_or_default()
     ))
 }
 

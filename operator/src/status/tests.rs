@@ -106,7 +106,7 @@ fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
     let mut taken = flight(PlanState::Evicting);
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
     taken.plan.preemptor.uid = "u-9".into();
-    let message = victim_message(&taken, "PodGroup", 10);
+    let message = victim_message(&taken, "PodGroup", 10, None);
     case.victim_of = Some(Victimhood { plan: "p1".into(), preemptor: taker(&taken), message, whole: true });
     let status = case.status();
     assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));

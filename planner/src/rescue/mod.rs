@@ -175,14 +175,14 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     Eviction { plan, step: weight.step, shortened }
 }
 
-/// A node with room for a critical add-on now, or once the pods are gone that leave anyway: by name the first one.
+/// A node with room for a critical add-on now: by name the first one.
 pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let overlay = Overlay::new(cluster, &nodes, &demand, context);
     let room = Room::new(cluster, &nodes, &demand.members);
     let problem = Problem::new(cluster, &nodes, &demand, context, &overlay, room);
-    let rank = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &problem.room_then()))?;
+    let rank = open(&problem, pod, &problem.now)?;
     Some(nodes.at(rank).name.clone())
 }
 

@@ -13,7 +13,7 @@ fn resumed(state: PlanState) -> Run {
 
 impl Run {
     /// Why the plan is dropped when it is taken over; empty when it is not.
-    fn dropped(&mut self) -> String {
+    pub(super) fn dropped(&mut self) -> String {
         self.flight.check_resumed(&self.world.model, &Context::default());
         let why = self.flight.ending.as_ref().map(|ending| ending.message.to_string()).unwrap_or_default();
         why.trim_start_matches("An earlier leader stored this plan, which does not hold any more: ").to_owned()

@@ -1,0 +1,232 @@
+//! Critical add-ons in the arbiter: whose turn it is is put to the planner, and a plan is carried out like every other; one
+//! at a time. Taints of ours that no plan stands behind are removed.
+
+use super::Arbiter;
+use crate::actuate::CallError;
+use crate::command::{Command, Notice, Owner};
+use crate::ledger::{self, Clock, Flight, Rescue as Rescuing, can_taint};
+use crate::words::Sentence;
+use giveway_crds::condition::Reason;
+use giveway_crds::critical;
+use giveway_crds::plan::StoredRescue;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::plan::Preemptor;
+use giveway_planner::rescue::{self, Eviction, Hopeless, Rescue};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often stray taints are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+/// The same while there are some.
+const SWEEP_AGAIN: Duration = Duration::from_secs(5);
+
+impl Arbiter {
+    /// Makes room for the most important critical add-on that has waited long enough, if no other one is being helped.
+    pub(super) fn rescue(&mut self, clock: Clock) {
+        let Some(terms) = self.terms.clone() else { return };
+        let schedulers = &self.config.scheduler_names;
+        self.rescues.note(&self.model, &self.flights, &terms, schedulers, clock.now);
+        self.metrics.critical_waiting(self.rescues.count());
+        self.sweep_taints(clock);
+        if self.rescues.count() > 0 && self.rescues.pulse.due(clock.now) {
+            self.actuator.dispatch(Command::ReadPulse(self.config.scheduler_lease.clone()));
+        }
+        if self.flights.values().any(|flight| flight.rescue.is_some()) {
+            return;
+        }
+        for (pod, since) in self.rescues.due(&self.model, self.config.critical_addons_after, clock.now) {
+            let preemptor = Preemptor::Pod(pod.clone());
+            let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            let spared = waiting.spared(clock.now);
+            if self.flights.contains_key(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
+                continue;
+            }
+            if !self.rescues.pulse.is_alive(since, clock.now) {
+                let seconds = clock.now.duration_since(since).as_secs();
+                let message = format!(
+                    "Waits for {seconds} s. Nobody is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
+                    self.config.scheduler_lease
+                );
+                self.tell_waiting(&pod, Reason::SchedulerSilent, message, clock.now);
+                continue;
+            }
+            let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
+            if !self.rescues.ask(&uid, self.model.version, clock.now) {
+                continue;
+            }
+            let priority = self.model.priority_of(&preemptor).unwrap_or(0);
+            let mut context = ledger::context(&self.flights, rescue::rank(priority));
+            context.spared = spared;
+            let started = Instant::now();
+            let found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
+            self.metrics.decided(started.elapsed());
+            match found {
+                Rescue::Evict(eviction) => self.start_rescue(&preemptor, &eviction, clock),
+                Rescue::Hopeless(why) => {
+                    let message = self.hopeless_told(&pod, &why);
+                    self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
+                }
+                Rescue::Fits(_) | Rescue::Nothing => {}
+            }
+            // One question a pass: the others of the loop come next.
+            return;
+        }
+    }
+
+    fn start_rescue(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) {
+        let Some(terms) = self.terms.clone() else { return };
+        let Some(placed) = eviction.plan.placements.first() else { return };
+        let cluster = &self.model.cluster;
+        let taint = cluster.pod(&placed.pod).is_some_and(|pod| can_taint(cluster, pod, &placed.node));
+        let priority = cluster.pod(&placed.pod).map_or(0, |pod| pod.priority);
+        let who = self.stored_preemptor(preemptor, priority);
+        let stored = StoredRescue { step: eviction.step.number(), taint };
+        let mut plan = self.new_plan(&eviction.plan, who);
+        plan.critical_addon = Some(stored);
+        let flight = Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms));
+        self.metrics.rescued(eviction.step);
+        for line in &eviction.plan.trace {
+            tracing::info!(%preemptor, "{line}");
+        }
+        self.open(flight);
+    }
+
+    /// The sentence for those who read the pod: budgets of other namespaces have no names there.
+    fn hopeless_told(&self, pod: &ObjectKey, why: &Hopeless) -> String {
+        let (names, mut told) = (self.config.names(), why.clone());
+        for budget in told.nearest.iter_mut().flat_map(|nearest| &mut nearest.guaranteed) {
+            if !names.known(&budget.key.namespace, &pod.namespace) {
+                budget.key = ObjectKey::default();
+            }
+        }
+        told.to_string()
+    }
+
+    /// Tells an add-on why nobody is evicted for it; the same at most every few minutes.
+    fn tell_waiting(&mut self, pod: &ObjectKey, reason: Reason, message: String, now: Instant) {
+        let preemptor = Preemptor::Pod(pod.clone());
+        let Some(uid) = self.model.uid_of(&preemptor).cloned() else { return };
+        if !self.repeated.is_news(&uid, reason.as_str(), now) {
+            return;
+        }
+        tracing::warn!(%pod, %message, "nobody is evicted for a critical add-on");
+        self.metrics.outcome(reason);
+        if let Some(notice) = self.notice(&preemptor, true, reason, "Rescuing".into(), message.into()) {
+            self.actuator.dispatch(Command::Publish(notice));
+        }
+    }
+
+    /// A taint was added or removed, or not.
+    pub(super) fn tainted(
+        &mut self,
+        node: &SmolStr,
+        uid: &SmolStr,
+        add: bool,
+        owner: Option<&Owner>,
+        result: &Result<(), CallError>,
+        now: Instant,
+    ) {
+        // A node that is gone has no taint.
+        let done = matches!((add, result), (_, Ok(())) | (false, Err(CallError::Gone)));
+        if let Err(error) = result {
+            tracing::warn!(%node, add, %error, "taint not written");
+        } else {
+            tracing::info!(%node, pod = %uid, add, "taint");
+        }
+        let flight = owner.and_then(|owner| self.flights.get_mut(&owner.preemptor).filter(|f| f.plan.id == owner.plan));
+        let who = flight.map_or_else(
+            || Sentence::from("the critical add-on"),
+            |flight| {
+                flight.taint_answered(add, done, now);
+                Sentence::from("critical add-on ").then(ledger::describe(flight))
+            },
+        );
+        if result.is_err() {
+            return;
+        }
+        let Some(node_uid) = self.model.nodes.get(node).cloned() else { return };
+        let (reason, note) = match add {
+            true => (
+                Reason::KeptForCriticalAddon,
+                Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
+                    .then(who)
+                    .text(" until it is bound, for ten minutes at most."),
+            ),
+            false => (
+                Reason::NotKeptAnyMore,
+                Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
+                    .then(who)
+                    .text(" was removed."),
+            ),
+        };
+        self.actuator.dispatch(Command::Publish(Notice {
+            kind: "Node",
+            key: ObjectKey::new("", node),
+            uid: node_uid,
+            warning: false,
+            reason,
+            action: format!("Rescuing {uid}"),
+            note,
+        }));
+    }
+
+    /// What the Lease of kube-scheduler said.
+    pub(super) fn pulse_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
+        match result {
+            Ok(renewed) => self.rescues.pulse.read(renewed, now),
+            // A failure says nothing of the scheduler: what was known counts until it is too old.
+            Err(error) => tracing::warn!(%error, "the Lease of kube-scheduler was not read"),
+        }
+    }
+
+    /// Nodes with a taint of ours, and the UIDs in them: a Preemption names the pod.
+    fn tainted_nodes(&self) -> Vec<(&SmolStr, &str)> {
+        let ours = self.model.plans.tainted_for();
+        let taints = self.model.cluster.nodes().flat_map(|node| node.taints.iter().map(move |taint| (node, taint)));
+        let uids = taints.filter_map(|(node, t)| Some((&node.name, critical::uid_of(&t.key, &t.value, &t.effect)?)));
+        uids.filter(|(_, uid)| ours.contains(uid)).collect()
+    }
+
+    /// Removes taints of ours that no plan in flight stands behind.
+    fn sweep_taints(&mut self, clock: Clock) {
+        if self.next_sweep.is_some_and(|next| next > clock.now) {
+            return;
+        }
+        let live = |node: &SmolStr, uid: &str| {
+            let of =
+                |flight: &&Flight| flight.plan.preemptor.uid == uid && flight.tainted_node() == Some(node.as_str());
+            self.flights.values().any(|flight| of(&flight))
+        };
+        let tainted = self.tainted_nodes();
+        self.metrics.tainted_nodes(tainted.len());
+        let stray: Vec<Command> = tainted
+            .into_iter()
+            .filter(|(node, uid)| !live(node, uid))
+            .map(|(node, uid)| Command::Taint { node: node.clone(), uid: uid.into(), add: false, owner: None })
+            .collect();
+        self.next_sweep = Some(clock.now + if stray.is_empty() { SWEEP } else { SWEEP_AGAIN });
+        stray.into_iter().for_each(|command| self.actuator.dispatch(command));
+    }
+
+    /// Leaves out of `commands` to forget plans those that are needed: a node still has their taint, and nothing else says
+    /// whose that is.
+    pub(super) fn keep_needed_plans(&self, commands: &mut Vec<Command>) {
+        if commands.is_empty() {
+            return;
+        }
+        let tainted: BTreeSet<&str> = self.tainted_nodes().into_iter().map(|(_, uid)| uid).collect();
+        commands.retain(|command| {
+            let Command::ForgetPlan { name, .. } = command else { return true };
+            let plan = self.model.plans.get(name);
+            !plan.is_some_and(|plan| plan.critical && tainted.contains(plan.preemptor.uid.as_str()))
+        });
+    }
+
+    /// What makes a stored plan one for a critical add-on; `None` where that is switched off.
+    pub(super) fn rescuing(&self, stored: StoredRescue) -> Option<Rescuing> {
+        Some(Rescuing::new(stored, Arc::clone(self.terms.as_ref()?)))
+    }
+}

@@ -1,0 +1,200 @@
+//! Plans for critical add-ons: what they do otherwise than every plan (design, section 5, "Critical pods").
+//!
+//! * The node is kept for the pod by a taint, if the pod tolerates it; otherwise the pod is nominated.
+//! * Who may go is no question of priority; graces are shortened, and only the third step deletes what a budget refuses.
+//! * It ends after ten minutes at the latest, and only when the taint is gone.
+
+use super::call::Call;
+use super::{Advance, Clock, Ending, Flight, current};
+use crate::command::{Command, Owner};
+use crate::model::Model;
+use crate::words::Sentence;
+use giveway_crds::critical;
+use giveway_crds::plan::{PlanState, StoredRescue};
+use giveway_planner::model::{Cluster, Pod, Taint};
+use giveway_planner::plan::Context;
+use giveway_planner::rescue::{self, Step, Terms};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long such a plan may take.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What is special about a plan for a critical add-on.
+#[derive(Clone, Debug)]
+pub struct Rescue {
+    /// How far it goes.
+    pub step: Step,
+    /// Whether the node gets the taint.
+    pub taint: bool,
+    /// Who is critical, and who may go.
+    pub terms: Arc<Terms>,
+    /// The taint's addition.
+    pub add: Call,
+    /// The taint's removal.
+    pub remove: Call,
+}
+
+impl Rescue {
+    /// What a stored plan says of it.
+    pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
+        Self { step: Step::of(stored.step), taint: stored.taint, terms, add: Call::Idle, remove: Call::Idle }
+    }
+}
+
+/// The taint for a pod as the planner reads it on nodes.
+pub fn taint(uid: &str) -> Taint {
+    let taint = critical::taint(uid);
+    Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect }
+}
+
+/// Whether the taint can be used: the pod tolerates it, and nobody else keeps the node by one of the same key and effect,
+/// of which a node can have one only.
+pub fn can_taint(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
+    let taint = taint(&pod.uid);
+    pod.tolerates(&taint) && !kept_by_others(cluster, node, &taint)
+}
+
+fn kept_by_others(cluster: &Cluster, node: &str, ours: &Taint) -> bool {
+    let taints = cluster.node(node).map_or(&[][..], |node| &node.taints);
+    taints.iter().any(|t| t.key == ours.key && t.effect == ours.effect && t.value != ours.value)
+}
+
+impl Flight {
+    /// Makes it a plan for a critical add-on, which holds its place as critical pods do.
+    #[must_use]
+    pub fn rescuing(mut self, rescue: Rescue) -> Self {
+        self.priority = rescue::rank(self.plan.preemptor.priority);
+        self.rescue = Some(rescue);
+        self
+    }
+
+    /// The priority that the preemptor has, by which budgets are guaranteed against it or not.
+    pub fn own_priority(&self) -> i32 {
+        if self.rescue.is_some() { self.plan.preemptor.priority } else { self.priority }
+    }
+
+    /// The node that the taint is on, or is to be; `None` when the plan does without.
+    pub fn tainted_node(&self) -> Option<&str> {
+        let taints = self.rescue.as_ref().is_some_and(|rescue| rescue.taint);
+        self.members.first().filter(|_| taints).map(|member| member.node.as_str())
+    }
+
+    fn shows_taint(&self, cluster: &Cluster) -> bool {
+        let taint = taint(&self.plan.preemptor.uid);
+        let node = self.tainted_node().and_then(|node| cluster.node(node));
+        node.is_some_and(|node| node.taints.contains(&taint))
+    }
+
+    fn taint_command(&self, add: bool) -> Option<Command> {
+        let node = self.tainted_node()?.into();
+        let owner = Some(Owner { preemptor: self.preemptor.clone(), plan: self.plan.id.clone() });
+        Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
+    }
+
+    /// Keeps the places of the members: by the taint, or by nominations.
+    pub(super) fn keep_places(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+        let shown = self.shows_taint(cluster);
+        let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint) else {
+            return self.reserve(cluster, clock, out);
+        };
+        if !shown && rescue.add.due(clock.now) {
+            rescue.add.start();
+            out.commands.extend(self.taint_command(true));
+        }
+    }
+
+    /// Whether the places of the members are kept.
+    pub(super) fn places_kept(&self, cluster: &Cluster) -> bool {
+        match &self.rescue {
+            Some(rescue) if rescue.taint => matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster),
+            _ => self.members.iter().all(|member| super::reserved(cluster, member)),
+        }
+    }
+
+    /// Removes the taint. Returns whether it is gone, or there is no prospect, and it is left to the sweep.
+    pub(super) fn untaint(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+        let shown = self.shows_taint(cluster);
+        let exists = self.tainted_node().is_some_and(|node| cluster.node(node).is_some());
+        let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint) else { return true };
+        if rescue.add.pending() {
+            return false;
+        }
+        let never = rescue.add == Call::Idle && !shown;
+        if never || !exists || matches!(rescue.remove, Call::Done(_)) || rescue.remove.exhausted() {
+            return true;
+        }
+        if rescue.remove.due(clock.now) {
+            rescue.remove.start();
+            out.commands.extend(self.taint_command(false));
+        }
+        false
+    }
+
+    /// Notes that the taint was added or removed, or not.
+    pub fn taint_answered(&mut self, add: bool, ok: bool, now: std::time::Instant) {
+        if let Some(rescue) = &mut self.rescue {
+            let call = if add { &mut rescue.add } else { &mut rescue.remove };
+            call.answered(ok, now);
+        }
+    }
+
+    /// The ending of a plan for a critical add-on that has nothing more to do: the pod is gone or has a node, or time is up.
+    pub(super) fn rescue_overtaken(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
+        self.rescue.as_ref()?;
+        let member = self.members.first()?;
+        let ending = |state, message: String| Some(Ending { state, message: message.into() });
+        let harm = if self.begun() == 0 { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
+        let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
+            return ending(PlanState::Cancelled, format!("Pod {} is gone; {harm}.", member.pod));
+        };
+        match &pod.node {
+            Some(node) if *node == member.node => {
+                ending(PlanState::Completed, format!("It was bound to node {node}; {harm}."))
+            }
+            Some(node) => {
+                ending(PlanState::Cancelled, format!("The scheduler found a place on node {node} meanwhile; {harm}."))
+            }
+            None if self.is_late(clock) => {
+                let minutes = LONGEST.as_secs() / 60;
+                let message = format!("The scheduler did not bind it to node {} in {minutes} minutes.", member.node);
+                ending(PlanState::Failed, message)
+            }
+            None => None,
+        }
+    }
+
+    fn evicted_in_words(&self) -> String {
+        let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
+        format!("{accepted} of {} gave way", crate::status::pods(self.victims.len()))
+    }
+
+    fn is_late(&self, clock: Clock) -> bool {
+        let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
+        // Whichever clock says so: the wall clock may have been set, and a new leader has not watched for so long.
+        clock.epoch_seconds - planned >= i64::try_from(LONGEST.as_secs()).unwrap_or(i64::MAX)
+            || clock.now.duration_since(self.started) >= LONGEST
+    }
+
+    /// Whether the preemptor has room now, with nobody evicted any more.
+    pub(super) fn has_other_room(&self, cluster: &Cluster, context: &Context) -> bool {
+        rescue::room_for(cluster, self.preemptor.key(), context).is_some()
+    }
+
+    /// Why a victim must stay by now: it has become critical, or the add-on is none any more.
+    pub(super) fn must_stay(&self, model: &Model) -> Option<Sentence> {
+        let rescue = self.rescue.as_ref()?;
+        let key = self.preemptor.key();
+        if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.is_critical(pod)) {
+            return Some(Sentence::default().object("pod", key, &pod.uid).text(" is no critical add-on any more."));
+        }
+        let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
+        let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;
+        Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(" must stay by now: it is critical itself."))
+    }
+}
+
+/// The grace that a pod is given when it goes for a critical add-on; `None` when it keeps its own.
+pub(super) fn shortened_grace(pod: &Pod) -> Option<i64> {
+    rescue::is_shortened(pod).then_some(critical::LONGEST_GRACE)
+}

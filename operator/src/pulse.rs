@@ -1,0 +1,106 @@
+//! Whether kube-scheduler is alive: nobody is evicted for a critical add-on that would then not be bound.
+//!
+//! It renews a Lease every few seconds; how long ago is measured by when a renewal was seen here, so that wall clocks are
+//! not compared. Where there is no such Lease, or it may not be read, the scheduler counts as alive when it decided about
+//! some pod since the add-on began to wait.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use std::time::{Duration, Instant};
+
+/// How long after a renewal the scheduler counts as alive: kube-scheduler's default for the duration of its Lease.
+const FRESH: Duration = Duration::from_secs(15);
+/// How often the Lease is read while somebody waits.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What is known of the scheduler's life.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// The last renewal that was read, and when it was first seen; `None` where the Lease is not there.
+    lease: Option<(MicroTime, Option<Instant>)>,
+    /// When it was last seen to decide about a pod.
+    decided: Option<Instant>,
+    /// How many decisions were seen.
+    decisions: u64,
+    asked: Option<Instant>,
+}
+
+impl Pulse {
+    /// Notes how many decisions of the scheduler were seen by now.
+    pub fn note(&mut self, decisions: u64, now: Instant) {
+        if decisions != self.decisions {
+            (self.decisions, self.decided) = (decisions, Some(now));
+        }
+    }
+
+    /// Whether the Lease is to be read now; notes that it is.
+    pub fn due(&mut self, now: Instant) -> bool {
+        let due = self.asked.is_none_or(|asked| now.duration_since(asked) >= EVERY);
+        if due {
+            self.asked = Some(now);
+        }
+        due
+    }
+
+    /// Notes what the Lease said; `None` where there is none, or it cannot be read.
+    pub fn read(&mut self, renewed: Option<MicroTime>, now: Instant) {
+        self.lease = match (renewed, self.lease.take()) {
+            (None, _) => None,
+            (Some(renewed), Some((before, seen))) if before == renewed => Some((before, seen)),
+            // The first reading says nothing of when that renewal was.
+            (Some(renewed), before) => Some((renewed, before.map(|_| now))),
+        };
+    }
+
+    /// Whether the scheduler is alive, for one who waits since then.
+    pub fn is_alive(&self, since: Instant, now: Instant) -> bool {
+        match &self.lease {
+            Some((_, seen)) => seen.is_some_and(|seen| now.duration_since(seen) < FRESH),
+            None => self.decided.is_some_and(|decided| decided > since),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+
+    fn at(second: i64) -> Option<MicroTime> {
+        Some(MicroTime(Timestamp::from_second(second).unwrap()))
+    }
+
+    #[test]
+    fn it_is_alive_while_its_lease_is_seen_to_be_renewed() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        pulse.note(1, after(1));
+        pulse.read(at(100), after(1));
+        assert!(!pulse.is_alive(start, after(1)), "that may have been long ago");
+        pulse.read(at(100), after(2));
+        assert!(!pulse.is_alive(start, after(2)));
+        pulse.read(at(102), after(3));
+        pulse.read(at(102), after(17));
+        assert!(pulse.is_alive(start, after(17)));
+        assert!(!pulse.is_alive(start, after(18)), "15 s without a renewal");
+    }
+
+    #[test]
+    fn without_a_lease_a_decision_since_then_counts() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        pulse.note(1, after(1));
+        assert!(!pulse.is_alive(after(1), after(9)), "it decided about the add-on itself");
+        pulse.note(1, after(2));
+        assert!(!pulse.is_alive(after(1), after(9)));
+        pulse.note(2, after(3));
+        assert!(pulse.is_alive(after(1), after(9)));
+    }
+
+    #[test]
+    fn the_lease_is_read_once_a_second() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        assert!(pulse.due(start));
+        assert!(!pulse.due(start + Duration::from_millis(999)));
+        assert!(pulse.due(start + Duration::from_secs(1)));
+    }
+}

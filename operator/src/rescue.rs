@@ -1,0 +1,162 @@
+//! Critical add-ons that wait for a node, since when, and whose turn it is. Pure; what is decided for them the planner
+//! says, and what is done the ledger.
+
+use crate::ledger::Flights;
+use crate::model::Model;
+use crate::pulse::Pulse;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::plan::Preemptor;
+use giveway_planner::rescue::Terms;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often the planner is asked about the same add-on.
+const PACE: Duration = Duration::from_secs(1);
+
+/// An add-on that waits.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// When it was first seen to be `Unschedulable`.
+    pub since: Instant,
+    /// When the planner was last asked, and about which version of the model.
+    asked: Option<(Instant, u64)>,
+}
+
+/// Who waits, by UID.
+#[derive(Debug, Default)]
+pub struct Rescues {
+    waiting: BTreeMap<SmolStr, Waits>,
+    /// Whether kube-scheduler is alive.
+    pub pulse: Pulse,
+}
+
+impl Rescues {
+    /// Notes who waits now. Who has a plan in flight goes on waiting until it is over.
+    pub fn note(&mut self, model: &Model, flights: &Flights, terms: &Terms, schedulers: &[String], now: Instant) {
+        let in_flight = |pod: &Pod| flights.contains_key(&Preemptor::Pod(pod.key.clone()));
+        let waits = |pod: &&Pod| {
+            pod.unschedulable
+                && terms.is_critical(pod)
+                && pod.group.is_none()
+                && !pod.held
+                && !pod.gated_by_others
+                && schedulers.contains(&pod.scheduler_name)
+                && (pod.nominated_node.is_none() || in_flight(pod))
+        };
+        let mut before = std::mem::take(&mut self.waiting);
+        for pod in model.cluster.unbound().filter(waits) {
+            let new = || Waits { pod: pod.key.clone(), since: now, asked: None };
+            let entry = before.remove(&pod.uid).unwrap_or_else(new);
+            self.waiting.insert(pod.uid.clone(), entry);
+        }
+        // Their plan says in a moment whether they were bound.
+        before.retain(|_, waits| flights.contains_key(&Preemptor::Pod(waits.pod.clone())));
+        self.waiting.append(&mut before);
+        self.pulse.note(model.scheduler_decisions, now);
+    }
+
+    /// How many wait.
+    pub fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Those who wait, as preemptors.
+    pub fn preemptors(&self) -> impl Iterator<Item = Preemptor> {
+        self.waiting.values().map(|waits| Preemptor::Pod(waits.pod.clone()))
+    }
+
+    /// Since when the pod with this UID waits.
+    pub fn since(&self, uid: &str) -> Option<Instant> {
+        self.waiting.get(uid).map(|waits| waits.since)
+    }
+
+    /// Those who have waited for `after`, with when they began: the most important first, then the oldest.
+    pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, Instant)> {
+        let due = self.waiting.values().filter(|waits| now.duration_since(waits.since) >= after);
+        let mut due: Vec<(&Waits, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
+        let order = |pod: &Pod| (Reverse(pod.priority), pod.created.unwrap_or(i64::MAX), pod.key.clone());
+        due.sort_by_cached_key(|(_, pod)| order(pod));
+        due.into_iter().map(|(waits, _)| (waits.pod.clone(), waits.since)).collect()
+    }
+
+    /// Whether the planner is to be asked about a pod now; notes that it is. The same is not asked again, nor too often.
+    pub fn ask(&mut self, uid: &str, version: u64, now: Instant) -> bool {
+        let Some(waits) = self.waiting.get_mut(uid) else { return false };
+        let again = waits.asked.is_none_or(|(at, seen)| seen != version && now.duration_since(at) >= PACE);
+        if again {
+            waits.asked = Some((now, version));
+        }
+        again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use std::collections::BTreeSet;
+
+    const AFTER: Duration = Duration::from_secs(30);
+
+    fn terms() -> Terms {
+        Terms { namespaces: BTreeSet::from(["default".to_owned()]), stranded: false }
+    }
+
+    fn addon(name: &str, priority: i32) -> TestPod {
+        TestPod::new(name, priority).annotated(giveway_crds::keys::ANNOTATION_CRITICAL, "true").unschedulable()
+    }
+
+    fn due(rescues: &mut Rescues, world: &World, now: Instant) -> Vec<String> {
+        rescues.note(&world.model, &Flights::new(), &terms(), &["default-scheduler".to_owned()], now);
+        rescues.due(&world.model, AFTER, now).into_iter().map(|(pod, _)| pod.name.to_string()).collect()
+    }
+
+    #[test]
+    fn only_a_critical_pod_that_nobody_else_helps_waits() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("dns", 0)).pod(TestPod::new("system", 2_000_000_000).unschedulable());
+        world.pod(TestPod::new("ordinary", 1_000_000_000).unschedulable());
+        world.pod(TestPod::new("fresh", 2_000_000_000)).pod(addon("nominated", 0).nominated("n1"));
+        world.pod(addon("held", 0).held()).pod(addon("foreign", 0).scheduler("other"));
+        world.pod(addon("member", 0).of("g")).pod(addon("elsewhere", 0).in_namespace("tenant"));
+        world.pod(addon("going", 0).terminating()).pod(addon("bound", 0).on("n1"));
+        assert_eq!(due(&mut rescues, &world, now), Vec::<String>::new(), "not at once");
+        assert_eq!(rescues.count(), 2);
+        assert_eq!(due(&mut rescues, &world, now + AFTER), ["system", "dns"]);
+    }
+
+    #[test]
+    fn the_most_important_is_first_then_the_oldest() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("late", 5).created(20)).pod(addon("early", 5).created(10)).pod(addon("vip", 9).created(30));
+        due(&mut rescues, &world, now);
+        assert_eq!(due(&mut rescues, &world, now + AFTER), ["vip", "early", "late"]);
+    }
+
+    #[test]
+    fn one_that_got_a_nomination_waits_anew_when_it_is_lost() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("dns", 0));
+        due(&mut rescues, &world, now);
+        world.pod(addon("dns", 0).nominated("n1"));
+        assert_eq!(due(&mut rescues, &world, now + AFTER), Vec::<String>::new());
+        world.pod(addon("dns", 0));
+        assert_eq!(due(&mut rescues, &world, now + AFTER), Vec::<String>::new());
+        assert_eq!(due(&mut rescues, &world, now + AFTER * 2), ["dns"]);
+    }
+
+    #[test]
+    fn the_planner_is_asked_once_a_second_and_only_when_something_changed() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("dns", 0));
+        due(&mut rescues, &world, now);
+        assert!(rescues.ask("uid-dns", 1, now));
+        assert!(!rescues.ask("uid-dns", 2, now + Duration::from_millis(999)));
+        assert!(!rescues.ask("uid-dns", 1, now + PACE));
+        assert!(rescues.ask("uid-dns", 2, now + PACE));
+    }
+}
