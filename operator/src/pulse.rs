@@ -7,8 +7,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::time::{Duration, Instant};
 
-/// How long after a renewal the scheduler counts as alive: kube-scheduler's default for the duration of its Lease.
-const FRESH: Duration = Duration::from_secs(15);
+/// How long after a renewal the scheduler counts as alive: three renewals, by its defaults.
+const FRESH: Duration = Duration::from_secs(6);
 /// How often the Lease is read while somebody waits.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -79,9 +79,9 @@ mod tests {
         pulse.read(at(100), after(2));
         assert!(!pulse.is_alive(start, after(2)));
         pulse.read(at(102), after(3));
-        pulse.read(at(102), after(17));
-        assert!(pulse.is_alive(start, after(17)));
-        assert!(!pulse.is_alive(start, after(18)), "15 s without a renewal");
+        pulse.read(at(102), after(8));
+        assert!(pulse.is_alive(start, after(8)));
+        assert!(!pulse.is_alive(start, after(9)), "6 s without a renewal");
     }
 
     #[test]

@@ -62,6 +62,45 @@ impl Log {
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
+    /// A pod of priority 0 without a group; its UID is its name.
+    pub fn single(&mut self, namespace: &str, name: &str, more: Value) {
+        let mut object = json!({
+            "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"priority": 0}
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            object[field].as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+        }
+        let object_ref = json!({"resource": "pods", "namespace": namespace, "name": name});
+        self.line("admin", "create", object_ref, (Value::Null, object), 201);
+    }
+
+    /// A plan of this step for critical add-on `dns`, which evicts these pods and taints node `n`.
+    pub fn rescue(&mut self, step: i32, victims: &[&str]) {
+        let victim = |name: &&str| {
+            let pods = [json!({"name": name, "uid": name, "node": "n"})];
+            json!({"kind": "Pod", "namespace": "default", "name": name, "priority": 0, "pods": pods})
+        };
+        let victims: Vec<Value> = victims.iter().map(victim).collect();
+        let preemptor = json!({"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": "dns", "priority": 0});
+        let object = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "rescue"},
+            "spec": {"preemptor": preemptor, "strategy": "critical-addon", "victims": victims,
+                "placements": [{"pod": "dns", "uid": "dns", "node": "n"}],
+                "criticalAddon": {"step": step, "taint": true}},
+            "status": {"state": "Planned", "term": "t"}
+        });
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": "rescue"});
+        self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
+    }
+
+    /// A node gets these values of the taint `CriticalAddonsOnly`.
+    pub fn taint(&mut self, user: &str, node: &str, values: &[&str]) {
+        let taint = |value: &&str| json!({"key": "CriticalAddonsOnly", "value": value, "effect": "NoSchedule"});
+        let taints: Vec<Value> = values.iter().map(taint).collect();
+        let object = json!({"kind": "Node", "metadata": {"name": node}, "spec": {"taints": taints}});
+        self.line(user, "patch", json!({"resource": "nodes", "name": node}), (Value::Null, object), 200);
+    }
+
     /// Tells a pod that it goes for a gang.
     pub fn mark(&mut self, pod: &str, gang: &str, priority: i32) {
         let message = format!("Preempted by pod group default/{gang} of priority {priority} to make room for it.");
@@ -73,6 +112,12 @@ impl Log {
     pub fn evict(&mut self, user: &str, pod: &str, code: u16) {
         let request = json!({"deleteOptions": {"preconditions": {"uid": pod}}});
         self.line(user, "create", reference("eviction", pod), (request, Value::Null), code);
+    }
+
+    /// An eviction with this grace.
+    pub fn evict_within(&mut self, pod: &str, seconds: i64, code: u16) {
+        let request = json!({"deleteOptions": {"preconditions": {"uid": pod}, "gracePeriodSeconds": seconds}});
+        self.line(OPERATOR, "create", reference("eviction", pod), (request, Value::Null), code);
     }
 
     pub fn bind(&mut self, pod: &str) {

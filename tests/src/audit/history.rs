@@ -1,11 +1,11 @@
 //! What happened, told by the audit log alone.
 
 use super::log::Line;
-use super::record::{is, map, number, text};
+use super::record::{is, list, map, number, text};
 use giveway_crds::condition::types;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
-use giveway_crds::{Preemption, keys};
+use giveway_crds::{Preemption, critical, keys};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub struct History {
     pub marks: Vec<Mark>,
     /// Every plan that was stored, each time that it changed.
     pub plans: Vec<PlanRecord>,
+    /// Every time that a node was written.
+    pub nodes: Vec<NodeWrite>,
     /// Every PodGroup, as it was last seen.
     pub groups: BTreeMap<Key, GroupRecord>,
     current: BTreeMap<Key, String>,
@@ -48,6 +50,25 @@ pub struct PodRecord {
     pub bound: Option<(Timestamp, String)>,
     /// When its removal was first accepted, whoever asked.
     pub removed: Option<Timestamp>,
+    /// Seconds that it is given to terminate.
+    pub grace: i64,
+    /// Whether it is a critical add-on: by its priority, or by its annotation in kube-system.
+    pub critical: bool,
+    /// Whether a DaemonSet made it, or it is static.
+    pub fixed: bool,
+}
+
+/// A node was written.
+#[derive(Clone, Debug)]
+pub struct NodeWrite {
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub user: String,
+    /// Its name.
+    pub node: String,
+    /// Its taints since then, as JSON.
+    pub taints: Vec<Value>,
 }
 
 /// A PodGroup.
@@ -91,6 +112,8 @@ pub struct Removal {
     pub uid: String,
     /// The UID that the request insisted on.
     pub precondition: Option<String>,
+    /// The grace that the request gave, in seconds.
+    pub grace: Option<i32>,
     /// The HTTP status of the answer.
     pub code: u16,
     /// Why it was refused.
@@ -194,6 +217,7 @@ impl History {
             ("", "pods", "binding") => self.take_binding(line),
             ("", "pods", "status") => self.take_pod_status(line),
             ("", "pods", "") => self.take_pod(line),
+            ("", "nodes", "") if removes || is(&line.response_object, "Node") => self.take_node(line, removes),
             (keys::GROUP, "podgroups", _) => self.take_group(line, removes),
             (keys::GROUP, "preemptions", _) if !removes => self.take_preemption(line),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
@@ -219,10 +243,27 @@ impl History {
                 priority: number(pod, "/spec/priority").unwrap_or(0),
                 bound: node.map(|node| (line.stage_timestamp, node)),
                 removed: None,
+                grace: i64::from(number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30)),
+                critical: number(pod, "/spec/priority").unwrap_or(0) >= critical::PRIORITY
+                    || (line.object_ref.namespace == "kube-system"
+                        && critical::asked(&map(pod, "/metadata/annotations"))),
+                fixed: map(pod, "/metadata/annotations").contains_key("kubernetes.io/config.mirror")
+                    || list(pod, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/kind") == "DaemonSet"),
             };
             self.pods.insert(uid.clone(), record);
             self.current.insert(key, uid);
         }
+    }
+
+    /// A node that is gone has no taints.
+    fn take_node(&mut self, line: &Line, removes: bool) {
+        let node = &line.response_object;
+        self.nodes.push(NodeWrite {
+            at: line.stage_timestamp,
+            user: line.user.username.clone(),
+            node: if removes { line.object_ref.name.clone() } else { text(node, "/metadata/name") },
+            taints: if removes { Vec::new() } else { list(node, "/spec/taints") },
+        });
     }
 
     fn take_pod_status(&mut self, line: &Line) {
@@ -290,6 +331,8 @@ impl History {
             pod,
             uid,
             precondition,
+            grace: number(request, "/gracePeriodSeconds")
+                .or_else(|| number(request, "/deleteOptions/gracePeriodSeconds")),
             code: line.response_status.code,
             message: line.response_status.message.clone(),
             accepted,

@@ -1,7 +1,8 @@
 //! The oracle: what the API server's audit log proves, whatever Giveway says of itself.
 //!
 //! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod and which plans
-//! were stored when, and [`promises`] checks that against the promises of the design. [`chronicle`] adds which pods were
+//! were stored when, and [`promises`] checks that against the promises of the design, those about
+//! critical add-ons in [`rescues`]. [`chronicle`] adds which pods were
 //! healthy at every moment, and [`budgets`] checks the promises about budgets against both.
 
 pub mod budgets;
@@ -12,9 +13,12 @@ pub mod history;
 pub mod log;
 pub mod promises;
 mod record;
+mod rescues;
 
 pub use chronicle::{Chronicle, Chronicler};
-pub use history::{Binding, GroupRecord, History, How, Nomination, PlanRecord, PodRecord, Preemptor, Removal};
+pub use history::{
+    Binding, GroupRecord, History, How, NodeWrite, Nomination, PlanRecord, PodRecord, Preemptor, Removal,
+};
 pub use promises::Promises;
 
 use anyhow::Result;

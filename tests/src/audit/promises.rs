@@ -2,7 +2,7 @@
 //! about.
 
 use super::history::{GroupRecord, History, Key, PlanRecord, PodRecord, Preemptor, Removal};
-use super::{OPERATOR, SCHEDULER};
+use super::{OPERATOR, SCHEDULER, rescues};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checks, and what they leave out.
@@ -31,6 +31,7 @@ impl Promises {
         broken.extend(torn_groups(history));
         broken.extend(planned_before(history));
         broken.extend(lower_priority(history));
+        broken.extend(rescues::broken(history));
         broken.extend(self.bound_in_the_end(history));
         broken
     }
@@ -146,7 +147,11 @@ fn began_by_scheduler(history: &History, removal: &Removal) -> bool {
 fn lower_priority(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
-        let Some(preemptor) = preemptor_of(history, removal) else { continue };
+        // Who goes for a critical add-on is no question of priority.
+        let Some(plan) = plan_of(history, removal).filter(|record| record.plan.critical_addon.is_none()) else {
+            continue;
+        };
+        let preemptor = plan.preemptor.clone();
         let taker = history.priority_of(&preemptor);
         let giver = history.effective_priority(&removal.uid);
         if giver >= taker {

@@ -21,6 +21,11 @@ pub(super) fn map(value: &Value, pointer: &str) -> BTreeMap<String, String> {
     })
 }
 
+/// A list at a JSON pointer; empty when it is not there.
+pub(super) fn list(value: &Value, pointer: &str) -> Vec<Value> {
+    value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
 /// Whether an answer is an object of this kind.
 pub(super) fn is(value: &Value, kind: &str) -> bool {
     value.get("kind").and_then(Value::as_str) == Some(kind)

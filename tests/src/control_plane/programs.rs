@@ -86,7 +86,8 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
 pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> {
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig(directory, "kube-scheduler")),
-        "--leader-elect=false".to_owned(),
+        // As everywhere: its Lease tells whether it is alive.
+        "--leader-elect=true".to_owned(),
         "--secure-port=0".to_owned(),
     ];
     args.extend(options.feature_gates());

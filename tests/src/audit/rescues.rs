@@ -1,0 +1,107 @@
+//! The promises about critical add-ons (design, section 5, "Critical pods"): who may go, how, and that taints come and go
+//! with the plan.
+
+use super::history::{History, How, PlanRecord, Removal};
+use super::{OPERATOR, promises};
+use giveway_crds::critical;
+use giveway_crds::plan::StoredRescue;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every promise that was broken, as a sentence each.
+pub(super) fn broken(history: &History) -> Vec<String> {
+    let mut broken = Vec::new();
+    for removal in history.evicted() {
+        let Some(record) = promises::plan_of(history, removal) else { continue };
+        if let Some(stored) = record.plan.critical_addon {
+            broken.extend(wrong_victim(history, record, removal));
+            broken.extend(wrong_way(history, stored, removal));
+            broken.extend(before_the_taint(history, record, stored, removal));
+        }
+    }
+    broken.extend(taints(history));
+    broken
+}
+
+fn wrong_victim(history: &History, record: &PlanRecord, removal: &Removal) -> Option<String> {
+    let (victim, addon) = (history.pods.get(&removal.uid)?, history.pods.get(&record.plan.preemptor.uid));
+    let name = &victim.key.1;
+    if victim.fixed {
+        return Some(format!("{name} was evicted for a critical add-on, and is static or of a DaemonSet"));
+    }
+    if addon.is_some_and(|addon| !addon.critical) {
+        return Some(format!(
+            "{name} was evicted as for a critical add-on, and {} is none",
+            record.plan.preemptor.name
+        ));
+    }
+    let equal = addon.is_none_or(|addon| addon.priority == victim.priority);
+    (victim.critical && !equal).then(|| format!("{name} was evicted for a critical add-on, and is critical itself"))
+}
+
+fn wrong_way(history: &History, stored: StoredRescue, removal: &Removal) -> Option<String> {
+    let (victim, name) = (history.pods.get(&removal.uid)?, &removal.pod.1);
+    let longest = critical::LONGEST_GRACE;
+    let given = removal.grace.map_or(victim.grace, i64::from);
+    if given > longest {
+        return Some(format!("{name} was given {given} s for a critical add-on, more than {longest} s"));
+    }
+    if given < victim.grace.min(longest) {
+        return Some(format!("{name} was given {given} s for a critical add-on, and had {} s", victim.grace));
+    }
+    if given < victim.grace && stored.step < 2 {
+        return Some(format!("the grace of {name} was shortened in step {}", stored.step));
+    }
+    let refused = history.removals.iter().any(|earlier| {
+        earlier.uid == removal.uid && earlier.how == How::Evict && !earlier.accepted && earlier.at <= removal.at
+    });
+    match removal.how {
+        How::Evict => None,
+        _ if stored.step < 3 => Some(format!("{name} was deleted in step {}", stored.step)),
+        _ if !refused => Some(format!("{name} was deleted before the eviction API refused it")),
+        _ => None,
+    }
+}
+
+fn before_the_taint(history: &History, record: &PlanRecord, stored: StoredRescue, removal: &Removal) -> Option<String> {
+    let node = &record.plan.placements.first()?.node;
+    let last = history.nodes.iter().rev().find(|write| write.at <= removal.at && write.node == *node);
+    // What somebody else keeps the node by is as good.
+    let kept = last.is_some_and(|write| write.taints.iter().any(keeps));
+    (stored.taint && !kept).then(|| format!("{} was evicted before the node was tainted", removal.pod.1))
+}
+
+fn keeps(taint: &Value) -> bool {
+    taint["key"] == "CriticalAddonsOnly" && taint["effect"] == "NoSchedule"
+}
+
+fn is_for(taint: &Value, uid: &str) -> bool {
+    keeps(taint) && taint["value"] == uid
+}
+
+/// At most one node has a taint of ours at any time, none at rest, and the operator writes no other.
+fn taints(history: &History) -> Vec<String> {
+    let plans = history.plans.iter().filter(|record| record.plan.critical_addon.is_some());
+    let uids: BTreeSet<&str> = plans.map(|record| record.plan.preemptor.uid.as_str()).collect();
+    let ours = |taint: &Value| uids.iter().any(|uid| is_for(taint, uid));
+    let mut broken = Vec::new();
+    let mut now: BTreeMap<&str, &Vec<Value>> = BTreeMap::new();
+    for write in &history.nodes {
+        let foreign = |taints: &[Value]| taints.iter().filter(|taint| !ours(taint)).cloned().collect::<Vec<_>>();
+        let before = now.insert(&write.node, &write.taints).map_or(&[][..], Vec::as_slice);
+        if write.user == OPERATOR && foreign(before) != foreign(&write.taints) {
+            broken.push(format!("the operator changed foreign taints of node {}", write.node));
+        }
+        let tainted = now.iter().filter(|(_, taints)| taints.iter().any(ours)).count();
+        if tainted > 1 {
+            broken.push(format!("{tainted} nodes were tainted at the same time, at {}", write.at));
+        }
+    }
+    let left = now.iter().filter(|(_, taints)| taints.iter().any(ours));
+    broken.extend(left.map(|(node, _)| format!("node {node} is still tainted")));
+    broken
+}
+
+#[cfg(test)]
+#[path = "rescues_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! Each promise about critical add-ons is broken once, in a log written for it.
+
+use super::super::handwritten::{Log, reference};
+use super::*;
+use crate::audit::Promises;
+use serde_json::json;
+
+/// A critical add-on that waits, and pods `a` (grace 5 s) and `b` (grace 3600 s) on its node.
+fn start() -> Log {
+    let mut log = Log::default();
+    let critical = json!({"annotations": {"scheduling.giveway.dev/critical-addon": "true"}});
+    log.single("kube-system", "dns", json!({"metadata": critical}));
+    log.single("default", "a", json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}));
+    log.single("default", "b", json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 3600}}));
+    log.taint("admin", "n", &[]);
+    log
+}
+
+fn finish(log: &mut Log) -> Vec<String> {
+    let request = json!({"target": {"name": "n"}});
+    let binding = json!({"resource": "pods", "subresource": "binding", "namespace": "kube-system", "name": "dns"});
+    log.line(crate::audit::SCHEDULER, "create", binding, (request, Value::Null), 201);
+    log.taint(OPERATOR, "n", &[]);
+    Promises::new().broken(&log.history())
+}
+
+fn delete(log: &mut Log, pod: &str, seconds: i64) {
+    let request = json!({"preconditions": {"uid": pod}, "gracePeriodSeconds": seconds});
+    log.line(OPERATOR, "delete", reference("", pod), (request, Value::Null), 200);
+}
+
+#[test]
+fn a_rescue_by_the_book_breaks_nothing() {
+    let mut log = start();
+    log.rescue(3, &["a", "b"]);
+    log.taint(OPERATOR, "n", &["dns"]);
+    log.evict(OPERATOR, "a", 201);
+    log.evict_within("b", 10, 429);
+    delete(&mut log, "b", 10);
+    assert_eq!(finish(&mut log), Vec::<String>::new());
+}
+
+#[test]
+fn who_may_not_go_is_noticed() {
+    let mut log = start();
+    let daemon = json!({"ownerReferences": [{"kind": "DaemonSet"}]});
+    log.single("default", "agent", json!({"metadata": daemon, "spec": {"nodeName": "n"}}));
+    log.single("default", "system", json!({"spec": {"nodeName": "n", "priority": 2_000_000_000}}));
+    log.rescue(2, &["agent", "system"]);
+    log.taint(OPERATOR, "n", &["dns"]);
+    log.evict_within("agent", 10, 201);
+    log.evict_within("system", 10, 201);
+    let words = [
+        "agent was evicted for a critical add-on, and is static or of a DaemonSet",
+        "system was evicted for a critical add-on, and is critical itself",
+    ];
+    assert_eq!(finish(&mut log), words);
+    let mut log = start();
+    log.single("kube-system", "dns", json!({}));
+    log.rescue(2, &["a"]);
+    log.taint(OPERATOR, "n", &["dns"]);
+    log.evict(OPERATOR, "a", 201);
+    assert_eq!(finish(&mut log), ["a was evicted as for a critical add-on, and dns is none"]);
+}
+
+#[test]
+fn a_wrong_grace_or_a_wrong_way_is_noticed() {
+    let broken = |step: i32, act: fn(&mut Log)| {
+        let mut log = start();
+        log.rescue(step, &["a", "b"]);
+        log.taint(OPERATOR, "n", &["dns"]);
+        act(&mut log);
+        finish(&mut log)
+    };
+    let long = broken(2, |log| log.evict(OPERATOR, "b", 201));
+    assert_eq!(long, ["b was given 3600 s for a critical add-on, more than 10 s"]);
+    let short = broken(2, |log| log.evict_within("a", 0, 201));
+    assert_eq!(short, ["a was given 0 s for a critical add-on, and had 5 s"]);
+    let gentle = broken(1, |log| log.evict_within("b", 10, 201));
+    assert_eq!(gentle, ["the grace of b was shortened in step 1"]);
+    assert_eq!(broken(2, |log| delete(log, "a", 5)), ["a was deleted in step 2"]);
+    assert_eq!(broken(3, |log| delete(log, "a", 5)), ["a was deleted before the eviction API refused it"]);
+}
+
+#[test]
+fn taints_that_come_late_stay_or_are_of_somebody_else_are_noticed() {
+    let mut log = start();
+    log.rescue(1, &["a"]);
+    log.evict(OPERATOR, "a", 201);
+    log.taint(OPERATOR, "n", &["dns"]);
+    assert_eq!(finish(&mut log), ["a was evicted before the node was tainted"]);
+    let mut log = start();
+    log.rescue(1, &["a"]);
+    log.taint(OPERATOR, "n", &["dns"]);
+    log.taint(OPERATOR, "m", &["dns"]);
+    let broken = finish(&mut log);
+    assert!(broken[0].starts_with("2 nodes were tainted at the same time, at "), "{broken:?}");
+    assert_eq!(broken[1], "node m is still tainted");
+    let mut log = start();
+    log.taint("admin", "n", &["true"]);
+    assert_eq!(finish(&mut log), ["the operator changed foreign taints of node n"]);
+}
