@@ -118,12 +118,28 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
         tainted(plain, &list).allowed(&operator, "its work").await;
         assert_eq!(taints_of(&admin, plain).await, json!(list));
     }
+    // Kubernetes itself lets a node have one taint of a key and an effect: where somebody has it, there is no place for ours.
+    let two = tainted(bare, &[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"}), ours(ONE)]);
+    two.refused(&operator, "a second taint", "taints must be unique by key and effect pair").await;
     // Where no taint is left the list goes, too.
     world.nodes(1).prefix("empty").create().await;
     for list in [vec![ours(ONE)], Vec::new()] {
         tainted("empty-000", &list).allowed(&operator, "its work").await;
     }
     assert_eq!(taints_of(&admin, "empty-000").await, Value::Null);
+    // However much there is on it.
+    let images: Vec<Value> = (0..1000)
+        .map(|n| json!({"names": [format!("registry.example/a/{n}:1"), format!("registry.example/b/{n}:1")], "sizeBytes": n}))
+        .collect();
+    let status_of = format!("{}/status", node("empty-000"));
+    Call::merge(&status_of, &json!({"status": {"images": images}})).allowed(&admin, "images").await;
+    let labels: serde_json::Map<String, Value> = (0..5000).map(|n| (format!("l{n}"), json!(""))).collect();
+    Call::merge(&node("empty-000"), &json!({"metadata": {"labels": labels}})).allowed(&admin, "labels").await;
+    let many: Vec<Value> = (0..499).map(|n| taint(&format!("t{n}"), ONE, "NoSchedule")).collect();
+    tainted("empty-000", &many).allowed(&admin, "taints").await;
+    let one_more = [&many[..], &[ours(ONE)]].concat();
+    tainted("empty-000", &one_more).allowed(&operator, "its work").await;
+    tainted("empty-000", &many).allowed(&operator, "its work").await;
     // Nobody else is limited, nor pays.
     change(json!({"spec": {"unschedulable": true, "taints": [ours("true")]}})).dry().allowed(&admin, "a change").await;
 

@@ -30,6 +30,7 @@ mod restraint;
 mod rights;
 mod roles;
 mod smoke;
+mod uninstall;
 mod workloads;
 
 use giveway_crds::condition;
