@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Snapshot(SnapshotArgs),
     /// Gives preemption for priority classes into Giveway's hands: kube-scheduler never preempts for them any more.
     Adopt(AdoptArgs),
-    /// Gives preemption for priority classes back to kube-scheduler.
+    /// Gives preemption for priority classes back to kube-scheduler; or removes the operator's taints from all nodes.
     Release(ReleaseArgs),
     /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
     Check(CheckArgs),
@@ -210,25 +210,35 @@ pub(crate) struct AdoptArgs {
 Examples:
   kubectl giveway release priorityclass high
   kubectl giveway release --all                What uninstalling the chart does first.
+  kubectl giveway release --taints             What it does last.
 
 The class gets its preemptionPolicy back from the annotation scheduling.giveway.dev/preemption-policy; it loses this
 annotation and scheduling.giveway.dev/managed, and keeps everything else. Where the installation makes every new class a
 managed one, it is marked scheduling.giveway.dev/managed: \"false\" instead. It is deleted and created anew, as safely as
 `adopt` does it.
 
+While room is made for a critical add-on, the operator keeps a node for it by the taint CriticalAddonsOnly=UID:NoSchedule,
+with the UID of the pod, and removes it afterwards. --taints removes those that an operator left which does not run any more:
+the ones that have the UID of a pod for which a Preemption of the strategy critical-addon was made. Every other taint,
+also with this key, stays as it is. It takes the right to get, list and patch nodes, and to list preemptions.
+
 Exit status: as of `adopt`.")]
 pub(crate) struct ReleaseArgs {
     /// What to release.
-    #[arg(value_enum, value_name = "KIND", required_unless_present = "all")]
+    #[arg(value_enum, value_name = "KIND", required_unless_present_any = ["all", "taints"])]
     pub(crate) kind: Option<ClassKind>,
 
     /// Names of the classes.
-    #[arg(value_name = "NAME", required_unless_present = "all")]
+    #[arg(value_name = "NAME", required_unless_present_any = ["all", "taints"])]
     pub(crate) names: Vec<String>,
 
     /// Every managed class.
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
+
+    /// No class: the operator's taints, from all nodes.
+    #[arg(long, conflicts_with_all = ["kind", "names", "all", "giveway_namespace"])]
+    pub(crate) taints: bool,
 
     /// How.
     #[command(flatten)]
@@ -238,7 +248,8 @@ pub(crate) struct ReleaseArgs {
 /// Flags of `adopt` and `release`.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ChangeFlags {
-    /// Print what would be created, and write nothing. The API server is asked whether it would accept it.
+    /// Print what would be created or removed, and write nothing. Of a class the API server is asked whether it would
+    /// accept it.
     #[arg(long)]
     pub(crate) dry_run: bool,
 

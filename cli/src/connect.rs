@@ -144,14 +144,31 @@ impl Api {
         self.call(method, path, body).await
     }
 
-    /// One call, of at most the time that `--request-timeout` allows.
+    /// One merge patch.
+    pub(crate) async fn merge<T: DeserializeOwned>(&self, path: &str, patch: &impl Serialize) -> Result<T, CallError> {
+        let patch = serde_json::to_vec(patch).map_err(|error| CallError::Failed(error.to_string()))?;
+        self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
+    }
+
+    /// One call, with JSON as its body.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<T, CallError> {
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json").body(body);
+        self.request(method, path, "application/json", body).await
+    }
+
+    /// One request, of at most the time that `--request-timeout` allows.
+    async fn request<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Result<T, CallError> {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body);
         let request = request.map_err(|error| CallError::Failed(error.to_string()))?;
         let call = self.client.request::<T>(request);
         let answer = if self.timeout.is_zero() {

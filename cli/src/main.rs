@@ -15,6 +15,7 @@
 //! why/                   one page about a group or pod
 //! history/               who took whose place
 //! adopt/                 a priority class in Giveway's hands, and back
+//! taints/                nodes without the operator's taints
 //! check/                 what is installed, and what is wrong with it
 //! ```
 
@@ -35,6 +36,7 @@ mod role;
 mod snapshot;
 mod spared;
 mod submit;
+mod taints;
 mod why;
 mod world;
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
+        Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
         Command::Check(flags) => check::run(flags, &args.connection),
         Command::Completion { shell } => completion(*shell).map(|()| 0),

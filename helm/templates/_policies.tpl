@@ -12,7 +12,9 @@ labels cost the API server 7 s (measured), and a policy that runs out of its bud
 "annotations": ["preemption-policy", "allow-disruption-by-priority-greater-than-or-equal", "preemption-plan"]}
 {{- end }}
 
-{{/* Puts a policy into force. Call with a dict of "root" and "name". */}}
+{{/*
+Puts a policy into force. Call with a dict of "root" and "name", and with "actions" where what it finds is not refused.
+*/}}
 {{- define "giveway.policyBinding" -}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -23,7 +25,7 @@ metadata:
     {{- include "giveway.labels" (dict "root" .root "component" "operator") | nindent 4 }}
 spec:
   policyName: {{ .name }}
-  validationActions: [Deny]
+  validationActions: {{ .actions | default (list "Deny") | toJson }}
 {{- end }}
 
 {{/* CEL: the request comes from the operator. */}}
@@ -42,6 +44,19 @@ purpose. One check costs a third of what an expression may cost, so it comes las
 */}}
 {{- define "giveway.mayBreakGlass" -}}
 authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('finalizers').namespace(request.?namespace.orValue('')).check('update').allowed()
+{{- end }}
+
+{{/* CEL: the request is about a namespace in which no annotation makes a pod a critical add-on. */}}
+{{- define "giveway.isNotCritical" -}}
+!(request.?namespace.orValue('') in {{ toJson .Values.criticalAddons.namespaces }})
+{{- end }}
+
+{{/* CEL: a node creates its copy of a static pod; anybody can write the annotation of one. */}}
+{{- define "giveway.isMirrorPod" -}}
+request.operation == 'CREATE'
+&& object.metadata.?annotations[?'kubernetes.io/config.mirror'].hasValue()
+&& request.userInfo.username.startsWith('system:node:')
+&& 'system:nodes' in request.userInfo.?groups.orValue([])
 {{- end }}
 
 {{/* CEL: the gate of Giveway is on a pod. Call with the name of the variable. */}}

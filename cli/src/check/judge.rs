@@ -9,8 +9,14 @@ use giveway_crds::keys::GATE;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
 /// The policies of the chart.
-const POLICIES: [&str; 5] =
-    ["giveway-bindings", "giveway-operator", "giveway-pod-groups", "giveway-pods", "giveway-preemptions"];
+const POLICIES: [&str; 6] = [
+    "giveway-bindings",
+    "giveway-critical-addons",
+    "giveway-operator",
+    "giveway-pod-groups",
+    "giveway-pods",
+    "giveway-preemptions",
+];
 /// The resources that have to be served.
 const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];

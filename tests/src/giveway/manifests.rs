@@ -65,7 +65,8 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
     let manifests = plane.directory().join("giveway.yaml");
     std::fs::write(&manifests, &helm.stdout)?;
     let file = manifests.display().to_string();
-    super::run_kubectl(&plane.kubeconfig(), &["apply", "-n", super::NAMESPACE, "-f", &file]).await?;
+    // Every manifest names its namespace: the right to kube-scheduler's Lease is in another one.
+    super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &file]).await?;
     Ok(())
 }
 

@@ -12,9 +12,10 @@ use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_priva
 use crate::{paths, wait};
 use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
-use giveway_crds::{PodGroup, PodGroupSpec, keys};
+use giveway_crds::preemption::PreemptionSpec;
+use giveway_crds::{PodGroup, PodGroupSpec, Preemption, keys};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -161,17 +162,9 @@ async fn wait_for_admission(client: Client) -> Result<()> {
     let mut shape = crate::cluster::Shape::default();
     shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), name.to_owned());
     let pod = shape.pod(name);
-    // Of a pod that does not exist; policies are asked before that is found out.
-    let annotations = BTreeMap::from([(keys::ANNOTATION_PREEMPTION_POLICY.to_owned(), "Never".to_owned())]);
-    let bindings: Api<Binding> = Api::namespaced(client, "default");
-    let binding = Binding {
-        metadata: ObjectMeta { name: Some(name.to_owned()), annotations: Some(annotations), ..ObjectMeta::default() },
-        target: ObjectReference {
-            kind: Some("Node".to_owned()),
-            name: Some(name.to_owned()),
-            ..ObjectReference::default()
-        },
-    };
+    // The last policy that was applied and refuses this user something: those before it are in force then, too.
+    let preemptions: Api<Preemption> = Api::all(client);
+    let plan = Preemption::new(name, PreemptionSpec { part: 1, parts: 1, ..PreemptionSpec::default() });
     wait::until("Giveway's admission is in force", READY, async || {
         match groups.create(&dry_run, &group).await {
             Err(kube::Error::Api(status)) if status.message.contains("no PriorityClass with name") => {}
@@ -182,9 +175,9 @@ async fn wait_for_admission(client: Client) -> Result<()> {
         if !crate::cluster::scheduling_gates(&pod).iter().any(|gate| gate == keys::GATE) {
             return Err("a member of a group that does not exist is not gated".to_owned());
         }
-        match bindings.create(&dry_run, &binding).await {
+        match preemptions.create(&dry_run, &plan).await {
             Err(kube::Error::Api(status)) if status.message.contains("ValidatingAdmissionPolicy") => Ok(()),
-            answer => Err(format!("a binding with an annotation of ours is answered with: {answer:?}")),
+            answer => Err(format!("a Preemption of somebody's is answered with: {answer:?}")),
         }
     })
     .await?;

@@ -226,7 +226,7 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     let told = trusted(&client).await.unwrap();
     let manifest = world.plane().directory().join("giveway.yaml").display().to_string();
     for flags in [&["--server-side", "--force-conflicts"][..], &[][..]] {
-        let args = [&["apply", "-n", NAMESPACE, "-f", manifest.as_str()], flags].concat();
+        let args = [&["apply", "-f", manifest.as_str()], flags].concat();
         world.kubectl(&args).await.unwrap();
         assert_eq!(trusted(&client).await, Ok(told.clone()), "{flags:?}");
     }

@@ -92,6 +92,72 @@ async fn every_label_and_annotation_of_pods_is_in_the_policies_and_in_the_entry_
 }
 
 #[tokio::test]
+async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left_when_they_are_switched_off() {
+    let usual = rendered(&[]).await;
+    let operator = document(&usual, "Deployment", "giveway-operator");
+    for flag in [
+        "--critical-addons=true",
+        "--critical-addons-after=30s",
+        "--critical-addons-namespaces=kube-system",
+        "--scheduler-lease=kube-system/kube-scheduler",
+    ] {
+        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+    }
+    assert!(!operator.contains("--critical-addons-stranded"), "{operator}");
+    let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
+    assert!(document(&usual, "ClusterRole", "giveway-operator").contains(on_nodes));
+    let lease = document(&usual, "Role", "giveway-operator-scheduler-lease");
+    assert!(lease.contains("namespace: kube-system\n"), "{lease}");
+    assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
+    document(&usual, "RoleBinding", "giveway-operator-scheduler-lease");
+    let hook = document(&usual, "Job", "giveway-taints");
+    assert!(hook.contains("helm.sh/hook: post-delete\n"), "{hook}");
+
+    let other = rendered(&[
+        "criticalAddons.after=2m",
+        "criticalAddons.namespaces={kube-system,monitoring}",
+        "criticalAddons.stranded=true",
+        "criticalAddons.schedulerLease=control/my.scheduler",
+    ])
+    .await;
+    let operator = document(&other, "Deployment", "giveway-operator");
+    for flag in [
+        "--critical-addons-after=2m",
+        "--critical-addons-namespaces=kube-system,monitoring",
+        "--critical-addons-stranded",
+        "--scheduler-lease=control/my.scheduler",
+    ] {
+        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+    }
+    let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
+    assert!(lease.contains("namespace: control\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
+
+    let off = rendered(&["criticalAddons.enabled=false"]).await;
+    let operator = document(&off, "Deployment", "giveway-operator");
+    assert!(operator.contains("            - --critical-addons=false\n"), "{operator}");
+    assert!(!operator.contains("--critical-addons-") && !operator.contains("--scheduler-lease"), "{operator}");
+    assert!(!document(&off, "ClusterRole", "giveway-operator").contains(on_nodes));
+    for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-critical-pods"] {
+        assert!(usual.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
+    }
+    // A tenant's annotation is refused all the same, and what was tainted before is removed.
+    document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
+    let hook = document(&off, "Job", "giveway-taints");
+    assert!(hook.contains("helm.sh/hook: post-delete,post-upgrade\n"), "{hook}");
+
+    for (value, words) in [
+        ("criticalAddons.after=soon", "after"),
+        ("criticalAddons.enabled=maybe", "enabled"),
+        ("criticalAddons.namespaces={}", "namespaces"),
+        ("criticalAddons.namespaces={Kube_System}", "namespaces"),
+        ("criticalAddons.schedulerLease=kube-scheduler", "schedulerLease"),
+        ("criticalAddons.afterwards=30s", "afterwards"),
+    ] {
+        refused("giveway-system", &[value], words).await;
+    }
+}
+
+#[tokio::test]
 async fn names_of_other_namespaces_and_the_history_are_flags_of_the_operator() {
     let usual = rendered(&[]).await;
     let operator = document(&usual, "Deployment", "giveway-operator");
@@ -123,7 +189,17 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
     })
     .await;
     let named = |name: &str| policies.lines().any(|line| line.split(' ').next() == Some(name));
-    for part in ["bindings", "operator", "pod-groups", "pods", "preemptions", "webhook"] {
+    for part in [
+        "bindings",
+        "critical-addons",
+        "critical-pods",
+        "nodes",
+        "operator",
+        "pod-groups",
+        "pods",
+        "preemptions",
+        "webhook",
+    ] {
         assert!(named(&format!("giveway-{part}")), "{part} is not in:\n{policies}");
     }
     assert!(!policies.contains("arning"), "{policies}");

@@ -15,6 +15,7 @@ mod cli;
 mod competition;
 mod crash;
 mod crds;
+mod critical_rights;
 mod feasibility;
 mod guaranteed;
 mod guard;
@@ -29,6 +30,7 @@ mod restraint;
 mod rights;
 mod roles;
 mod smoke;
+mod uninstall;
 mod workloads;
 
 use giveway_crds::condition;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A client with the token of a daemon.
-async fn thief(world: &mut World, daemon: &str) -> Client {
+pub(crate) async fn thief(world: &mut World, daemon: &str) -> Client {
     let file = world.plane().directory().join(format!("{daemon}.kubeconfig"));
     kubeconfig::impatient_client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
 }
@@ -171,7 +171,7 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
             "delete resource \"validatingadmissionpolicies\"",
             Call::delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/giveway-operator"),
         ),
-        ("patch resource \"nodes\"", Call::merge("/api/v1/nodes/n", &json!({"spec": {"unschedulable": true}}))),
+        ("update resource \"nodes\"", Call::put("/api/v1/nodes/n", &json!({}))),
     ];
     for (words, call) in for_both {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
@@ -190,6 +190,7 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
             Call::merge(&format!("{groups}/train"), &json!({"metadata": {"finalizers": null}})),
         ),
         ("patch resource \"podgroups/status\"", Call::merge(&format!("{groups}/train/status"), &json!({"status": {}}))),
+        ("patch resource \"nodes\"", Call::merge("/api/v1/nodes/n", &json!({"spec": {"taints": []}}))),
     ];
     for (words, call) in for_the_webhook {
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;

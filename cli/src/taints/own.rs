@@ -1,0 +1,75 @@
+//! Which taints of a node are Giveway's. Pure.
+//!
+//! Nodes are read and written as JSON, so that foreign taints keep every field, also those of later versions.
+
+use giveway_crds::critical;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The taints of a node that has one of Giveway's.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Split {
+    /// Giveway's, as kubectl writes them: `KEY=VALUE:EFFECT`.
+    pub(super) ours: Vec<String>,
+    /// All others, as they are and in their order.
+    pub(super) others: Vec<Value>,
+}
+
+/// Name of an object.
+pub(super) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Tells Giveway's taints from others. `None` when it has none here.
+pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
+    let mut split = Split { ours: Vec::new(), others: Vec::new() };
+    for taint in node["spec"]["taints"].as_array()? {
+        let field = |name: &str| taint[name].as_str().unwrap_or_default();
+        match critical::uid_of(field("key"), field("value"), field("effect")) {
+            Some(uid) if uids.contains(uid) => {
+                split.ours.push(format!("{}={uid}:{}", field("key"), field("effect")));
+            }
+            _ => split.others.push(taint.clone()),
+        }
+    }
+    (!split.ours.is_empty()).then_some(split)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
+
+    #[test]
+    fn only_the_taint_with_the_uid_of_a_plan_goes_and_others_stay_as_they_are() {
+        let others = [
+            json!({"key": "CriticalAddonsOnly", "effect": "NoSchedule"}),
+            json!({"key": "CriticalAddonsOnly", "value": "", "effect": "NoSchedule"}),
+            json!({"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}),
+            json!({"key": "CriticalAddonsOnly", "value": UID, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}),
+            json!({"key": "dedicated", "value": UID, "effect": "NoSchedule", "later": {"version": 1}}),
+            json!({"key": "CriticalAddonsOnly", "value": "11111111-2222-4333-8444-555555555555", "effect": "NoSchedule"}),
+        ];
+        let uids = BTreeSet::from([UID.to_owned()]);
+        let node = json!({"metadata": {"name": "n"}, "spec": {"taints": others}});
+        assert_eq!(split(&node, &uids), None);
+        for place in 0..=others.len() {
+            let mut taints = others.to_vec();
+            taints.insert(place, json!({"key": "CriticalAddonsOnly", "value": UID, "effect": "NoSchedule"}));
+            let node = json!({"metadata": {"name": "n"}, "spec": {"taints": taints}});
+            let ours = vec![format!("CriticalAddonsOnly={UID}:NoSchedule")];
+            assert_eq!(split(&node, &uids), Some(Split { ours, others: others.to_vec() }), "{place}");
+        }
+    }
+
+    #[test]
+    fn a_node_without_taints_has_none_of_giveway_s() {
+        let uids = BTreeSet::from([UID.to_owned()]);
+        for node in [json!({}), json!({"spec": {}}), json!({"spec": {"taints": null}}), json!({"spec": {"taints": []}})]
+        {
+            assert_eq!(split(&node, &uids), None, "{node}");
+        }
+    }
+}

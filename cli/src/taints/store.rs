@@ -1,0 +1,89 @@
+//! The calls that releasing taints makes: nodes, and the plans that say which taints are Giveway's.
+
+use super::node::Nodes;
+use super::own;
+use crate::connect::{Api, CallError, Got};
+use crate::error::CliError;
+use giveway_crds::critical;
+use giveway_crds::preemption::PreemptionSpec;
+use http::Method;
+use serde::Deserialize as _;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Path of all nodes.
+const NODES: &str = "/api/v1/nodes";
+/// Path of all plans.
+const PREEMPTIONS: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
+/// Objects per page.
+const PAGE: usize = 500;
+
+/// The cluster's nodes and plans.
+pub(super) struct Store {
+    pub(super) api: Api,
+}
+
+impl Store {
+    /// Every node.
+    pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
+        self.list(NODES).await?.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))
+    }
+
+    /// The UIDs of pods for which a plan may have tainted a node. `None` when the kind is not installed.
+    pub(super) async fn tainted_for(&self) -> Result<Option<BTreeSet<String>>, CliError> {
+        let Some(plans) = self.list(PREEMPTIONS).await? else { return Ok(None) };
+        let mut uids = BTreeSet::new();
+        for plan in &plans {
+            match PreemptionSpec::deserialize(&plan["spec"]) {
+                Ok(spec) => uids.extend(critical::tainted_for(&spec).map(str::to_owned)),
+                // One plan of another version does not keep the taints of all others on their nodes.
+                Err(error) => anstream::eprintln!(
+                    "note: Preemption {} cannot be read, so a taint for its pod stays: {error}",
+                    own::name(plan)
+                ),
+            }
+        }
+        Ok(Some(uids))
+    }
+
+    async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, CliError> {
+        let (mut items, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = match next.as_str() {
+                "" => format!("{path}?limit={PAGE}"),
+                token => format!("{path}?limit={PAGE}&continue={token}"),
+            };
+            let mut page: Value = match self.api.get(&page).await? {
+                Got::Found(page) => page,
+                Got::Missing => return Ok(None),
+                Got::Forbidden(said) => return Err(failed(path, said)),
+            };
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found);
+            }
+            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                return Ok(Some(items));
+            }
+        }
+    }
+}
+
+impl Nodes for Store {
+    async fn get(&self, name: &str) -> Result<Option<Value>, CallError> {
+        match self.api.call(Method::GET, &format!("{NODES}/{name}"), Vec::new()).await {
+            Ok(node) => Ok(Some(node)),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn merge(&self, name: &str, patch: &Value) -> Result<(), CallError> {
+        let path = format!("{NODES}/{name}?fieldManager=kubectl-giveway");
+        self.api.merge::<Value>(&path, patch).await.map(|_| ())
+    }
+}
+
+fn failed(path: &str, problem: String) -> CliError {
+    CliError::Cluster { what: format!("GET {path}"), problem }
+}

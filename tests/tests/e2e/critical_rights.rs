@@ -1,0 +1,407 @@
+//! Critical add-ons: what the operator may change on nodes, who makes a pod one, and that no taint stays when Giveway goes.
+
+use crate::MINUTE;
+use crate::cli::{giveway, run};
+use crate::rights::thief;
+use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, TAINT_CRITICAL};
+use giveway_tests::attack::Call;
+use giveway_tests::audit::OPERATOR;
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::giveway::{NAMESPACE, kubectl};
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use kube::Client;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const LEDGER: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
+/// UIDs of pods.
+const ONE: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
+const TWO: &str = "7c1f0b9a-2d34-4e5f-8a6b-0123456789ab";
+
+/// The taint that keeps a node for the pod with this UID.
+fn ours(uid: &str) -> Value {
+    taint(TAINT_CRITICAL, uid, "NoSchedule")
+}
+
+fn taint(key: &str, value: &str, effect: &str) -> Value {
+    json!({"key": key, "value": value, "effect": effect})
+}
+
+fn node(name: &str) -> String {
+    format!("/api/v1/nodes/{name}")
+}
+
+fn tainted(name: &str, taints: &[Value]) -> Call {
+    Call::merge(&node(name), &json!({"spec": {"taints": taints}}))
+}
+
+async fn taints_of(client: &Client, name: &str) -> Value {
+    Call::get(&node(name)).allowed(client, "a look").await["spec"]["taints"].take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod() {
+    let mut world = World::start().await;
+    let dedicated = taint("dedicated", "a", "NoSchedule");
+    let busy = taint("busy", "b", "PreferNoSchedule");
+    let both = world.nodes(1).prefix("plain").taint("dedicated", "a", "NoSchedule");
+    both.taint("busy", "b", "PreferNoSchedule").label("pool", "a").create().await;
+    world.nodes(1).prefix("valued").taint(TAINT_CRITICAL, "true", "NoSchedule").create().await;
+    world.nodes(1).prefix("bare").taint(TAINT_CRITICAL, "", "NoSchedule").create().await;
+    let (plain, valued, bare) = ("plain-000", "valued-000", "bare-000");
+    let operator = thief(&mut world, "giveway-operator").await;
+    let admin = world.client();
+    assert_eq!(taints_of(&admin, bare).await, json!([{"key": TAINT_CRITICAL, "effect": "NoSchedule"}]));
+
+    let (a, b) = (dedicated.clone(), busy.clone());
+    let all = |more: &[Value]| [&[a.clone(), b.clone()], more].concat();
+    let denied = "'giveway-nodes' with binding 'giveway-nodes' denied request: ";
+    let taints =
+        "spec.taints: Giveway's operator changes only CriticalAddonsOnly=UID:NoSchedule, with the UID of a pod";
+    let spec = "spec: Giveway's operator changes of a node only spec.taints";
+    let metadata = "metadata: Giveway's operator changes of a node only spec.taints";
+    let status = "status: Giveway's operator changes of a node only spec.taints";
+    let change = |body: Value| Call::merge(&node(plain), &body);
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
+    let with_ours = json!({"spec": {"taints": all(&[ours(ONE)]), "unschedulable": true}});
+    let crimes = [
+        ("no value", tainted(plain, &all(&[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"})])), taints),
+        ("an empty value", tainted(plain, &all(&[ours("")])), taints),
+        ("a value that is no UID", tainted(plain, &all(&[ours("true")])), taints),
+        ("a UID with something behind it", tainted(plain, &all(&[ours(&format!("{ONE}-1"))])), taints),
+        ("another effect", tainted(plain, &all(&[taint(TAINT_CRITICAL, ONE, "NoExecute")])), taints),
+        ("another key", tainted(plain, &all(&[taint("maintenance", ONE, "NoSchedule")])), taints),
+        ("somebody's taint removed", tainted(plain, std::slice::from_ref(&dedicated)), taints),
+        ("all taints removed", change(json!({"spec": {"taints": null}})), taints),
+        ("somebody's taint changed", tainted(plain, &[taint("dedicated", "c", "NoSchedule"), busy.clone()]), taints),
+        ("another order", tainted(plain, &[busy.clone(), dedicated.clone()]), taints),
+        ("a foreign taint of this key removed", tainted(bare, &[]), taints),
+        ("a foreign taint of this key with a UID", tainted(bare, &[ours(ONE)]), taints),
+        ("a foreign taint of this key with a value, removed", tainted(valued, &[]), taints),
+        ("a foreign taint of this key with a value, with a UID", tainted(valued, &[ours(ONE)]), taints),
+        ("a node that is closed", change(json!({"spec": {"unschedulable": true}})), spec),
+        ("a node that is closed, beside the taint", change(with_ours), spec),
+        ("another machine", change(json!({"spec": {"providerID": "cloud://evil"}})), spec),
+        ("a label", change(json!({"metadata": {"labels": {"pool": "b"}}})), metadata),
+        ("a label, removed", change(json!({"metadata": {"labels": {"pool": null}}})), metadata),
+        ("an annotation", change(json!({"metadata": {"annotations": {"note": "b"}}})), metadata),
+        ("a finalizer", change(json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
+        ("an owner", change(json!({"metadata": {"ownerReferences": owner}})), metadata),
+    ];
+    for (what, call, words) in crimes {
+        call.dry().refused(&operator, what, &format!("{denied}{words}")).await;
+    }
+    let nothing = json!({});
+    let without_right = [
+        ("patch resource \"nodes/status\"", Call::merge(&format!("{}/status", node(plain)), &nothing)),
+        ("update resource \"nodes\"", Call::put(&node(plain), &nothing)),
+        ("delete resource \"nodes\"", Call::delete(&node(plain))),
+        ("create resource \"nodes\"", Call::post("/api/v1/nodes", &nothing)),
+    ];
+    for (words, call) in without_right {
+        call.refused(&operator, "the operator", &format!("cannot {words}")).await;
+    }
+    // The policy holds, too, when a role gives the operator more than it should.
+    let wide = world.client_of(OPERATOR).await;
+    let by_status = |body: Value| Call::merge(&format!("{}/status", node(plain)), &body).dry();
+    let capacity = by_status(json!({"status": {"capacity": {"cpu": "1"}}}));
+    capacity.refused(&wide, "a smaller node", &format!("{denied}{status}")).await;
+    let label = by_status(json!({"metadata": {"labels": {"pool": "b"}}}));
+    label.refused(&wide, "a label by the status", &format!("{denied}{metadata}")).await;
+
+    // Its work: the taint comes, wherever in the list, changes hands, and goes.
+    let first = [&[ours(ONE)], &all(&[])[..]].concat();
+    let middle = [dedicated.clone(), ours(TWO), busy.clone()];
+    for list in [all(&[ours(ONE)]), all(&[ours(TWO)]), first, middle.to_vec(), all(&[])] {
+        tainted(plain, &list).allowed(&operator, "its work").await;
+        assert_eq!(taints_of(&admin, plain).await, json!(list));
+    }
+    // Kubernetes itself lets a node have one taint of a key and an effect: where somebody has it, there is no place for ours.
+    let two = tainted(bare, &[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"}), ours(ONE)]);
+    two.refused(&operator, "a second taint", "taints must be unique by key and effect pair").await;
+    // Where no taint is left the list goes, too.
+    world.nodes(1).prefix("empty").create().await;
+    for list in [vec![ours(ONE)], Vec::new()] {
+        tainted("empty-000", &list).allowed(&operator, "its work").await;
+    }
+    assert_eq!(taints_of(&admin, "empty-000").await, Value::Null);
+    // However much there is on it.
+    let images: Vec<Value> = (0..1000)
+        .map(|n| json!({"names": [format!("registry.example/a/{n}:1"), format!("registry.example/b/{n}:1")], "sizeBytes": n}))
+        .collect();
+    let status_of = format!("{}/status", node("empty-000"));
+    Call::merge(&status_of, &json!({"status": {"images": images}})).allowed(&admin, "images").await;
+    let labels: serde_json::Map<String, Value> = (0..5000).map(|n| (format!("l{n}"), json!(""))).collect();
+    Call::merge(&node("empty-000"), &json!({"metadata": {"labels": labels}})).allowed(&admin, "labels").await;
+    let many: Vec<Value> = (0..499).map(|n| taint(&format!("t{n}"), ONE, "NoSchedule")).collect();
+    tainted("empty-000", &many).allowed(&admin, "taints").await;
+    let one_more = [&many[..], &[ours(ONE)]].concat();
+    tainted("empty-000", &one_more).allowed(&operator, "its work").await;
+    tainted("empty-000", &many).allowed(&operator, "its work").await;
+    // Nobody else is limited, nor pays.
+    change(json!({"spec": {"unschedulable": true, "taints": [ours("true")]}})).dry().allowed(&admin, "a change").await;
+
+    // The Lease of kube-scheduler it may read, and no other one there.
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let scheduler = Call::get(&format!("{leases}/kube-scheduler"));
+    scheduler
+        .refused(&operator, "the scheduler's Lease", "leases.coordination.k8s.io \"kube-scheduler\" not found")
+        .await;
+    let other = Call::get(&format!("{leases}/kube-controller-manager"));
+    other.refused(&operator, "another Lease", "cannot get resource \"leases\"").await;
+}
+
+/// The user `tenant` has the role `edit` in namespace `team`.
+const TENANT: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: edit, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: User, name: tenant}]
+";
+
+fn pods(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+fn annotated(name: &str, annotations: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+        "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]}})
+}
+
+fn annotation(value: &Value) -> Value {
+    json!({"metadata": {"annotations": {ANNOTATION_CRITICAL: value}}})
+}
+
+/// What the API server says of the annotation with this value.
+fn refusal(value: &str) -> String {
+    format!(
+        "'giveway-critical-addons' with binding 'giveway-critical-addons' denied request: metadata.annotations[scheduling.giveway.dev/critical-addon]: Invalid value: \"{value}\": a pod is made a critical add-on only in kube-system, monitoring: remove the annotation, or create the pod there; an administrator adds namespaces by the chart value criticalAddons.namespaces"
+    )
+}
+
+/// Creates a pod with kubectl, and returns what that said beside its answer.
+async fn kubectl_says(world: &mut World, namespace: &str, pod: &Value) -> String {
+    let file = world.plane().directory().join("warned.json");
+    std::fs::write(&file, pod.to_string()).unwrap();
+    let file = file.display().to_string();
+    let output = kubectl(&world.plane().kubeconfig(), &["create", "-n", namespace, "-f", &file]).await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    said.trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrator_names() {
+    let builder = World::builder().helm_value("criticalAddons.namespaces={kube-system,monitoring}");
+    let mut world = builder.start().await;
+    let accounts = "/api/v1/namespaces/kube-system/serviceaccounts/default";
+    let admin = world.client();
+    wait_for("kube-system has a ServiceAccount", MINUTE, async || Call::get(accounts).make(&admin).await).await;
+    for namespace in ["team", "monitoring"] {
+        world.namespace(namespace).await;
+    }
+    world.apply(TENANT).await.unwrap();
+    let tenant = world.client_in("tenant", &[]).await;
+    wait_for("the tenant has his rights", MINUTE, async || Call::get(&pods("team")).make(&tenant).await).await;
+    let operator = world.client_of(OPERATOR).await;
+
+    // At creation, with any value, also of a pod that says that it is static.
+    for value in ["true", "false", ""] {
+        let forged = annotated("forged", &json!({ANNOTATION_CRITICAL: value}));
+        for client in [&tenant, &admin, &operator] {
+            Call::post(&pods("team"), &forged).refused(client, "a critical pod", &refusal(value)).await;
+        }
+    }
+    let mirror = annotated("static", &json!({ANNOTATION_CRITICAL: "true", "kubernetes.io/config.mirror": "x"}));
+    Call::post(&pods("team"), &mirror).refused(&tenant, "a pod that looks static", &refusal("true")).await;
+    let kubelet = world.client_in("system:node:nowhere", &["system:nodes"]).await;
+    Call::post(&pods("team"), &mirror).dry().allowed(&kubelet, "a copy of a static pod").await;
+
+    // Afterwards, whichever way leads to it.
+    Call::post(&pods("team"), &annotated("plain", &json!({}))).allowed(&tenant, "a pod").await;
+    let plain = format!("{}/plain", pods("team"));
+    let yes = annotation(&json!("true"));
+    for client in [&tenant, &admin, &operator] {
+        Call::patch(&plain, &yes).refused(client, "a critical pod, later", &refusal("true")).await;
+    }
+    let by_status = Call::patch(&format!("{plain}/status"), &yes);
+    by_status.refused(&admin, "a critical pod, by its status", &refusal("true")).await;
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "nowhere"},
+        "metadata": {"name": "plain", "annotations": {ANNOTATION_CRITICAL: "true"}}});
+    let bindings = [format!("{plain}/binding"), "/api/v1/namespaces/team/bindings".to_owned()];
+    for path in bindings {
+        Call::post(&path, &binding).refused(&admin, "a critical pod, by a binding", &refusal("true")).await;
+    }
+    Call::patch(&plain, &json!({"metadata": {"annotations": {"note": "b"}}})).allowed(&tenant, "his own").await;
+
+    // Where it counts the administrator does as he likes.
+    let addon = annotated("addon", &json!({ANNOTATION_CRITICAL: "true"}));
+    for namespace in ["kube-system", "monitoring"] {
+        Call::post(&pods(namespace), &addon).allowed(&admin, "an add-on").await;
+        Call::post(&pods(namespace), &annotated("later", &json!({}))).allowed(&admin, "a pod").await;
+        let later = format!("{}/later", pods(namespace));
+        Call::patch(&later, &yes).allowed(&admin, "an add-on, later").await;
+        Call::patch(&later, &annotation(&Value::Null)).allowed(&admin, "an add-on no more").await;
+    }
+
+    // The annotation of old is told of where it has no effect; Kubernetes itself has a word for it everywhere.
+    let old = |name: &str, value: &str| annotated(name, &json!({ANNOTATION_CRITICAL_POD: value}));
+    let usual = "Warning: metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the \"priorityClassName\" field instead";
+    let warning = "Warning: Validation failed for ValidatingAdmissionPolicy 'giveway-critical-pods' with binding 'giveway-critical-pods': metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: it has no effect in this namespace: it makes a pod a critical add-on only in kube-system, monitoring";
+    assert_eq!(kubectl_says(&mut world, "team", &old("old", "")).await, format!("{usual}\n{warning}"));
+    assert_eq!(kubectl_says(&mut world, "team", &old("other", "true")).await, usual);
+    assert_eq!(kubectl_says(&mut world, "monitoring", &old("old", "")).await, usual);
+
+    // One that was there before keeps nobody from changing the rest of the pod.
+    bind(&world, "Warn").await;
+    let early = annotated("early", &json!({ANNOTATION_CRITICAL: "true"}));
+    wait_for("the policy is not in force", MINUTE, async || Call::post(&pods("team"), &early).make(&tenant).await)
+        .await;
+    bind(&world, "Deny").await;
+    let again = Call::post(&pods("team"), &annotated("forged", &json!({ANNOTATION_CRITICAL: "true"}))).dry();
+    wait_for("the policy is in force", MINUTE, async || match again.make(&tenant).await {
+        Ok(_) => Err("a critical pod is allowed".to_owned()),
+        Err(_) => Ok(()),
+    })
+    .await;
+    let early = format!("{}/early", pods("team"));
+    Call::patch(&early, &json!({"metadata": {"labels": {"app": "b"}}})).allowed(&tenant, "a label").await;
+    Call::patch(&early, &annotation(&json!("1"))).refused(&tenant, "another value", &refusal("1")).await;
+    Call::patch(&early, &annotation(&Value::Null)).allowed(&tenant, "the annotation, removed").await;
+
+    // Without the webhook all of it holds, and add-ons are created as before.
+    world.webhook().kill();
+    let forged = annotated("forged", &json!({ANNOTATION_CRITICAL: "true"}));
+    Call::post(&pods("team"), &forged).refused(&tenant, "a critical pod", &refusal("true")).await;
+    for namespace in ["kube-system", "monitoring"] {
+        let mut addon =
+            annotated("without-webhook", &json!({ANNOTATION_CRITICAL: "true", ANNOTATION_CRITICAL_POD: ""}));
+        addon["spec"]["priorityClassName"] = json!("system-cluster-critical");
+        Call::post(&pods(namespace), &addon).allowed(&admin, "an add-on without the webhook").await;
+    }
+}
+
+/// What happens with pods that the policy finds fault with.
+async fn bind(world: &World, action: &str) {
+    let patch = format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
+    let binding = ["patch", "validatingadmissionpolicybinding", "giveway-critical-addons", "--type=merge", "-p"];
+    world.kubectl(&[&binding[..], &[patch.as_str()]].concat()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_rights_of_the_chart_s_hook() {
+    let mut world = World::start().await;
+    // While it runs, it keeps order itself.
+    world.operator().kill();
+    world.nodes(5).create().await;
+    let (admin, operator) = (world.client(), world.client_of(OPERATOR).await);
+    for (name, strategy, uid) in [("critical", "critical-addon", ONE), ("ordinary", "least-cost", TWO)] {
+        let plan = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
+            "spec": {
+                "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": uid, "priority": 0},
+                "strategy": strategy, "placements": [], "victims": [],
+                "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
+            }
+        });
+        Call::post(LEDGER, &plan).allowed(&operator, "a plan").await;
+    }
+    let foreign =
+        json!({"key": TAINT_CRITICAL, "value": ONE, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
+    let others = [taint("dedicated", "a", "NoSchedule"), foreign];
+    let before = [
+        json!([others[0], ours(ONE), others[1]]),
+        json!([ours(ONE)]),
+        // The UID of a pod for which no node was tainted.
+        json!([ours(TWO), others[1]]),
+        json!([{"key": TAINT_CRITICAL, "effect": "NoSchedule"}]),
+        json!([ours("true")]),
+    ];
+    let after = [json!(others), Value::Null, before[2].clone(), before[3].clone(), before[4].clone()];
+    let names: Vec<String> = (0..before.len()).map(|index| format!("node-{index:03}")).collect();
+    for (name, taints) in names.iter().zip(&before) {
+        tainted(name, taints.as_array().unwrap()).allowed(&admin, "taints").await;
+    }
+    let expect = async |expected: &[Value]| {
+        for (name, taints) in names.iter().zip(expected) {
+            assert_eq!(taints_of(&admin, name).await, *taints, "{name}");
+        }
+    };
+    expect(&before).await;
+
+    let account = hook_account(&mut world).await;
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let release = async |args: &[&str]| run(&program, &[&["release", "--taints"], args].concat(), &account, None).await;
+    let lines = |done: &str| {
+        let line = |name: &str| format!("node/{name}: taint CriticalAddonsOnly={ONE}:NoSchedule {done}\n");
+        line("node-000") + &line("node-001")
+    };
+    let preview = wait_for("the hook has its rights", MINUTE, async || {
+        let printed = release(&["--dry-run"]).await;
+        if printed.status == Some(0) { Ok(printed) } else { Err(printed.err) }
+    })
+    .await;
+    assert_eq!(preview.out, lines("would be removed"));
+    expect(&before).await;
+    assert_eq!(release(&[]).await.ok(), lines("removed"));
+    expect(&after).await;
+    assert_eq!(release(&[]).await.ok(), "No node has a taint of Giveway's.\n");
+    expect(&after).await;
+
+    // What makes it safe beside others: the API server takes the list only for the version that was read.
+    let metadata = Call::get(&node("node-004")).allowed(&admin, "a look").await["metadata"].take();
+    let written = |uid: &Value, version: &Value| {
+        let body = json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"taints": null}});
+        Call::merge(&node("node-004"), &body)
+    };
+    let stale = "the object has been modified";
+    written(&metadata["uid"], &json!("1")).refused(&admin, "an old version", stale).await;
+    let other = written(&json!(TWO), &Value::Null).make(&admin).await;
+    assert!(other.is_err(), "a node of the same name is another node");
+
+    // The hook's account does nothing else, and what it is for cannot be mixed up.
+    let thief = kubeconfig::impatient_client(kube::config::Kubeconfig::read_from(&account).unwrap()).await.unwrap();
+    let nothing = json!({});
+    for (words, call) in [
+        ("delete resource \"nodes\"", Call::delete(&node("node-000"))),
+        ("patch resource \"nodes/status\"", Call::merge(&format!("{}/status", node("node-000")), &nothing)),
+        ("delete resource \"preemptions\"", Call::delete(&format!("{LEDGER}/critical"))),
+        ("list resource \"pods\"", Call::get("/api/v1/pods")),
+        ("list resource \"secrets\"", Call::get("/api/v1/secrets")),
+        ("list resource \"priorityclasses\"", Call::get("/apis/scheduling.k8s.io/v1/priorityclasses")),
+    ] {
+        call.refused(&thief, "the hook's account", &format!("cannot {words}")).await;
+    }
+    for args in [vec!["priorityclass", "high"], vec!["--all"]] {
+        let mixed = giveway(&mut world, &[&["release", "--taints"], &args[..]].concat()).await;
+        assert_eq!(mixed.status, Some(2), "{}", mixed.out);
+        assert!(mixed.err.contains("cannot be used with"), "{}", mixed.err);
+    }
+    // Without the kind nothing is known to be Giveway's.
+    world.kubectl(&["delete", "crd", "preemptions.scheduling.giveway.dev"]).await.unwrap();
+    let unknown = release(&[]).await;
+    assert_eq!(unknown.ok(), "The cluster has no Preemptions, so none of its taints is Giveway's.\n");
+}
+
+/// The kubeconfig of the ServiceAccount of the hook that removes taints, without its Job.
+async fn hook_account(world: &mut World) -> PathBuf {
+    let helm = paths::control_plane_program("helm").unwrap();
+    let chart = paths::repository().join("helm").display().to_string();
+    let args = ["template", "giveway", &chart, "-n", NAMESPACE, "--show-only", "templates/uninstall-taints.yaml"];
+    let rendered = tokio::process::Command::new(helm).args(args).output().await.unwrap();
+    assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+    let manifests = String::from_utf8(rendered.stdout).unwrap();
+    let (jobs, rights): (Vec<&str>, Vec<&str>) =
+        manifests.split("\n---\n").partition(|document| document.contains("\nkind: Job\n"));
+    assert_eq!((jobs.len(), rights.len()), (1, 3), "{manifests}");
+    assert!(jobs[0].contains("command: [kubectl-giveway, release, --taints]\n"), "{}", jobs[0]);
+    world.apply(&rights.join("\n---\n")).await.unwrap();
+    let token = world.kubectl(&["create", "token", "giveway-taints", "-n", NAMESPACE]).await.unwrap();
+    let plane = world.plane();
+    let file = plane.directory().join("taints.kubeconfig");
+    kubeconfig::write(&file, &plane.kubeconfig_with_token("taints", token.trim())).unwrap();
+    file
+}
