@@ -171,6 +171,14 @@ impl World {
         &mut self.giveway.as_mut().expect("this world has Giveway").operator
     }
 
+    /// The operator's metrics.
+    ///
+    /// # Panics
+    /// The world has no Giveway, or the operator does not answer.
+    pub async fn operator_metrics(&self) -> String {
+        self.giveway.as_ref().expect("this world has Giveway").operator.http("/metrics").await.unwrap().1
+    }
+
     /// The webhook, to kill and start.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! Plans for critical add-ons: what they do otherwise than every plan (design, section 5, "Critical pods").
 //!
-//! * The node is kept for the pod by a taint, if the pod tolerates it; otherwise the pod is nominated.
+//! * The node is kept for the pod by a taint, if the pod tolerates it. It is nominated as well: everybody can tolerate a
+//!   taint, and a nomination keeps those of them away who are not more important.
 //! * Who may go is no question of priority; graces are shortened, and only the third step deletes what a budget refuses.
 //! * It ends after ten minutes at the latest, and only when the taint is gone.
 
@@ -92,24 +93,24 @@ impl Flight {
         Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
     }
 
-    /// Keeps the places of the members: by the taint, or by nominations.
+    /// Keeps the places of the members: by nominations, and by the taint.
     pub(super) fn keep_places(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let shown = self.shows_taint(cluster);
-        let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint) else {
-            return self.reserve(cluster, clock, out);
-        };
-        if !shown && rescue.add.due(clock.now) {
+        if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint)
+            && !shown
+            && rescue.add.due(clock.now)
+        {
             rescue.add.start();
             out.commands.extend(self.taint_command(true));
         }
+        self.reserve(cluster, clock, out);
     }
 
     /// Whether the places of the members are kept.
     pub(super) fn places_kept(&self, cluster: &Cluster) -> bool {
-        match &self.rescue {
-            Some(rescue) if rescue.taint => matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster),
-            _ => self.members.iter().all(|member| super::reserved(cluster, member)),
-        }
+        let taint = self.rescue.as_ref().filter(|rescue| rescue.taint);
+        let tainted = taint.is_none_or(|rescue| matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster));
+        tainted && self.members.iter().all(|member| super::reserved(cluster, member))
     }
 
     /// Removes the taint. Returns whether it is gone, or there is no prospect, and it is left to the sweep.

@@ -39,7 +39,7 @@ impl Flight {
             return;
         }
         // A refused victim is left out of the next plan, which keeps the places of the others.
-        if ending.state != PlanState::Completed && !refused && self.tainted_node().is_none() {
+        if ending.state != PlanState::Completed && !refused {
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)
                     && pod.node.is_none()

@@ -37,6 +37,11 @@ impl PodBuilder {
         self
     }
 
+    /// What it would be created with.
+    pub fn kit(&self) -> Kit {
+        self.kit.clone()
+    }
+
     /// The pod as it would be created, to change by hand.
     pub fn build(self) -> Pod {
         default_request(self.shape).pod(&self.name)

@@ -15,6 +15,7 @@ mod cli;
 mod competition;
 mod crash;
 mod crds;
+mod critical;
 mod critical_rights;
 mod feasibility;
 mod guaranteed;

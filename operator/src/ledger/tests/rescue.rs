@@ -59,13 +59,22 @@ fn run(step: i32, taint: bool) -> Run {
 /// The plan with its node tainted, and its eviction commanded.
 fn tainted(step: i32) -> (Run, Box<crate::command::EvictCall>) {
     let mut run = run(step, true);
-    assert_eq!(names(&run.step()), ["taint n1"], "before anybody is evicted");
-    assert!(names(&run.step()).is_empty(), "the answer is awaited");
+    assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before anybody is evicted");
+    run.flight.member_answered("uid-dns", false, true, run.now);
+    assert!(names(&run.step()).is_empty(), "the other answer is awaited");
     run.flight.taint_answered(true, true, run.now);
     let mut advance = run.step();
     assert_eq!(names(&advance), ["evict a"]);
     let Some(Command::Evict(call)) = advance.commands.pop() else { panic!("no eviction") };
     (run, call)
+}
+
+impl Run {
+    /// The place is kept, as far as answers tell.
+    fn kept(&mut self) {
+        self.flight.member_answered("uid-dns", false, true, self.now);
+        self.flight.taint_answered(true, true, self.now);
+    }
 }
 
 /// Steps until the taint is removed; returns how it ended.
@@ -92,8 +101,10 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.step();
     assert_eq!(run.flight.plan.state, PlanState::Releasing);
     run.later(200);
-    // The taint is put back if somebody removed it, as the model shows.
-    assert_eq!(names(&run.step()), ["taint n1"], "the release timeout of gangs does not count");
+    // Taint and nomination are put back if somebody removed them, as the model shows.
+    let again = ["taint n1", "nominate dns n1"];
+    assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
+    run.flight.member_answered("uid-dns", false, true, run.now);
     run.flight.taint_answered(true, true, run.now);
     run.world.pod(TestPod::new("dns", 0).on("n1"));
     let words = "It was bound to node n1; 1 of 1 pod gave way.";
@@ -117,7 +128,7 @@ fn a_guaranteed_budget_holds_in_the_third_step_too() {
     run.world.budget("db", "db", 1).pod(low("a", 0).guarded("db", 2_000_000_000));
     run.world.node("n2", 1).pod(TestPod::new("db-0", 1000).on("n2").guarded("db", 2_000_000_000));
     run.step();
-    run.flight.taint_answered(true, true, run.now);
+    run.kept();
     let advance = run.step();
     assert!(matches!(&advance.commands[..], [Command::Evict(call)] if !call.may_force && call.refusable()));
     run.flight.plan.preemptor.priority = 2_000_000_000;
@@ -177,7 +188,7 @@ fn whatever_happens_meanwhile_ends_the_plan_and_the_taint() {
     for (change, state, words) in cases {
         let mut run = run(1, true);
         run.step();
-        run.flight.taint_answered(true, true, run.now);
+        run.kept();
         change(&mut run);
         assert_eq!(ends(&mut run), (state, words.to_owned()));
         assert_eq!(run.flight.begun(), 0);

@@ -1,0 +1,123 @@
+//! The operator is killed again and again while it helps an add-on: no taint of ours is left, and foreign ones are as they
+//! were.
+
+use super::{addon, after, taints, wait_plan};
+use crate::MINUTE;
+use giveway_crds::critical;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::{PodHandle, Shaped, stored_plans};
+use giveway_tests::wait::{until, wait_for};
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Taint;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const FOREIGN: &[(&str, &str)] =
+    &[("NoSchedule", "true"), ("NoExecute", ""), ("PreferNoSchedule", "00000000-0000-0000-0000-000000000000")];
+
+/// Nodes that others keep for add-ons.
+async fn foreign(world: &World) -> BTreeMap<String, Vec<Taint>> {
+    for (index, (effect, value)) in FOREIGN.iter().enumerate() {
+        let nodes = world.nodes(1).cpus(1).prefix(&format!("pool-{index}"));
+        nodes.taint("CriticalAddonsOnly", value, effect).taint("dedicated", "pool", "NoSchedule").create().await;
+    }
+    taints(world).await
+}
+
+fn ours(found: &BTreeMap<String, Vec<Taint>>, uids: &BTreeSet<String>) -> usize {
+    let is_ours = |taint: &Taint| uids.iter().any(|uid| *taint == critical::taint(uid));
+    found.values().flatten().filter(|taint| is_ours(taint)).count()
+}
+
+/// A moment to kill the operator at: when this is so.
+type Moment = fn(&Seen) -> bool;
+
+/// What can be seen from outside.
+struct Seen {
+    planned: bool,
+    tainted: bool,
+    evicted: usize,
+    bound: bool,
+}
+
+async fn seen(world: &World, dns: &PodHandle) -> Seen {
+    let plans = stored_plans(&world.client()).await.unwrap_or_default();
+    let pod = dns.get().await;
+    Seen {
+        planned: plans.iter().any(|plan| plan.preemptor.uid == dns.uid),
+        tainted: taints(world).await.values().flatten().any(|taint| *taint == critical::taint(&dns.uid)),
+        evicted: plans
+            .iter()
+            .filter(|plan| plan.preemptor.uid == dns.uid)
+            .map(|plan| plan.state)
+            .filter(|state| *state > PlanState::Planned)
+            .count(),
+        bound: pod.is_some_and(|pod| pod.spec.is_some_and(|spec| spec.node_name.is_some())),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_every_write_it_leaves_no_taint_and_foreign_ones_alone() {
+    let mut world = after("1s").operator_flag("--evictions-per-second=2").start().await;
+    let before = foreign(&world).await;
+    let moments: [(&str, Moment); 5] = [
+        ("due", |_| true),
+        ("stored", |seen| seen.planned),
+        ("tainted", |seen| seen.tainted),
+        ("evicting", |seen| seen.evicted > 0),
+        ("bound", |seen| seen.bound),
+    ];
+    let mut uids = BTreeSet::new();
+    for (index, (name, moment)) in moments.into_iter().enumerate() {
+        let node = world.nodes(1).cpus(2).prefix(name).create().await;
+        world.fill(&node).prefix(name).grace_seconds(1).singles().await;
+        let dns = addon(&world, &format!("dns-{index}")).cpu(2).node_selector("kubernetes.io/hostname", &node[0]);
+        let dns = dns.create().await;
+        uids.insert(dns.uid.clone());
+        dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+        wait_for(&format!("the moment {name}"), MINUTE, async || {
+            if moment(&seen(&world, &dns).await) { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await;
+        world.operator().kill();
+        world.operator().start().await;
+        dns.wait_bound(MINUTE).await;
+        wait_plan(&world, &dns, PlanState::Completed).await;
+        let gone = until("no taint of ours is left", Duration::from_secs(15), async || {
+            let found = taints(&world).await;
+            if ours(&found, &uids) == 0 { Ok(()) } else { Err(format!("{found:?}")) }
+        });
+        gone.await.unwrap();
+        assert_eq!(taints(&world).await, before, "{name}: foreign taints are as they were");
+    }
+    let history = world.audit().await;
+    let evicted: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
+    assert_eq!((history.evicted().len(), evicted.len()), (10, 10), "each victim once");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_lost_answer_left_is_swept_by_the_next_leader_and_others_are_not() {
+    let mut world = after("1s").start().await;
+    let node = world.nodes(1).cpus(1).create().await;
+    world.fill(&node).grace_seconds(0).singles().await;
+    let dns = addon(&world, "dns").create().await;
+    wait_plan(&world, &dns, PlanState::Completed).await;
+    let before = foreign(&world).await;
+    world.operator().kill();
+    // As if the API server had carried the call out late; and one whose UID no plan names.
+    let late = format!("CriticalAddonsOnly={}:NoSchedule", dns.uid);
+    world.kubectl(&["taint", "node", &node[0], &late]).await.unwrap();
+    let other = world.nodes(1).cpus(1).prefix("other").create().await;
+    let unknown = "CriticalAddonsOnly=6f1a2b3c-0000-0000-0000-000000000001:NoSchedule";
+    world.kubectl(&["taint", "node", &other[0], unknown]).await.unwrap();
+    world.operator().start().await;
+    let swept = until("the stray taint is gone", Duration::from_secs(15), async || {
+        let found = taints(&world).await;
+        if found.contains_key(&node[0]) { Err(format!("{found:?}")) } else { Ok(found) }
+    });
+    let mut found = swept.await.unwrap();
+    assert!(found.remove(&other[0]).is_some(), "nobody knows whose that is");
+    assert_eq!(found, before);
+    world.check_promises().await;
+}

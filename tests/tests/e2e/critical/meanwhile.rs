@@ -1,0 +1,119 @@
+//! What happens while an add-on is being helped: nodes go, come and are cordoned; the add-on itself goes.
+
+use super::{addon, after, taints, wait_plan, wait_tainted, wait_untainted};
+use crate::MINUTE;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+
+async fn evicted(world: &World, count: usize) {
+    wait_for(&format!("{count} pods were evicted"), MINUTE, async || {
+        let evicted = world.audit().await.evicted_names();
+        if evicted.len() >= count { Ok(()) } else { Err(format!("{evicted:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_cordoned_or_deleted_gives_way_to_another_one() {
+    let world = after("1s").start().await;
+    for prefix in ["a", "b", "c"] {
+        let node = world.nodes(1).cpus(1).prefix(prefix).create().await;
+        // Each leaves within its 10 s, the later ones sooner.
+        let grace = if prefix == "c" { 0 } else { 9 };
+        world.pod(&format!("on-{prefix}")).on(&node[0]).grace_seconds(grace).create().await;
+    }
+    let dns = addon(&world, "dns").create().await;
+    assert_eq!(wait_tainted(&world, &dns).await, "a-000", "equal weights: by name");
+    evicted(&world, 1).await;
+    world.kubectl(&["cordon", "a-000"]).await.unwrap();
+    let told = dns.wait_event("Cancelled", MINUTE).await;
+    assert_eq!(
+        told,
+        "The place was taken while victims left: Pod kube-system/dns does not fit on node a-000 any more: the node is unschedulable."
+    );
+    assert_eq!(wait_tainted_again(&world, &dns, "a-000").await, "b-000");
+    evicted(&world, 2).await;
+    world.kubectl(&["delete", "node", "b-000", "--wait=false"]).await.unwrap();
+    assert_eq!(dns.wait_bound(MINUTE).await, "c-000");
+    wait_plan(&world, &dns, PlanState::Completed).await;
+    wait_untainted(&world).await;
+    assert_eq!(world.audit().await.evicted_names(), ["on-a", "on-b", "on-c"]);
+    world.check_promises().await;
+}
+
+async fn wait_tainted_again(world: &World, pod: &giveway_tests::cluster::PodHandle, before: &str) -> String {
+    wait_for("another node is kept", MINUTE, async || {
+        let found = wait_tainted(world, pod).await;
+        if found == before { Err(found) } else { Ok(found) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_node_before_the_first_eviction_saves_everybody() {
+    let world = after("1s").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    // Plans cannot be stored for a while, so that nobody is evicted yet.
+    let deny = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-plans}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [scheduling.giveway.dev], apiVersions: [v1alpha1], resources: [preemptions], operations: [CREATE]}
+  validations: [{expression: "false", message: "no plans now"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-plans}
+spec: {policyName: no-plans, validationActions: [Deny]}
+"#;
+    world.apply(deny).await.unwrap();
+    wait_for("plans are refused", MINUTE, async || {
+        let plan = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Preemption\nmetadata: {name: probe}\nspec: {preemptor: {kind: Pod, namespace: default, name: x, uid: x, priority: 0}, strategy: x}";
+        match world.apply(plan).await {
+            Err(refusal) if refusal.contains("no plans now") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let dns = addon(&world, "dns").create().await;
+    dns.wait_event("Planned", MINUTE).await;
+    world.nodes(1).cpus(1).prefix("new").create().await;
+    assert_eq!(dns.wait_bound(MINUTE).await, "new-000");
+    world.kubectl(&["delete", "validatingadmissionpolicybinding", "no-plans"]).await.unwrap();
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    assert!(taints(&world).await.is_empty());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_node_half_way_and_an_addon_that_goes_save_the_others() {
+    let world = after("1s").operator_flag("--evictions-per-second=1").start().await;
+    let nodes = world.nodes(1).cpus(3).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let dns = addon(&world, "dns").cpu(3).create().await;
+    evicted(&world, 1).await;
+    world.nodes(1).cpus(3).prefix("new").create().await;
+    assert_eq!(dns.wait_bound(MINUTE).await, "new-000");
+    let plan = wait_plan(&world, &dns, PlanState::Cancelled).await;
+    assert!(plan.message.starts_with("The scheduler found a place on node new-000 meanwhile; "), "{}", plan.message);
+    wait_untainted(&world).await;
+    let gone = world.audit().await.evicted().len();
+    assert!((1..3).contains(&gone), "{gone} of 3");
+    // What is left there is filled again, and the next add-on goes away in the middle.
+    world.fill(&nodes).prefix("again").grace_seconds(0).singles().await;
+    let second = addon(&world, "dns-2").cpu(3).create().await;
+    wait_tainted(&world, &second).await;
+    evicted(&world, gone + 1).await;
+    second.delete().await;
+    wait_untainted(&world).await;
+    let plan = wait_plan(&world, &second, PlanState::Cancelled).await;
+    assert!(plan.message.starts_with("Pod kube-system/dns-2 is gone; "), "{}", plan.message);
+    assert!(world.audit().await.evicted().len() < gone + 3, "the others stay");
+    world.check(&giveway_tests::audit::Promises::new().excuse_unbound("dns-2")).await;
+}

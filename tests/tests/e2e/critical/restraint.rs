@@ -1,0 +1,109 @@
+//! When nobody may be evicted for an add-on: what eviction does not cure, a scheduler that is down, a pod that is none.
+
+use super::{addon, after, nobody_was_evicted, system, taints, wait_plan};
+use crate::MINUTE;
+use giveway_crds::keys;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::{PodBuilder, PodHandle, Shaped};
+use giveway_tests::wait::wait_for;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
+    let world = after("1s").start().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let picky = addon(&world, "picky").node_selector("disk", "ssd").create().await;
+    assert_eq!(
+        picky.wait_event("CriticalAddonUnschedulable", MINUTE).await,
+        "No node suits it whoever goes, so nobody is evicted: 1 node(s) didn't match Pod's node affinity/selector."
+    );
+    let mut pod = addon(&world, "stateful").build();
+    let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    pod.spec.get_or_insert_default().volumes = serde_json::from_value(volume).unwrap();
+    let pod = system(&world).api::<Pod>().create(&PostParams::default(), &pod).await.unwrap();
+    let stateful = PodHandle::new(system(&world), &pod);
+    assert_eq!(
+        stateful.wait_event("CriticalAddonUnschedulable", MINUTE).await,
+        "Nobody is evicted for it, because eviction may not help: Giveway does not know where its persistent volumes can be attached."
+    );
+    // The old annotation makes nobody critical outside the chart's namespaces; there it does.
+    let old = |builder: PodBuilder| builder.annotation(keys::ANNOTATION_CRITICAL_POD, "");
+    let tenant = old(world.pod("tenant")).create().await;
+    tenant.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    nobody_was_evicted(&world).await;
+    let told = tenant.events().await;
+    assert!(told.iter().all(|event| !event.reason.starts_with("Critical")), "{told:?}");
+    let legacy = old(PodBuilder::new(system(&world), "legacy")).tolerate(keys::TAINT_CRITICAL).create().await;
+    legacy.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 1);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_scheduler_is_down_nobody_is_evicted() {
+    let mut world = after("8s").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let dns = addon(&world, "dns").create().await;
+    dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    world.plane().process("kube-scheduler").unwrap().kill();
+    let told = dns.wait_event("SchedulerSilent", MINUTE).await;
+    assert!(
+        told.ends_with("Nobody is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
+        "{told}"
+    );
+    nobody_was_evicted(&world).await;
+    world.plane().restart("kube-scheduler").unwrap();
+    dns.wait_bound(MINUTE).await;
+    wait_plan(&world, &dns, PlanState::Completed).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough() {
+    let world = after("1s").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let plain = PodBuilder::new(system(&world), "plain").annotation(keys::ANNOTATION_CRITICAL, "true").create().await;
+    assert_eq!(plain.wait_bound(MINUTE).await, nodes[0]);
+    let plan = wait_plan(&world, &plain, PlanState::Completed).await;
+    assert_eq!(plan.critical_addon.map(|addon| addon.taint), Some(false));
+    let history = world.audit().await;
+    let nominated = history.nominations.iter().any(|n| n.pod.1 == "plain" && n.node.as_deref() == Some(&nodes[0]));
+    assert!(nominated, "{:?}", history.nominations);
+    // A pool of nodes that is kept for add-ons for good.
+    let pool = world.nodes(1).cpus(1).prefix("pool").taint(keys::TAINT_CRITICAL, "", "NoSchedule").create().await;
+    world.pod("tolerant").on(&pool[0]).tolerate(keys::TAINT_CRITICAL).grace_seconds(0).create().await;
+    let before = taints(&world).await;
+    let dns = addon(&world, "dns").create().await;
+    assert_eq!(dns.wait_bound(MINUTE).await, pool[0]);
+    let plan = wait_plan(&world, &dns, PlanState::Completed).await;
+    assert_eq!(plan.critical_addon.map(|addon| addon.taint), Some(false));
+    assert_eq!(taints(&world).await, before, "byte for byte");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn switched_off_nobody_is_helped() {
+    let world = after("1s").operator_flag("--critical-addons=false").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let dns = addon(&world, "dns").create().await;
+    dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    // The operator looks at everything on every change, and does nothing: the second add-on would have been after the first.
+    let class = world.class("high", 1000).managed().create().await;
+    let high = world.pod("high").priority(class.metadata.name.as_deref().unwrap()).create().await;
+    high.wait_bound(MINUTE).await;
+    let history = world.audit().await;
+    assert_eq!(history.evicted().len(), 1, "for the pod of the managed class");
+    wait_for("the operator tells that nobody waits", MINUTE, async || {
+        let metrics = world.operator_metrics().await;
+        let none = metrics.contains("giveway_operator_critical_addons_waiting 0");
+        if none { Ok(()) } else { Err(metrics) }
+    })
+    .await;
+    world.check_promises().await;
+}
