@@ -22,6 +22,9 @@ pub const GROUP_LABELS: [&str; 4] = [LABEL_POD_GROUP, LABEL_WORKLOAD, LABEL_TEMP
 /// is the change, `adopt` or `release`.
 pub const LABEL_CLASS_CHANGE: &str = "scheduling.giveway.dev/class-change";
 
+/// Label of a Preemption, `"true"` while a node is kept for its preemptor: admission lets nobody else be bound there.
+pub const LABEL_KEEPS_NODE: &str = "scheduling.giveway.dev/keeps-node";
+
 /// Scheduling gate that holds a member of a gang until the whole gang has a place.
 pub const GATE: &str = "scheduling.giveway.dev/pod-group";
 

@@ -4,6 +4,7 @@
 //! of the plan and its status, the others are called `NAME.2`, `NAME.3` and so on. They are written in this order, so a
 //! plan is complete when its last part exists.
 
+use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
     PlanState, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim, StoredVictimPod,
 };
@@ -11,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Bytes of placements and victims, as JSON, that one object takes: it stays well below 1 MiB with everything around
 /// them, and below what etcd accepts (1.5 MiB).
@@ -140,7 +142,11 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
     (1..)
         .zip(lists)
         .map(|(part, lists)| Preemption {
-            metadata: ObjectMeta { name: Some(part_name(&plan.id, part)), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(part_name(&plan.id, part)),
+                labels: keeps_node(plan, part).then(|| BTreeMap::from([(LABEL_KEEPS_NODE.into(), "true".into())])),
+                ..ObjectMeta::default()
+            },
             spec: PreemptionSpec {
                 preemptor: plan.preemptor.clone(),
                 strategy: plan.strategy.clone(),
@@ -155,6 +161,11 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
             status: None,
         })
         .collect()
+}
+
+/// Whether a part has the label by which admission finds the plan: the first one, which says where the pod goes.
+fn keeps_node(plan: &StoredPlan, part: i32) -> bool {
+    plan.critical_addon.is_some() && part == 1
 }
 
 /// The lists of one part, and what they take.
@@ -319,6 +330,16 @@ mod tests {
         assert_eq!(parts[0].metadata.name.as_deref(), Some("abc-1"));
         assert_eq!((parts[0].spec.part, parts[0].spec.parts), (1, 1));
         assert_eq!(assemble(parts), Ok(plan(2, &[3])));
+    }
+
+    #[test]
+    fn the_first_part_of_a_plan_for_a_critical_addon_says_that_it_keeps_a_node() {
+        assert_eq!(parts_of(&plan(1, &[1]), PART_BYTES)[0].metadata.labels, None);
+        let rescue = StoredPlan { critical_addon: Some(StoredRescue::default()), ..plan(1, &[100, 100]) };
+        let parts = parts_of(&rescue, 10_000);
+        let labels: Vec<bool> = parts.iter().map(|part| part.metadata.labels.is_some()).collect();
+        assert!(labels.len() > 1 && labels[0] && !labels[1..].contains(&true), "{labels:?}");
+        assert_eq!(assemble(parts), Ok(rescue));
     }
 
     #[test]

@@ -81,6 +81,11 @@ pub enum Command {
         /// Its UID.
         uid: SmolStr,
     },
+    /// Say that the plan keeps no node any more.
+    LetNodeGo {
+        /// Name of the plan.
+        plan: String,
+    },
     /// Remove the annotation in which an earlier version stored the plan of a pod.
     DropOldPlan {
         /// The pod.
@@ -142,6 +147,7 @@ impl Command {
             Self::WriteWorkloadStatus { .. }
             | Self::Protect { .. }
             | Self::Publish(_)
+            | Self::LetNodeGo { .. }
             | Self::ForgetPlan { .. }
             | Self::DropOldPlan { .. } => true,
             Self::Nominate { .. }

@@ -291,6 +291,10 @@ impl Actuator {
                 let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
                 Report::Object { what: format!("preemption {name}"), result }
             }
+            Command::LetNodeGo { plan } => {
+                let result = self.write("let-node-go", plan::let_node_go(client, &plan)).await;
+                Report::Object { what: format!("label of preemption {plan}"), result }
+            }
             Command::DropOldPlan { pod, uid } => {
                 let result = self.write("drop-old-plan", pod::drop_old_plan(client, &pod, &uid)).await;
                 Report::Object { what: format!("old plan of pod {pod}"), result }

@@ -1,6 +1,7 @@
 //! Writes on `Preemption`s: the ledger as objects.
 
 use super::{CallError, FIELD_MANAGER};
+use giveway_crds::keys;
 use giveway_crds::preemption::{Preemption, PreemptionStatus};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
@@ -28,6 +29,16 @@ pub(super) async fn write_status(client: &Client, plan: &str, status: &Preemptio
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     preemptions.patch_status(plan, &params, &Patch::Merge(json!({ "status": status }))).await?;
+    Ok(())
+}
+
+/// Removes the label by which admission keeps others from the node. Its state says the same; but admission looks at every
+/// plan with the label.
+pub(super) async fn let_node_go(client: &Client, plan: &str) -> Result<(), CallError> {
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patch = json!({ "metadata": { "labels": { keys::LABEL_KEEPS_NODE: null } } });
+    preemptions.patch(plan, &params, &Patch::Merge(patch)).await?;
     Ok(())
 }
 

@@ -296,11 +296,12 @@ impl Arbiter {
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);
-        if flight.rescue.is_some()
-            && ending.state == PlanState::Completed
-            && let Some(since) = self.rescues.since(&flight.plan.preemptor.uid)
-        {
-            self.metrics.bound_after(clock.now.duration_since(since));
+        if flight.rescue.is_some() {
+            self.actuator.dispatch(Command::LetNodeGo { plan: flight.plan.id.clone() });
+            let since = self.rescues.since(&flight.plan.preemptor.uid);
+            if let Some(since) = since.filter(|_| ending.state == PlanState::Completed) {
+                self.metrics.bound_after(clock.now.duration_since(since));
+            }
         }
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
         let waiting = self.waiting.entry(preemptor.clone()).or_default();

@@ -3,7 +3,11 @@
 use super::{addon, after, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
+use giveway_crds::{Preemption, keys};
 use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use kube::Api;
+use kube::api::ListParams;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_place_is_the_addons_while_its_victims_leave_and_afterwards() {
@@ -20,11 +24,25 @@ async fn the_place_is_the_addons_while_its_victims_leave_and_afterwards() {
     quick.wait_gone(MINUTE).await;
     // kube-scheduler looks at the place and leaves it alone, however important the other pod is.
     let why = thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    // Nor does it help to ask no scheduler.
+    let direct = world.pod("direct").on(&nodes[0]).try_create().await.err().map(|error| error.to_string());
+    let words = format!(
+        "node {} is kept for a critical add-on (pod with UID {}) until that is bound, for ten minutes at most",
+        nodes[0], dns.uid
+    );
+    assert!(direct.as_ref().is_some_and(|refusal| refusal.contains(&words)), "{direct:?}");
     assert!(slow.get().await.is_some(), "the taint is on still");
     let bound = dns.wait_bound(MINUTE).await;
     assert_eq!(bound, nodes[0], "{why}");
     wait_plan(&world, &dns, PlanState::Completed).await;
     wait_untainted(&world).await;
+    let plans = Api::<Preemption>::all(world.client());
+    wait_for("no plan says that it keeps a node", MINUTE, async || {
+        let kept = plans.list(&ListParams::default().labels(keys::LABEL_KEEPS_NODE)).await;
+        let kept = kept.map_err(|error| error.to_string())?.items;
+        if kept.is_empty() { Ok(()) } else { Err(format!("{} do", kept.len())) }
+    })
+    .await;
     thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let bindings = world.audit().await.bindings;
     assert!(bindings.iter().all(|binding| binding.pod.1 != "thief"), "{bindings:?}");
@@ -37,7 +55,7 @@ async fn who_tolerates_the_taint_gets_nothing_by_it() {
     let nodes = world.nodes(1).cpus(3).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     // A tenant's pods wait already, look at the node first, and tolerate everything.
-    let thief = |name: &str| world.pod(name).tolerate(giveway_crds::keys::TAINT_CRITICAL);
+    let thief = |name: &str| world.pod(name).tolerate(keys::TAINT_CRITICAL);
     let thieves = [thief("thief-0").create().await, thief("thief-1").create().await, thief("thief-2").create().await];
     for thief in &thieves {
         thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
