@@ -67,6 +67,8 @@ pub struct NodeWrite {
     pub user: String,
     /// Its name.
     pub node: String,
+    /// The version that it got: writes of one moment are in this order.
+    pub version: u64,
     /// Its taints since then, as JSON.
     pub taints: Vec<Value>,
 }
@@ -258,7 +260,9 @@ impl History {
     /// A node that is gone has no taints.
     fn take_node(&mut self, line: &Line, removes: bool) {
         let node = &line.response_object;
+        let last = self.nodes.last().map_or(0, |write| write.version);
         self.nodes.push(NodeWrite {
+            version: text(node, "/metadata/resourceVersion").parse().unwrap_or(last),
             at: line.stage_timestamp,
             user: line.user.username.clone(),
             node: if removes { line.object_ref.name.clone() } else { text(node, "/metadata/name") },

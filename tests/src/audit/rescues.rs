@@ -1,7 +1,7 @@
 //! The promises about critical add-ons (design, section 5, "Critical pods"): who may go, how, and that taints come and go
 //! with the plan.
 
-use super::history::{History, How, PlanRecord, Removal};
+use super::history::{History, How, NodeWrite, PlanRecord, Removal};
 use super::{OPERATOR, promises};
 use giveway_crds::critical;
 use giveway_crds::plan::StoredRescue;
@@ -86,7 +86,9 @@ fn taints(history: &History) -> Vec<String> {
     let ours = |taint: &Value| uids.iter().any(|uid| is_for(taint, uid));
     let mut broken = Vec::new();
     let mut now: BTreeMap<&str, &Vec<Value>> = BTreeMap::new();
-    for write in &history.nodes {
+    let mut writes: Vec<&NodeWrite> = history.nodes.iter().collect();
+    writes.sort_by_key(|write| write.version);
+    for write in writes {
         let foreign = |taints: &[Value]| taints.iter().filter(|taint| !ours(taint)).cloned().collect::<Vec<_>>();
         let before = now.insert(&write.node, &write.taints).map_or(&[][..], Vec::as_slice);
         if write.user == OPERATOR && foreign(before) != foreign(&write.taints) {
