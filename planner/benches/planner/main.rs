@@ -8,6 +8,7 @@
 mod baseline;
 mod generate;
 mod measure;
+mod rescue;
 
 use baseline::{Baseline, asks};
 use generate::{Gang, HIGH, LARGE, Shape, TEAM};
@@ -46,6 +47,9 @@ fn main() {
     }
     if run("S8") {
         s8();
+    }
+    if run("C") {
+        rescue::rows();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement};
 pub(crate) use kind::{Kind, KindId};
 pub(crate) use selector::Selector;
-pub(crate) use unit::{GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
+pub(crate) use unit::{Given, GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
 
 /// Index of a pod inside the model; stable while the pod is in it.
 pub(crate) type PodIndex = u32;

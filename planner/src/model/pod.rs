@@ -5,6 +5,7 @@ use super::key::ObjectKey;
 use super::node::Taint;
 use super::requests;
 use super::resources::{Names, Resources};
+use super::unit::Given;
 use crate::error::ModelError;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, membership, priority};
@@ -120,6 +121,17 @@ impl Pod {
     /// Whether one of its tolerations covers a taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.constraints.tolerations.iter().any(|toleration| toleration.covers(taint))
+    }
+
+    /// What is known of it without reading it where room is made for a critical add-on.
+    pub(super) fn given(&self) -> Given {
+        if self.mirror || self.daemon || self.asks_critical || self.priority >= critical::PRIORITY {
+            Given::Special
+        } else if self.grace > critical::LONGEST_GRACE {
+            Given::Long
+        } else {
+            Given::Short
+        }
     }
 
     /// Key of its group.

@@ -104,6 +104,20 @@ pub(crate) struct Row {
     pub(crate) unstarted: bool,
     /// Whether it is ready.
     pub(crate) ready: bool,
+    /// What matters of it where room is made for a critical add-on.
+    pub(crate) given: Given,
+}
+
+/// What matters of a pod where room is made for a critical add-on, known without reading the pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// It may be critical itself, or of a DaemonSet: the pod says.
+    #[default]
+    Special,
+    /// It may go, and its grace is short enough.
+    Short,
+    /// It may go, and its grace would be shortened.
+    Long,
 }
 
 /// What can become of a pod.
@@ -119,6 +133,15 @@ pub(crate) enum Role {
 
 impl Default for Row {
     fn default() -> Self {
-        Self { node: None, priority: 0, kind: 0, role: Role::Stays, budgeted: false, unstarted: false, ready: false }
+        Self {
+            node: None,
+            priority: 0,
+            kind: 0,
+            role: Role::Stays,
+            budgeted: false,
+            unstarted: false,
+            ready: false,
+            given: Given::Special,
+        }
     }
 }

@@ -15,6 +15,7 @@ pub(super) struct Elsewhere<'a> {
     held: &'a [(PodIndex, Rank)],
     /// Every bound pod in place; only amounts count.
     amounts: Room<'a>,
+    effort: Effort,
     /// By kind: the first two nodes with room, where only amounts decide.
     open: BTreeMap<KindId, [Option<Rank>; 2]>,
 }
@@ -23,11 +24,11 @@ impl<'a> Elsewhere<'a> {
     pub(super) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [(PodIndex, Rank)]) -> Self {
         let mut amounts = Room::of_amounts(cluster, nodes);
         held.iter().for_each(|(pod, rank)| amounts.add(*pod, *rank));
-        Self { cluster, nodes, held, amounts, open: BTreeMap::new() }
+        Self { cluster, nodes, held, amounts, effort: Effort::of_places(), open: BTreeMap::new() }
     }
 
     /// Whether a pod fits on another node than this one, as the cluster is. Without the effort to find out: no.
-    pub(super) fn has_place(&mut self, index: PodIndex, without: Rank, effort: &mut Effort) -> bool {
+    pub(super) fn has_place(&mut self, index: PodIndex, without: Rank) -> bool {
         let Some(pod) = self.cluster.pod_at(index) else { return false };
         let kind = self.cluster.row(index).kind;
         let alone = pod.constraints.ports.is_empty()
@@ -36,7 +37,7 @@ impl<'a> Elsewhere<'a> {
         let open = match self.open.get(&kind).filter(|_| alone) {
             Some(open) => *open,
             None if alone => {
-                if !effort.take(self.nodes.len()) {
+                if !self.effort.take(self.nodes.len()) {
                     return false;
                 }
                 let open = self.first_two(pod, &self.amounts);
@@ -44,7 +45,7 @@ impl<'a> Elsewhere<'a> {
                 open
             }
             None => {
-                if !effort.take(self.nodes.len() + self.cluster.pod_bound()) {
+                if !self.effort.take(self.nodes.len() + self.cluster.pod_bound()) {
                     return false;
                 }
                 let mut room = self.room(&[index]);
@@ -72,14 +73,8 @@ impl<'a> Elsewhere<'a> {
 
     /// Whether these pods find places on other nodes than this one, all of them at the same time, once `gone` are gone and
     /// the add-on is in its place. The largest looks first, each takes the first node with room.
-    pub(super) fn have_places(
-        &self,
-        pods: &[PodIndex],
-        gone: &[PodIndex],
-        addon: (PodIndex, Rank),
-        effort: &mut Effort,
-    ) -> bool {
-        if !effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
+    pub(super) fn have_places(&mut self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
+        if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
             return false;
         }
         let mut room = self.room(pods);

@@ -22,7 +22,7 @@ use crate::demand::Demand;
 use crate::domain::Potential;
 use crate::feasibility::{Nodes, Rank, Room, unsuitable};
 use crate::kep5710::Found;
-use crate::model::{Cluster, ObjectKey, Pod, PodIndex};
+use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex};
 use crate::overlay::Overlay;
 use crate::plan::{Context, Plan, UnitKind, assemble};
 use crate::problem::Problem;
@@ -109,7 +109,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     problem.potential = Potential::new(cluster, nodes, &overlay, i32::MAX, i32::MAX);
     problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, overlay.evicting(cluster));
     let fates = fates(&problem, pod, terms, only_node);
-    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &overlay.held), Effort::new());
+    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &overlay.held), Effort::of_search());
     let mut search = Search {
         problem: &problem,
         pod,
@@ -119,6 +119,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
         elsewhere: &mut elsewhere,
         effort: &mut effort,
         best: None,
+        floor: 0,
         shares: BTreeMap::new(),
     };
     let looked = search.run();
@@ -137,8 +138,10 @@ fn open(problem: &Problem<'_>, pod: &Pod, room: &Room<'_>) -> Option<Rank> {
 /// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
 /// elsewhere.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
-    let fate =
-        |pod: &PodIndex| problem.cluster.pod_at(*pod).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod));
+    let fate = |index: &PodIndex| match problem.cluster.row(*index).given {
+        Given::Short | Given::Long => Fate::Goes,
+        Given::Special => problem.cluster.pod_at(*index).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod)),
+    };
     let units = problem.potential.units.iter();
     units
         .map(|unit| match unit.pods.iter().map(fate).max() {

@@ -1,17 +1,17 @@
-//! The lightest evictions that make room for a critical add-on on one of the nodes: branch and bound over the units of
-//! each node, with one incumbent for all of them.
+//! The lightest evictions that make room for a critical add-on on one of the nodes: a greedy choice, then branch and bound
+//! over the units of each node, with one incumbent for all of them.
 //!
 //! Nodes are tried in the order of a lower bound, and left out where that is no lighter than the incumbent. On a node,
 //! units that are alike for everything but their name are one equivalence class, of which the first names are taken. So
 //! the answer is exact unless the [effort](super::effort) runs out, which is said.
 
-use super::effort::Effort;
+use super::effort::{Effort, ON_ONE_NODE};
 use super::elsewhere::Elsewhere;
-use super::terms::{Fate, is_shortened};
+use super::terms::Fate;
 use super::weight::{Step, Weight};
 use crate::domain::UnitIndex;
 use crate::feasibility::{Rank, Room};
-use crate::model::{KindId, ObjectKey, Pod, PodIndex, ResourceId};
+use crate::model::{Given, KindId, ObjectKey, Pod, PodIndex, ResourceId};
 use crate::plan::UnitKind;
 use crate::problem::Problem;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(super) struct Search<'p, 'a> {
     pub(super) elsewhere: &'p mut Elsewhere<'a>,
     pub(super) effort: &'p mut Effort,
     pub(super) best: Option<Choice<'a>>,
+    /// The effort that has to be left when the search on the node at hand ends.
+    pub(super) floor: usize,
     /// By kind of pods: what they ask for, as a share.
     pub(super) shares: BTreeMap<KindId, i128>,
 }
@@ -50,6 +52,8 @@ struct Candidate {
     class: Class,
     /// What it frees on the node, by resource that the add-on asks for.
     freed: Vec<i128>,
+    /// The first step in which it can go.
+    step: Step,
 }
 
 /// What units have in common that can stand in for each other.
@@ -101,19 +105,64 @@ impl<'a> Search<'_, 'a> {
             }
         }
         outlooks.sort();
-        let all = outlooks.len();
+        let (all, mut exact) = (outlooks.len(), true);
         for (looked, (bound, missing)) in outlooks.into_iter().enumerate() {
             if self.best.as_ref().is_some_and(|best| best.weight <= bound) {
-                return (all, all);
+                break;
             }
             if self.effort.spent() {
                 return (looked, all);
             }
             let node = self.on_node(bound.node, missing.len());
             let sums = Sums { shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
+            for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
+                self.greedy(&node, step, &sums);
+            }
+            self.floor = self.effort.left().saturating_sub(ON_ONE_NODE);
             self.descend(&node, 0, &sums, &mut Vec::new(), &mut Spent::default());
+            exact &= self.effort.left() > self.floor;
+            self.floor = 0;
         }
-        (all, all)
+        (if exact { all } else { all.saturating_sub(1) }, all)
+    }
+
+    /// One choice among the units that can go in this step: again and again the one that frees most of what is missing.
+    /// Those that turn out not to be needed stay.
+    fn greedy(&mut self, node: &OnNode, step: Step, start: &Sums) {
+        let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
+        let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
+        while missing.iter().any(|missing| *missing > 0) {
+            let covers = |at: &usize| covered(&node.candidates[*at].freed, &missing);
+            let Some((place, _)) = open.iter().enumerate().rev().max_by_key(|(_, at)| covers(at)) else { return };
+            if !self.effort.take(open.len()) {
+                return;
+            }
+            let at = open.remove(place);
+            missing.iter_mut().zip(&node.candidates[at].freed).for_each(|(missing, freed)| *missing -= freed);
+            chosen.push(at);
+        }
+        for at in chosen.clone() {
+            let freed = &node.candidates[at].freed;
+            if missing.iter().zip(freed).all(|(missing, freed)| missing + freed <= 0) {
+                missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing += freed);
+                chosen.retain(|other| *other != at);
+            }
+        }
+        let mut spent = Spent::default();
+        let mut sums = start.clone();
+        for at in &chosen {
+            let candidate = &node.candidates[*at];
+            let unit = &self.problem.potential.units[candidate.unit];
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
+            self.room.take(&unit.pods);
+            sums = sums.with(candidate);
+        }
+        if !chosen.is_empty() && !spent.breached(self.problem) && self.fits(node.rank) {
+            self.consider(node, &sums, &chosen);
+        }
+        for at in &chosen {
+            self.room.put(&self.problem.potential.units[node.candidates[*at].unit].pods);
+        }
     }
 
     /// A lower bound for a node; `None` where the amounts do not suffice whoever goes, or the node is out.
@@ -122,7 +171,9 @@ impl<'a> Search<'_, 'a> {
             return None;
         }
         let missing = self.missing(rank);
-        let (mut freed, mut most) = ([(); 3].map(|()| vec![0; missing.len()]), vec![0; missing.len()]);
+        let mut freed = [(); 3].map(|()| vec![0; missing.len()]);
+        // By resource: the most that a unit frees for each of its pods, as what it frees and how many they are.
+        let mut best: Vec<(i128, i128)> = vec![(0, 1); missing.len()];
         let mut lightest = i128::MAX;
         let potential = &self.problem.potential;
         for unit in potential.on[rank].iter().filter(|unit| self.fates[**unit] != Fate::Stays) {
@@ -133,18 +184,26 @@ impl<'a> Search<'_, 'a> {
                     freed.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain);
                 }
             }
-            most.iter_mut().zip(&gains).for_each(|(most, gain)| *most = (*most).max(*gain));
+            let pods = i128::try_from(potential.units[*unit].pods.len()).unwrap_or(i128::MAX);
+            for (best, gain) in best.iter_mut().zip(&gains) {
+                if gain.saturating_mul(best.1) > best.0.saturating_mul(pods) {
+                    *best = (*gain, pods);
+                }
+            }
             lightest = lightest.min(potential.units[*unit].pods.iter().map(|pod| self.share(*pod)).sum());
         }
         let enough = |freed: &[i128]| freed.iter().zip(&missing).all(|(freed, missing)| freed >= missing);
         let step = Step::ALL.into_iter().zip(&freed).find(|(_, freed)| enough(freed)).map(|(step, _)| step)?;
-        let pods = further(&missing, &most).max(1);
+        let least = missing.iter().zip(&best).filter(|(missing, (freed, _))| **missing > 0 && *freed > 0);
+        let least =
+            least.map(|(missing, (freed, pods))| missing.saturating_mul(*pods).saturating_add(freed - 1) / freed);
+        let pods = least.max().and_then(|pods| usize::try_from(pods).ok()).unwrap_or(0).max(1);
         let bound = Weight {
             step,
             disturbances: usize::from(step > Step::Gentle),
             pods,
             homeless: 0,
-            requests: lightest.saturating_mul(i128::try_from(pods).unwrap_or(i128::MAX)),
+            requests: lightest,
             uncontrolled: 0,
             node: rank,
             names: Vec::new(),
@@ -174,11 +233,20 @@ impl<'a> Search<'_, 'a> {
 
     /// The first step in which a unit can go at all.
     fn least_step(&self, unit: UnitIndex) -> Step {
-        let (cluster, budgets) = (self.problem.cluster, &self.problem.budgets);
+        let budgets = &self.problem.budgets;
         let pods = &self.problem.potential.units[unit].pods;
-        let held = pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
-        let shortened = pods.iter().filter_map(|pod| cluster.pod_at(*pod)).filter(|pod| is_shortened(pod)).count();
+        let held = !budgets.is_empty()
+            && pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
+        let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
         Step::needed(usize::from(held), shortened)
+    }
+
+    fn is_shortened(&self, index: PodIndex) -> bool {
+        match self.problem.cluster.row(index).given {
+            Given::Short => false,
+            Given::Long => true,
+            Given::Special => self.problem.cluster.pod_at(index).is_some_and(super::terms::is_shortened),
+        }
     }
 
     fn share(&mut self, pod: PodIndex) -> i128 {
@@ -211,7 +279,7 @@ impl<'a> Search<'_, 'a> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
-        self.effort.take(found.pods.len());
+        self.effort.take(2 * found.pods.len());
         let mut class = Class {
             shortened: 0,
             pods: found.pods.len(),
@@ -227,15 +295,15 @@ impl<'a> Search<'_, 'a> {
         };
         for index in &found.pods {
             let pod = cluster.pod_at(*index)?;
-            class.shortened += usize::from(is_shortened(pod));
-            class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere, self.effort));
+            class.shortened += usize::from(self.is_shortened(*index));
+            class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
             class.uncontrolled += usize::from(pod.owner.is_none());
             class.labels = self.room.wide().then(|| pod.labels.clone());
         }
         let nowhere = class.elsewhere && class.homeless > 0;
         let freed = self.freed(unit, rank);
-        (!nowhere).then_some(Candidate { unit, class, freed })
+        (!nowhere).then(|| Candidate { unit, class, freed, step: self.least_step(unit) })
     }
 
     /// Whether the add-on fits on the node as the room is now.
@@ -253,7 +321,7 @@ impl<'a> Search<'_, 'a> {
         for at in from..node.candidates.len() {
             let candidate = &node.candidates[at];
             let enough = |(missing, rest): (&i128, &i128)| missing <= rest;
-            if self.effort.spent() || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
+            if self.effort.left() <= self.floor || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
                 return;
             }
             // Of alike units the ones with the first names go.
@@ -265,7 +333,7 @@ impl<'a> Search<'_, 'a> {
             spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
             let bound = self.bound(node, at + 1, &next, spent);
             let lighter = self.best.as_ref().is_none_or(|best| bound < best.weight);
-            if lighter && !spent.breached(self.problem) && self.effort.take(1) {
+            if self.effort.take(1) && lighter && !spent.breached(self.problem) {
                 self.room.take(&unit.pods);
                 chosen.push(at);
                 self.descend(node, at + 1, &next, chosen, spent);
@@ -317,7 +385,7 @@ impl<'a> Search<'_, 'a> {
             elsewhere.flat_map(|unit| problem.potential.units[*unit].pods.iter().copied()).collect();
         let gone: Vec<PodIndex> = pods().collect();
         let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
-        if elsewhere.is_empty() || self.elsewhere.have_places(&elsewhere, &gone, (self.member, rank), self.effort) {
+        if elsewhere.is_empty() || self.elsewhere.have_places(&elsewhere, &gone, (self.member, rank)) {
             self.best = Some(Choice { units, weight });
         }
     }
@@ -335,6 +403,12 @@ impl Sums {
             missing: self.missing.iter().zip(&candidate.freed).map(|(missing, freed)| missing - freed).collect(),
         }
     }
+}
+
+/// How much of what is missing this frees, in millionths, added up over the resources.
+fn covered(freed: &[i128], missing: &[i128]) -> i128 {
+    let lacking = freed.iter().zip(missing).filter(|(_, missing)| **missing > 0);
+    lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
 }
 
 /// How many more units have to go at least for the amounts to suffice, when one frees `most` at most.

@@ -64,6 +64,7 @@ impl Cluster {
             budgeted: !slot.budgets.is_empty(),
             unstarted: pod.unstarted(),
             ready: pod.ready,
+            given: pod.given(),
         })
     }
 

@@ -79,8 +79,8 @@ async fn wait_untainted(world: &World) {
 async fn wait_plan(world: &World, pod: &PodHandle, state: PlanState) -> StoredPlan {
     wait_for(&format!("the plan for {} is {state:?}", pod.name), MINUTE, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
-        let of_pod = plans.into_iter().filter(|plan| plan.preemptor.uid == pod.uid);
-        let newest = of_pod.last().ok_or("there is none")?;
+        let mut of_pod = plans.into_iter().filter(|plan| plan.preemptor.uid == pod.uid);
+        let newest = of_pod.next_back().ok_or("there is none")?;
         if newest.state == state { Ok(newest) } else { Err(format!("{:?}: {}", newest.state, newest.message)) }
     })
     .await
