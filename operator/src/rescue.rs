@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How often the planner is asked about the same add-on.
 const PACE: Duration = Duration::from_secs(1);
+/// How long after a plan for an add-on its nomination may still be ours, which is being withdrawn.
+const WITHDRAWN: Duration = Duration::from_secs(10);
 
 /// An add-on that waits.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Waits {
     pub since: Instant,
     /// When the planner was last asked, and about which version of the model.
     asked: Option<(Instant, u64)>,
+    /// When a plan was last in flight for it.
+    helped: Option<Instant>,
 }
 
 /// Who waits, by UID.
@@ -45,13 +49,19 @@ impl Rescues {
                 && !pod.held
                 && !pod.gated_by_others
                 && schedulers.contains(&pod.scheduler_name)
-                && (pod.nominated_node.is_none() || in_flight(pod))
         };
         let mut before = std::mem::take(&mut self.waiting);
         for pod in model.cluster.unbound().filter(waits) {
-            let new = || Waits { pod: pod.key.clone(), since: now, asked: None };
-            let entry = before.remove(&pod.uid).unwrap_or_else(new);
-            self.waiting.insert(pod.uid.clone(), entry);
+            let new = || Waits { pod: pod.key.clone(), since: now, asked: None, helped: None };
+            let mut entry = before.remove(&pod.uid).unwrap_or_else(new);
+            if in_flight(pod) {
+                entry.helped = Some(now);
+            }
+            // Whom kube-scheduler has nominated it helps by itself.
+            let ours = entry.helped.is_some_and(|helped| now.duration_since(helped) < WITHDRAWN);
+            if pod.nominated_node.is_none() || ours {
+                self.waiting.insert(pod.uid.clone(), entry);
+            }
         }
         // Their plan says in a moment whether they were bound.
         before.retain(|_, waits| flights.contains_key(&Preemptor::Pod(waits.pod.clone())));
@@ -97,7 +107,9 @@ impl Rescues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Flight;
     use crate::testing::{TestPod, World};
+    use giveway_crds::plan::StoredPlan;
     use std::collections::BTreeSet;
 
     const AFTER: Duration = Duration::from_secs(30);
@@ -147,6 +159,20 @@ mod tests {
         world.pod(addon("dns", 0));
         assert_eq!(due(&mut rescues, &world, now + AFTER), Vec::<String>::new());
         assert_eq!(due(&mut rescues, &world, now + AFTER * 2), ["dns"]);
+    }
+
+    #[test]
+    fn one_whose_plan_failed_goes_on_waiting_while_our_nomination_is_withdrawn() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("dns", 0));
+        due(&mut rescues, &world, now);
+        world.pod(addon("dns", 0).nominated("n1"));
+        let pod = Preemptor::Pod(world.key("dns"));
+        let flight = Flight::new(pod.clone(), 0, StoredPlan::default(), now);
+        let (flights, schedulers) = (Flights::from([(pod, flight)]), ["default-scheduler".to_owned()]);
+        rescues.note(&world.model, &flights, &terms(), &schedulers, now + AFTER);
+        assert_eq!(due(&mut rescues, &world, now + AFTER), ["dns"], "at once, not after another half minute");
+        assert_eq!(due(&mut rescues, &world, now + AFTER + WITHDRAWN), Vec::<String>::new(), "a nomination of others");
     }
 
     #[test]

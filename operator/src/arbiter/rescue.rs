@@ -35,6 +35,7 @@ impl Arbiter {
             self.actuator.dispatch(Command::ReadPulse(self.config.scheduler_lease.clone()));
         }
         if self.flights.values().any(|flight| flight.rescue.is_some()) {
+            self.metrics.tainted_nodes(self.tainted_nodes().len());
             return;
         }
         for (pod, since) in self.rescues.due(&self.model, self.config.critical_addons_after, clock.now) {
