@@ -193,7 +193,8 @@ impl Page<'_> {
         self.plan_victims(&plan);
         let nodes: Vec<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
         let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
-        self.line("Places:", &format!("{} pods on {}.", nodes.len(), runs(unique.into_iter())));
+        let pods = if nodes.len() == 1 { "1 pod".to_owned() } else { format!("{} pods", nodes.len()) };
+        self.line("Places:", &format!("{pods} on {}.", runs(unique.into_iter())));
         if plan.state.in_flight() {
             self.waits_for(&plan);
         }

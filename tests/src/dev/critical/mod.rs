@@ -66,7 +66,7 @@ pub async fn demo(keep: bool) -> Result<bool> {
     if keep {
         state::leave_running(&mut world)?;
         println!("\nEverything is left running:");
-        print_usage("  kubectl giveway history -n kube-system              # who gave way for add-ons\n");
+        print_usage("  kubectl giveway history -n kube-system             # who gave way for add-ons\n");
     }
     Ok(kept)
 }
