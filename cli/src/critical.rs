@@ -131,10 +131,15 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some(node) = &pod.nominated_node {
-        notes.push(format!(
-            "kube-scheduler nominated node {node} for it: while that stands the operator evicts nobody for it."
-        ));
+    let own = world.last_plan(&Preemptor::Pod(pod.key.clone())).filter(|plan| plan.state.in_flight());
+    match (own, &pod.nominated_node) {
+        (Some(plan), _) => {
+            notes.push(format!("Preemption {} is in progress for it: the operator goes on with that.", plan.id))
+        }
+        (None, Some(node)) => {
+            notes.push(format!("Node {node} is nominated for it: while that stands the operator evicts nobody for it."))
+        }
+        (None, None) => {}
     }
     let others = world.plans.values().filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight());
     for other in others.map(preemptor_of).filter(|other| *other != Preemptor::Pod(pod.key.clone())) {
@@ -273,5 +278,26 @@ mod tests {
         let (plain, kept) = (decided(&world(all.clone()), "dns"), decided(&world(trimmed(all)), "dns"));
         assert_eq!(plain["placements"][0]["node"], "n1");
         assert_eq!(kept, plain);
+    }
+
+    #[test]
+    fn what_keeps_the_operator_from_it_is_noted() {
+        let notes = |state: &str, preemptor: &str, nominated: Option<&str>| {
+            let mut all = items();
+            let dns = all.iter_mut().find(|item| item["metadata"]["name"] == "dns").unwrap();
+            dns["status"]["nominatedNodeName"] = json!(nominated);
+            all.push(json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
+                "metadata": {"name": "x-1"}, "status": {"state": state},
+                "spec": {"preemptor": {"kind": "Pod", "namespace": "kube-system", "name": preemptor, "uid": "u", "priority": 0},
+                    "strategy": "critical-addon", "criticalAddon": {"step": 1, "taint": true}}}));
+            decided(&world(all), "dns").get("notes").cloned().unwrap_or_default()
+        };
+        assert_eq!(notes("Completed", "plain", None), json!(null));
+        let other = "The operator helps one critical add-on at a time, and now pod/kube-system/plain.";
+        assert_eq!(notes("Evicting", "plain", None), json!([other]));
+        let own = "Preemption x-1 is in progress for it: the operator goes on with that.";
+        assert_eq!(notes("Evicting", "dns", Some("n1")), json!([own]));
+        let nominated = "Node n1 is nominated for it: while that stands the operator evicts nobody for it.";
+        assert_eq!(notes("Completed", "dns", Some("n1")), json!([nominated]));
     }
 }

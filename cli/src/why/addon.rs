@@ -43,9 +43,12 @@ impl Facts {
     /// That the pod is a critical add-on, and what it waits for; each with its label.
     pub(super) fn addon_lines(&self) -> Vec<(&'static str, String)> {
         let Some(pod) = self.addon() else { return Vec::new() };
-        let why = match pod.asks_critical {
-            true => format!("by its annotation {}", keys::ANNOTATION_CRITICAL),
-            false => "by its priority".to_owned(),
+        let has =
+            |key: &&str| self.pod.iter().flat_map(|pod| &pod.metadata.annotations).any(|all| all.contains_key(*key));
+        let annotation = [keys::ANNOTATION_CRITICAL, keys::ANNOTATION_CRITICAL_POD].into_iter().find(has);
+        let why = match annotation.filter(|_| pod.asks_critical) {
+            Some(key) => format!("by its annotation {key}"),
+            None => "by its priority".to_owned(),
         };
         let mut lines = vec![("Critical add-on:", format!("{why}."))];
         let in_flight = self.world.last_plan(&self.target).is_some_and(|plan| plan.state.in_flight());
@@ -63,7 +66,7 @@ impl Facts {
         let since =
             self.unschedulable_since().map(|since| format!(" for {}", age(self.now, since))).unwrap_or_default();
         match (told, &pod.nominated_node) {
-            (_, Some(node)) => format!("node {node}, which kube-scheduler nominated for it."),
+            (_, Some(node)) => format!("node {node}, which is nominated for it."),
             (Some(told), None) => {
                 let when = told.at.map(|at| format!(" ({} ago)", age(self.now, at))).unwrap_or_default();
                 format!("{}{when}: {}", told.reason, told.message)
@@ -111,5 +114,125 @@ impl Facts {
             lines.push(("Kept:", format!("node {node}, by {by}.")));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Objects;
+    use serde_json::{Value, json};
+
+    const NOW: &str = "2026-11-22T12:00:00Z";
+
+    fn pod(more: &Value) -> Value {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "dns", "namespace": "kube-system", "uid": "u-dns", "annotations": {keys::ANNOTATION_CRITICAL: "true"}},
+            "spec": {"containers": [{"name": "c"}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "lastTransitionTime": "2026-11-22T11:59:48Z"}]}
+        });
+        pod["status"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pod
+    }
+
+    fn plan(state: &str, planned_at: &str) -> Value {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "a-1"},
+            "spec": {
+                "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": "u-dns", "priority": 0},
+                "strategy": "critical-addon", "placements": [{"pod": "dns", "uid": "u-dns", "node": "n1"}],
+                "criticalAddon": {"step": 3, "taint": true}
+            },
+            "status": {"state": state, "plannedAt": planned_at}
+        })
+    }
+
+    fn node(taints: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": taints}})
+    }
+
+    fn facts(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Facts {
+        let items = [std::slice::from_ref(pod), others].concat();
+        let happened = |(at, reason): &(&str, &str)| Happening {
+            at: Some(at.parse().unwrap()),
+            type_: "Warning".to_owned(),
+            reason: (*reason).to_owned(),
+            message: format!("{reason} says why."),
+        };
+        Facts {
+            target: Preemptor::Pod(ObjectKey::new("kube-system", "dns")),
+            world: World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap(),
+            group: None,
+            pod: Some(serde_json::from_value(pod.clone()).unwrap()),
+            events: events.iter().map(happened).collect(),
+            answer: None,
+            changes: Vec::new(),
+            now: NOW.parse().unwrap(),
+        }
+    }
+
+    fn waits(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Option<String> {
+        let lines = facts(pod, events, others).addon_lines();
+        lines.into_iter().find(|(label, _)| *label == "Waits for:").map(|(_, text)| text)
+    }
+
+    #[test]
+    fn what_it_waits_for_is_the_last_thing_that_the_operator_said() {
+        let hold_off =
+            "the operator's hold-off (--critical-addons-after, usually 30s) or its turn: it is Unschedulable for 12s.";
+        let unschedulable = pod(&json!({}));
+        assert_eq!(waits(&unschedulable, &[], &[]).as_deref(), Some(hold_off));
+        let events = [
+            ("2026-11-22T11:59:50Z", "CriticalAddonUnschedulable"),
+            ("2026-11-22T11:59:55Z", "SchedulerSilent"),
+            ("2026-11-22T11:59:59Z", "FailedScheduling"),
+        ];
+        let silent = "SchedulerSilent (5s ago): SchedulerSilent says why.";
+        assert_eq!(waits(&unschedulable, &events, &[]).as_deref(), Some(silent));
+        // It planned something since: what was said before is over.
+        let dropped = plan("Cancelled", "2026-11-22T11:59:57Z");
+        assert_eq!(waits(&unschedulable, &events, &[dropped]).as_deref(), Some(hold_off));
+        let in_flight = plan("Evicting", "2026-11-22T11:59:57Z");
+        assert_eq!(waits(&unschedulable, &events, &[in_flight]), None, "the plan says it");
+    }
+
+    #[test]
+    fn before_the_operator_it_waits_for_the_scheduler() {
+        let fresh = waits(&pod(&json!({"conditions": []})), &[], &[]);
+        assert_eq!(fresh.as_deref(), Some("kube-scheduler, which has not said yet that it is Unschedulable."));
+        let nominated = waits(&pod(&json!({"nominatedNodeName": "n1"})), &[], &[]);
+        assert_eq!(nominated.as_deref(), Some("node n1, which is nominated for it."));
+    }
+
+    #[test]
+    fn a_pod_without_the_annotation_is_none_unless_it_was_helped_as_one() {
+        let mut other = pod(&json!({}));
+        other["metadata"]["annotations"] = json!({});
+        assert!(facts(&other, &[], &[]).addon_lines().is_empty());
+        let by = facts(&other, &[], &[plan("Cancelled", NOW)]).addon_lines();
+        assert_eq!(by[0].0, "Critical add-on:");
+    }
+
+    #[test]
+    fn how_the_node_is_kept_is_what_is_seen_there() {
+        let ours = json!([{"key": "CriticalAddonsOnly", "value": "u-dns", "effect": "NoSchedule"}]);
+        let foreign = json!([{"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}]);
+        let (free, nominated) = (pod(&json!({})), pod(&json!({"nominatedNodeName": "n1"})));
+        let taint = "the taint CriticalAddonsOnly=u-dns:NoSchedule";
+        for (pod, taints, by) in [
+            (&free, &foreign, "nothing yet".to_owned()),
+            (&free, &ours, taint.to_owned()),
+            (&nominated, &ours, format!("{taint}, and the pod's nomination")),
+            (&nominated, &foreign, "the pod's nomination".to_owned()),
+        ] {
+            let facts = facts(pod, &[], &[plan("Evicting", NOW), node(taints)]);
+            let plan = facts.world.plans["a-1"].clone();
+            let step =
+                "Step 3: budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s.";
+            let lines = [("For a critical add-on:", step.to_owned()), ("Kept:", format!("node n1, by {by}."))];
+            assert_eq!(facts.rescue_lines(&plan), lines);
+        }
     }
 }
