@@ -76,7 +76,7 @@ Examples:
   kubectl giveway plan --for podgroup/training -n research           What would be decided for it now?
   kubectl giveway plan -f job.yaml --snapshot cluster.json           The same, without a cluster.
   kubectl giveway plan --for pod/vip -o dot | dot -Tsvg > plan.svg
-  kubectl giveway plan --for pod/coredns-0 -n kube-system --critical  Who would go for a critical add-on?
+  kubectl giveway plan --for pod/dns -n kube-system --critical        Who would go for a critical add-on?
 
 A snapshot is what `kubectl giveway snapshot` writes, or
   kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml
