@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane crds fmt lint crds-check chart-check unit bench bench-e2e bench-webhook daemons e2e test release \
-	up down demo clean need-cargo
+	up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -86,11 +86,14 @@ release: need-cargo
 up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0; IN_TREE=1 without Giveway)
 	@target/release/giveway-dev up --nodes $(NODES) --cpus $(CPUS) --gpus $(GPUS) $(if $(IN_TREE),--in-tree)
 
-down: ## Stop what `make up` or `make demo KEEP=1` started
+down: ## Stop what `make up`, `make demo KEEP=1` or `make demo-critical KEEP=1` started
 	@if [ -x target/release/giveway-dev ]; then target/release/giveway-dev down; else echo "Nothing is running."; fi
 
 demo: controlplane release ## Watch a full cluster make room for a gang of 64 GPU pods (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
+
+demo-critical: controlplane release ## Watch CoreDNS come back into a full cluster, and what goes for it (KEEP=1 leaves it running)
+	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (10 minutes; ROWS="...")

@@ -2,7 +2,7 @@
 //!
 //! Every name of a sort is replaced by a number in the order of the names, so that equal names stay equal, the order by
 //! name (the last resort of every choice of the planner) stays the same, and a plan is the same but for the names.
-//! Label keys, resource names, amounts, times, priorities and `system-*` classes stay.
+//! Label keys, resource names, amounts, times, priorities, `system-*` classes and the namespace `kube-system` stay.
 
 use giveway_crds::{keys, membership};
 use serde_json::{Map, Value};
@@ -44,27 +44,31 @@ impl Sort {
 pub(crate) fn anonymize(items: &mut [Value]) {
     items.iter_mut().for_each(settle_group);
     let mut names: BTreeMap<Sort, BTreeSet<String>> = BTreeMap::new();
-    let numeric = numeric_labels(items);
+    let (numeric, uids) = (numeric_labels(items), preemptors(items));
     for item in items.iter_mut() {
         let mut collect = |sort, name: &str| {
             names.entry(sort).or_default().insert(name.to_owned());
             name.to_owned()
         };
-        Walk { rename: &mut collect, numeric: &numeric }.item(item);
+        Walk { rename: &mut collect, numeric: &numeric, uids: &uids }.item(item);
     }
     let tables: BTreeMap<Sort, BTreeMap<String, String>> =
         names.into_iter().map(|(sort, names)| (sort, numbered(sort, names))).collect();
     for item in items {
         let mut replace =
             |sort, name: &str| tables.get(&sort).and_then(|t| t.get(name)).cloned().unwrap_or_else(|| name.to_owned());
-        Walk { rename: &mut replace, numeric: &numeric }.item(item);
+        Walk { rename: &mut replace, numeric: &numeric, uids: &uids }.item(item);
     }
 }
 
 fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     let width = names.len().to_string().len();
+    // Annotations make critical add-ons of pods in this namespace, so it stays, and those before it stay before it.
+    let kept = (sort == Sort::Namespace && names.contains(SYSTEM)).then_some(SYSTEM);
     let name = |(index, name): (usize, String)| {
-        let new = format!("{}-{:0width$}", sort.prefix(), index + 1);
+        let first = if kept.is_some_and(|kept| name.as_str() < kept) { "a-" } else { "" };
+        let new = format!("{first}{}-{:0width$}", sort.prefix(), index + 1);
+        let new = kept.filter(|kept| *kept == name).map_or(new, str::to_owned);
         (name, new)
     };
     names.into_iter().enumerate().map(name).collect()
@@ -97,6 +101,15 @@ fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     found
 }
 
+/// UIDs of those for whom plans were made: the values of taints that keep nodes for them.
+fn preemptors(items: &[Value]) -> BTreeSet<String> {
+    let plans = items.iter().filter(|item| item["kind"] == "Preemption");
+    plans.filter_map(|plan| Some(plan.pointer("/spec/preemptor/uid")?.as_str()?.to_owned())).collect()
+}
+
+/// The namespace whose name stays.
+const SYSTEM: &str = "kube-system";
+
 const REQUIRED_NODE_TERMS: &str =
     "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
@@ -104,6 +117,7 @@ const REQUIRED_NODE_TERMS: &str =
 struct Walk<'a> {
     rename: &'a mut dyn FnMut(Sort, &str) -> String,
     numeric: &'a BTreeSet<String>,
+    uids: &'a BTreeSet<String>,
 }
 
 impl Walk<'_> {
@@ -121,7 +135,9 @@ impl Walk<'_> {
         self.metadata(&mut item["metadata"], sort);
         match kind.as_str() {
             "Node" => self.each(item.pointer_mut("/spec/taints"), |walk, taint| {
-                walk.text(Sort::Value, taint.get_mut("value"));
+                let kept_for = taint["value"].as_str().is_some_and(|value| walk.uids.contains(value));
+                let sort = if kept_for { Sort::Uid } else { Sort::Value };
+                walk.text(sort, taint.get_mut("value"));
             }),
             "Pod" => self.pod(item),
             "PodGroup" => self.group(item),

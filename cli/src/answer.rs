@@ -37,6 +37,9 @@ pub(crate) struct Answer {
     pub(crate) budget_violations: usize,
     /// What it costs.
     pub(crate) cost: CostLine,
+    /// What is special about it for a critical add-on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) critical_addon: Option<RescueLine>,
     /// Pods that are terminating anyway and have to be gone first.
     pub(crate) awaited: Vec<String>,
     /// Members without a place.
@@ -65,6 +68,32 @@ pub(crate) struct PlacementLine {
     pub(crate) node: String,
 }
 
+/// What is special about a plan for a critical add-on.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RescueLine {
+    /// How far it goes, from 1 to 3.
+    pub(crate) step: i32,
+    /// What that means for those who go.
+    pub(crate) means: &'static str,
+    /// Whether the node gets the taint; otherwise the pod is nominated.
+    pub(crate) taint: bool,
+    /// How the place is kept, as a sentence.
+    pub(crate) kept: String,
+    /// How many graces are shortened.
+    pub(crate) shortened_graces: usize,
+}
+
+/// How long a pod has to terminate.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct GraceLine {
+    pub(crate) pod: String,
+    /// Seconds that it asks for.
+    pub(crate) seconds: i64,
+    /// Seconds that it gets.
+    pub(crate) given: i64,
+}
+
 /// A unit that is evicted.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +111,9 @@ pub(crate) struct VictimLine {
     pub(crate) nodes: Vec<String>,
     pub(crate) violates_budget: bool,
     pub(crate) why: String,
+    /// How long each of its pods has to terminate, when it goes for a critical add-on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) graces: Vec<GraceLine>,
 }
 
 /// What a plan takes of a group, or of the pods of one owner.
@@ -132,7 +164,14 @@ impl Answer {
                 };
                 answer.placements = placements.iter().map(placement).collect();
             }
-            Decision::Preempt(plan) => answer.of_plan(world, outcome, plan),
+            Decision::Preempt(plan) => {
+                answer.of_plan(world, plan);
+                answer.spared = outcome.sparing.units.iter().map(SparedLine::from).collect();
+                answer.trace.extend(outcome.sparing.others.iter().cloned());
+                if answer.preemption_needed {
+                    answer.notes.extend(not_by_giveway(world, &outcome.preemptor));
+                }
+            }
             Decision::Unschedulable(shortfall) => {
                 let reason = match shortfall.is_for_budgets() {
                     true => Reason::UnschedulableGuaranteedBudget,
@@ -221,11 +260,13 @@ impl Answer {
         }
     }
 
-    fn refuse(&mut self, reason: Reason, message: String) {
+    /// There is no place, for this reason.
+    pub(crate) fn refuse(&mut self, reason: Reason, message: String) {
         (self.reason, self.message) = (Some(reason.as_str()), message);
     }
 
-    fn of_plan(&mut self, world: &World, outcome: &Outcome, plan: &Plan) {
+    /// Somebody has to go.
+    pub(crate) fn of_plan(&mut self, world: &World, plan: &Plan) {
         self.schedulable = true;
         self.preemption_needed = !plan.victims.is_empty();
         self.strategy = plan.strategy;
@@ -239,12 +280,8 @@ impl Answer {
             0 => format!("It fits once {} pods are gone that leave anyway.", plan.awaited.len()),
             _ => format!("It fits once its victims are gone: {}.", plan.cost),
         };
-        self.spared = outcome.sparing.units.iter().map(SparedLine::from).collect();
-        self.trace = plan.trace.iter().chain(&outcome.sparing.others).cloned().collect();
+        self.trace.clone_from(&plan.trace);
         self.not_modeled.clone_from(&plan.not_modeled);
-        if self.preemption_needed {
-            self.notes.extend(not_by_giveway(world, &outcome.preemptor));
-        }
     }
 }
 
@@ -263,7 +300,12 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
 }
 
 fn placement(placement: &Placement) -> PlacementLine {
-    PlacementLine { pod: placement.pod.to_string(), node: placement.node.to_string() }
+    placed(&placement.pod, &placement.node)
+}
+
+/// A pod and its node.
+pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
+    PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
 
 fn summary(decisions: &[Answer]) -> String {
@@ -352,6 +394,7 @@ fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
             nodes: nodes.into_iter().collect(),
             violates_budget: victim.violates_budget,
             why: victim.why.to_string(),
+            graces: Vec::new(),
         }
     };
     victims.iter().map(line).collect()

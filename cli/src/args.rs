@@ -76,6 +76,7 @@ Examples:
   kubectl giveway plan --for podgroup/training -n research           What would be decided for it now?
   kubectl giveway plan -f job.yaml --snapshot cluster.json           The same, without a cluster.
   kubectl giveway plan --for pod/vip -o dot | dot -Tsvg > plan.svg
+  kubectl giveway plan --for pod/dns -n kube-system --critical        Who would go for a critical add-on?
 
 A snapshot is what `kubectl giveway snapshot` writes, or
   kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml
@@ -109,6 +110,29 @@ pub(crate) struct PlanArgs {
     /// Tables also say how the plan was found and why each victim was chosen.
     #[arg(long)]
     pub(crate) explain: bool,
+
+    /// Decide as the operator does for a critical add-on that kube-scheduler cannot place: whose budgets and graces allow
+    /// it, whatever the priorities. With --for pod/NAME only.
+    #[arg(long, requires = "preemptor", conflicts_with_all = ["files", "strategy"])]
+    pub(crate) critical: bool,
+
+    /// What makes a pod critical, and what may be done for it.
+    #[command(flatten)]
+    pub(crate) critical_flags: CriticalFlags,
+}
+
+/// What the operator's flags --critical-addons-namespaces and --critical-addons-stranded say.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct CriticalFlags {
+    /// Namespaces in which an annotation makes a pod a critical add-on, separated by commas: the operator's
+    /// --critical-addons-namespaces. [default: kube-system]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical")]
+    pub(crate) critical_namespaces: Option<Vec<String>>,
+
+    /// A critical add-on that can run on one node only may displace critical pods of its own priority that have a place
+    /// elsewhere: the operator's --critical-addons-stranded.
+    #[arg(long, requires = "critical")]
+    pub(crate) stranded: bool,
 }
 
 /// Flags of `why`.
@@ -168,7 +192,7 @@ pub(crate) struct SnapshotArgs {
     pub(crate) output: PathBuf,
 
     /// Rename namespaces, names and label values, each always to the same and in the same order, so that plans are
-    /// the same but for the names. Label keys, resource names and amounts stay.
+    /// the same but for the names. Label keys, resource names, amounts and the namespace kube-system stay.
     #[arg(long)]
     pub(crate) anonymize: bool,
 }

@@ -21,6 +21,10 @@ pub(crate) enum CliError {
     Model { file: String, source: Box<ModelError> },
     #[error("{file}: {preemptor} is not in it")]
     NoPreemptor { file: String, preemptor: Preemptor },
+    #[error("the argument '--critical' cannot be used with '--for podgroup/{0}': a critical add-on is a pod")]
+    CriticalGroup(String),
+    #[error("{file}: {why}")]
+    NotCritical { file: String, why: String },
     #[error("{preemptor} does not exist, and no event or plan that is kept mentions it")]
     Unknown { preemptor: Preemptor },
     #[error(

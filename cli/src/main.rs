@@ -11,6 +11,7 @@
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
 //! decide, answer         decisions in turn, and what is said of them
+//! critical               the decision for a critical add-on
 //! output/                tables, JSON, YAML, Graphviz
 //! why/                   one page about a group or pod
 //! history/               who took whose place
@@ -25,6 +26,7 @@ mod answer;
 mod args;
 mod check;
 mod connect;
+mod critical;
 mod decide;
 mod error;
 mod history;

@@ -35,7 +35,7 @@ pub(crate) const KINDS: [Kind; 8] = [
         fields: "metadata(name namespace uid labels annotations creationTimestamp deletionTimestamp \
                    ownerReferences(apiVersion kind name uid controller)) \
                  spec(nodeName nodeSelector affinity tolerations topologySpreadConstraints priority priorityClassName \
-                   preemptionPolicy schedulerName schedulingGates overhead resources(requests) resourceClaims(name) \
+                   preemptionPolicy schedulerName schedulingGates terminationGracePeriodSeconds overhead resources(requests) resourceClaims(name) \
                    volumes(name persistentVolumeClaim(claimName) ephemeral(none)) \
                    containers(name resources(requests) ports(hostPort hostIP protocol)) \
                    initContainers(name restartPolicy resources(requests) ports(hostPort hostIP protocol))) \
@@ -75,7 +75,8 @@ pub(crate) const KINDS: [Kind; 8] = [
         kind: "PodDisruptionBudget",
         path: "/apis/policy/v1/poddisruptionbudgets",
         optional: false,
-        fields: "metadata(name namespace uid) spec(selector) status(disruptionsAllowed disruptedPods)",
+        fields: "metadata(name namespace uid generation) spec(selector unhealthyPodEvictionPolicy) \
+                 status(observedGeneration disruptionsAllowed disruptedPods currentHealthy desiredHealthy expectedPods)",
     },
     Kind {
         api_version: "scheduling.k8s.io/v1",
@@ -98,10 +99,11 @@ impl Kind {
             map.insert("kind".to_owned(), self.kind.into());
         }
         if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.retain(|key, _| key.starts_with(keys::PREFIX) || key == "kubernetes.io/config.mirror");
+            let others = ["kubernetes.io/config.mirror", keys::ANNOTATION_CRITICAL_POD];
+            annotations.retain(|key, _| key.starts_with(keys::PREFIX) || others.contains(&key.as_str()));
         }
         if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
-            conditions.retain(|condition| condition["type"] == "PodScheduled");
+            conditions.retain(|condition| condition["type"] == "PodScheduled" || condition["type"] == "Ready");
         }
     }
 }
@@ -179,7 +181,8 @@ mod tests {
             "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"},
                 "annotations": {"scheduling.giveway.dev/preemption-policy": "Never"}},
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-            "status": {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+            "status": {"phase": "Running", "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]}
         });
         assert_eq!(pod, kept);
     }

@@ -1,15 +1,18 @@
 //! `kubectl giveway plan`.
 
 use crate::answer::Answer;
-use crate::args::PlanArgs;
+use crate::args::{PlanArgs, Target};
 use crate::connect::{Connection, block_on};
 use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
-use crate::{live, output, snapshot, submit};
+use crate::{critical, live, output, snapshot, submit};
 
 /// Plans and prints.
 pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliError> {
+    if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
+        return Err(CliError::CriticalGroup(name.clone()));
+    }
     let (objects, namespace) = match &args.snapshot {
         Some(file) => (snapshot::read(file)?, connection.namespace()),
         None => block_on(async {
@@ -25,7 +28,10 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
             if !world.has(&preemptor) {
                 return Err(CliError::NoPreemptor { file: world.source, preemptor });
             }
-            Answer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str())
+            match args.critical {
+                true => critical::plan(&world, preemptor.key(), &args.critical_flags.terms())?,
+                false => Answer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str()),
+            }
         }
         None => {
             let submission = submit::submit(&mut world, &args.files, &namespace, connection.namespace.as_deref())?;

@@ -6,6 +6,7 @@ use crate::live::Objects;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
+use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -158,7 +159,9 @@ impl World {
             if other == *preemptor {
                 continue;
             }
-            let priority = self.priority(&other);
+            // A critical add-on holds its place as critical pods do, whatever its priority.
+            let own = self.priority(&other);
+            let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
             for placement in &plan.placements {
                 let pod = ObjectKey::new(&other.key().namespace, &placement.pod);
                 let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());

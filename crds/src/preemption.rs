@@ -36,9 +36,10 @@ pub const PART_BYTES: usize = 768 * 1024;
     printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.preemptor.priority", "description": "the priority that it preempts with"}"#,
     printcolumn = r#"{"name": "Victims", "type": "integer", "jsonPath": ".spec.cost.victimPods", "description": "pods that are evicted"}"#,
     printcolumn = r#"{"name": "Groups", "type": "integer", "jsonPath": ".spec.cost.victimGroups", "description": "whole groups that are evicted"}"#,
+    printcolumn = r#"{"name": "Strategy", "type": "string", "jsonPath": ".spec.strategy", "description": "the algorithm that made the plan; critical-addon makes room for a critical add-on"}"#,
     printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state", "description": "how far it is"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name": "Strategy", "type": "string", "jsonPath": ".spec.strategy", "description": "the algorithm that made the plan", "priority": 1}"#,
+    printcolumn = r#"{"name": "Step", "type": "integer", "jsonPath": ".spec.criticalAddon.step", "description": "how far it goes for a critical add-on, from 1 to 3", "priority": 1}"#,
     printcolumn = r#"{"name": "Violations", "type": "integer", "jsonPath": ".spec.cost.budgetViolations", "description": "evictions that violate a PodDisruptionBudget", "priority": 1}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "what happens, or what happened", "priority": 1}"#
 )]

@@ -9,7 +9,7 @@ use crate::output::table::{runs, table};
 use crate::output::{self, style};
 use crate::why::age;
 use giveway_crds::Preemption;
-use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor, StoredVictim};
+use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim};
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_planner::{ObjectKey, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -59,6 +59,11 @@ struct Row {
     message: String,
     /// Who took the place.
     preemptor: StoredPreemptor,
+    /// The algorithm that chose.
+    strategy: String,
+    /// What is special about it for a critical add-on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    critical_addon: Option<StoredRescue>,
     /// What the one that was asked about was in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
@@ -163,9 +168,16 @@ impl Row {
         if self.victims.len() > NAMED {
             whom.push(format!("{} more", self.victims.len() - NAMED));
         }
+        let addon = self.critical_addon.map(|addon| format!(" (critical add-on, step {})", addon.step));
+        let addon = addon.unwrap_or_default();
         vec![
             self.planned_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)),
-            format!("{}/{}/{}", self.preemptor.kind.to_lowercase(), self.preemptor.namespace, self.preemptor.name),
+            format!(
+                "{}/{}/{}{addon}",
+                self.preemptor.kind.to_lowercase(),
+                self.preemptor.namespace,
+                self.preemptor.name
+            ),
             self.preemptor.priority.to_string(),
             self.pods.to_string(),
             if whom.is_empty() { "-".to_owned() } else { whom.join(", ") },
@@ -201,6 +213,8 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row
         state: plan.state,
         message: plan.message,
         preemptor: plan.preemptor,
+        strategy: plan.strategy,
+        critical_addon: plan.critical_addon,
         role,
         pods: victims.iter().map(|victim| victim.pods.len()).sum(),
         victims,

@@ -122,6 +122,7 @@ fn programs_get_names_times_and_every_victim() {
         json!([{
             "preemption": "a-1", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
             "state": "Completed", "message": "2 of 2 placed pods were bound.", "role": "victim", "pods": 1,
+            "strategy": "least-cost",
             "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": "train", "uid": "u-train", "priority": 1000},
             "victims": [{
                 "kind": "Pod", "namespace": "web", "name": "web-a", "priority": 0, "violatesBudget": false,
@@ -129,4 +130,19 @@ fn programs_get_names_times_and_every_victim() {
             }],
         }])
     );
+}
+
+#[test]
+fn a_plan_for_a_critical_add_on_is_told_as_one() {
+    let mut stored = stored();
+    stored[0].spec.strategy = "critical-addon".into();
+    stored[0].spec.critical_addon = Some(StoredRescue { step: 2, taint: true });
+    let history = History::new(stored, &About::Namespace("web".into()));
+    let table = history.table(&About::All, NOW.parse().unwrap(), None);
+    let row = table.lines().find(|line| line.contains("b-2")).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(row, "30s pod/web/vip (critical add-on, step 2) 2000 2 podgroup/ml/train Evicting b-2");
+    let json = serde_json::to_value(&history).unwrap();
+    assert_eq!(json["items"][1]["strategy"], "critical-addon");
+    assert_eq!(json["items"][1]["criticalAddon"], json!({"step": 2, "taint": true}));
+    assert_eq!(json["items"][0].get("criticalAddon"), None);
 }

@@ -16,7 +16,8 @@ pub(super) fn graph(answer: &Answer) -> String {
             Answer { preemption_needed: true, .. } => "orange",
             _ => "darkgreen",
         };
-        let label = format!("{}\\npriority {}", escape(&part.preemptor), part.priority);
+        let step = part.critical_addon.as_ref().map(|rescue| format!("\\nstep {}", rescue.step)).unwrap_or_default();
+        let label = format!("{}\\npriority {}{step}", escape(&part.preemptor), part.priority);
         let _ = writeln!(out, "  \"{}\" [label=\"{label}\", color={colour}];", escape(&part.preemptor));
         let mut placed: BTreeMap<&str, usize> = BTreeMap::new();
         for placement in &part.placements {

@@ -46,6 +46,9 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
         out.push('\n');
         out.push_str(&victims(&answer.victims, width));
     }
+    if let Some(rescue) = &answer.critical_addon {
+        line(out, width, "Kept:", &rescue.kept);
+    }
     if !answer.awaited.is_empty() {
         line(out, width, "Leaving anyway:", &runs(answer.awaited.iter().map(String::as_str)));
     }
@@ -72,15 +75,20 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
 pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
     let mut rows = vec![["VICTIM", "PRIORITY", "OWNER", "LOSES", "NODES", "BUDGET"].map(str::to_owned).to_vec()];
     rows.extend(victims.iter().map(|victim| {
-        vec![
+        let grace = (!victim.graces.is_empty()).then(|| victim.grace());
+        let cells = [
             victim.reference(),
             victim.priority.to_string(),
             victim.owner.clone().unwrap_or_else(|| "-".to_owned()),
             victim.loss(),
             runs(victim.nodes.iter().map(String::as_str)),
             if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
-        ]
+        ];
+        cells.into_iter().chain(grace).collect()
     }));
+    if victims.iter().any(|victim| !victim.graces.is_empty()) {
+        rows[0].push("GRACE".to_owned());
+    }
     table(rows, width)
 }
 

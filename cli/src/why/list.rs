@@ -1,5 +1,6 @@
 //! Everything that waits: groups that are not whole, and single pods that found no place.
 
+use super::addon;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::output::{style, table};
@@ -39,7 +40,7 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
                 priority: pod.priority,
                 pods: "0/1".to_owned(),
                 reason: "Unschedulable".to_owned(),
-                message: "kube-scheduler found no place for it.".to_owned(),
+                message: addon::short(world, pod).unwrap_or_else(|| "kube-scheduler found no place for it.".to_owned()),
             });
         }
     }

@@ -1,5 +1,6 @@
 //! `kubectl giveway why`: one page about a group or pod, or everything that waits.
 
+mod addon;
 mod change;
 mod events;
 mod list;
@@ -8,12 +9,12 @@ mod page;
 use crate::answer::Answer;
 use crate::args::WhyArgs;
 use crate::connect::{Api, Connection, Got, block_on};
-use crate::decide;
 use crate::error::CliError;
 use crate::live;
 use crate::output::{self, style};
 use crate::role::Role;
 use crate::world::{World, preemptor_of};
+use crate::{critical, decide};
 use events::Happening;
 pub(crate) use events::age;
 use giveway_crds::PodGroup;
@@ -149,6 +150,12 @@ impl Facts {
         let preemptor = self.preemptor();
         let in_flight = self.world.last_plan(&preemptor).is_some_and(|plan| plan.state.in_flight());
         if in_flight || !self.world.has(&preemptor) {
+            return;
+        }
+        if let Some(pod) = self.addon() {
+            if !pod.bound() && pod.live() {
+                self.answer = Some(critical::decide(&self.world, pod, &critical::usual_terms()));
+            }
             return;
         }
         let strategy = Strategy::default();

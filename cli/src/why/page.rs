@@ -1,6 +1,7 @@
 //! The page: state, victims and takers, the last decision, what would be decided now, and events.
 
 use super::Facts;
+use super::addon::step;
 use super::events::age;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table, victims};
@@ -119,6 +120,9 @@ impl Page<'_> {
                 self.line(&format!("{}:", told.type_), &format!("{} {message}", told.reason.unwrap_or_default()));
             }
         }
+        for (label, text) in self.facts.addon_lines() {
+            self.line(label, &text);
+        }
         if let Preemptor::Group(group) = self.facts.preemptor() {
             let cluster = &self.facts.world.cluster;
             let below = cluster.pod(self.facts.target.key()).is_some_and(|pod| cluster.is_below_group(pod));
@@ -153,7 +157,13 @@ impl Page<'_> {
             let by = format!("{} (priority {})", paint(COSTS, &one.by), one.priority);
             self.line(
                 "",
-                &format!("{by}, by Preemption {}, made{when}; now {:?}: {what}.", one.plan.id, one.plan.state),
+                &format!(
+                    "{by}{}, by Preemption {}, made{when}; now {:?}: {what}.{}",
+                    if one.plan.critical_addon.is_some() { ", a critical add-on" } else { "" },
+                    one.plan.id,
+                    one.plan.state,
+                    step(one.plan).map(|step| format!(" {step}")).unwrap_or_default()
+                ),
             );
         }
         if let Some(event) = told {
@@ -177,10 +187,14 @@ impl Page<'_> {
             plan.message
         );
         self.line("", &what);
+        for (label, text) in facts.rescue_lines(&plan) {
+            self.line(label, &text);
+        }
         self.plan_victims(&plan);
         let nodes: Vec<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
         let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
-        self.line("Places:", &format!("{} pods on {}.", nodes.len(), runs(unique.into_iter())));
+        let pods = if nodes.len() == 1 { "1 pod".to_owned() } else { format!("{} pods", nodes.len()) };
+        self.line("Places:", &format!("{pods} on {}.", runs(unique.into_iter())));
         if plan.state.in_flight() {
             self.waits_for(&plan);
         }

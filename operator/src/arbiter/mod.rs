@@ -251,7 +251,10 @@ impl Arbiter {
             PlanState::Evicting => {
                 format!("Evicting {} for {}.", status::pods(flight.victims.len()), status::pods(flight.members.len()))
             }
-            PlanState::Releasing => format!("{} have a place and start.", status::pods(flight.members.len())),
+            PlanState::Releasing => match flight.members.len() {
+                1 => "1 pod has a place and starts.".to_owned(),
+                members => format!("{} have a place and start.", status::pods(members)),
+            },
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);

@@ -4,7 +4,7 @@
 use super::Arbiter;
 use crate::actuate::CallError;
 use crate::command::{Command, Notice, Owner};
-use crate::ledger::{self, Clock, Flight, Rescue as Rescuing, can_taint};
+use crate::ledger::{self, Clock, Flight, Rescue as Rescuing};
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::critical;
@@ -12,7 +12,7 @@ use giveway_crds::plan::StoredRescue;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
-use giveway_planner::rescue::{self, Eviction, Hopeless, Rescue};
+use giveway_planner::rescue::{self, Eviction, Hopeless, Rescue, can_taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ mod wind_down;
 
 pub use call::Call;
 pub use check::Check;
-pub use rescue::{Rescue, can_taint};
+pub use rescue::Rescue;
 
 use crate::command::Command;
 use crate::model::Model;

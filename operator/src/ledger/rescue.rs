@@ -12,9 +12,9 @@ use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::critical;
 use giveway_crds::plan::{PlanState, StoredRescue};
-use giveway_planner::model::{Cluster, Pod, Taint};
+use giveway_planner::model::{Cluster, Pod};
 use giveway_planner::plan::Context;
-use giveway_planner::rescue::{self, Step, Terms};
+use giveway_planner::rescue::{self, Step, Terms, taint};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,24 +41,6 @@ impl Rescue {
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
         Self { step: Step::of(stored.step), taint: stored.taint, terms, add: Call::Idle, remove: Call::Idle }
     }
-}
-
-/// The taint for a pod as the planner reads it on nodes.
-pub fn taint(uid: &str) -> Taint {
-    let taint = critical::taint(uid);
-    Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect }
-}
-
-/// Whether the taint can be used: the pod tolerates it, and nobody else keeps the node by one of the same key and effect,
-/// of which a node can have one only.
-pub fn can_taint(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
-    let taint = taint(&pod.uid);
-    pod.tolerates(&taint) && !kept_by_others(cluster, node, &taint)
-}
-
-fn kept_by_others(cluster: &Cluster, node: &str, ours: &Taint) -> bool {
-    let taints = cluster.node(node).map_or(&[][..], |node| &node.taints);
-    taints.iter().any(|t| t.key == ours.key && t.effect == ours.effect && t.value != ours.value)
 }
 
 impl Flight {

@@ -8,11 +8,13 @@
 mod effort;
 mod elsewhere;
 mod hopeless;
+mod keep;
 mod search;
 mod terms;
 mod weight;
 
 pub use hopeless::{Hopeless, Nearest};
+pub use keep::{can_taint, taint};
 pub use terms::{Fate, Terms, is_shortened};
 pub use weight::Step;
 

@@ -29,6 +29,15 @@ impl Step {
         }
     }
 
+    /// What it does to pods that go, as half a sentence.
+    pub fn means(self) -> &'static str {
+        match self {
+            Self::Gentle => "budgets hold, and no grace is longer than 10 s",
+            Self::ShorterGrace => "budgets hold, and longer graces are shortened to 10 s",
+            Self::Any => "budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s",
+        }
+    }
+
     /// The step of this number; the last one for any other.
     pub fn of(number: i32) -> Self {
         Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)

@@ -1,11 +1,11 @@
-//! `make up`, `make down`, `make demo` and `make bench-e2e`.
+//! `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use giveway_tests::control_plane::{ControlPlane, Options};
 use giveway_tests::dev::bench::{self, BenchOptions};
-use giveway_tests::dev::demo;
 use giveway_tests::dev::up::{self, UpOptions};
+use giveway_tests::dev::{critical, demo};
 use std::process::ExitCode;
 
 /// A local Kubernetes control plane with Giveway on it.
@@ -28,6 +28,12 @@ enum Command {
         #[arg(long)]
         keep: bool,
     },
+    /// Let CoreDNS come back into a full cluster, and prove from the audit log how.
+    DemoCritical {
+        /// Leave the cluster running for a look around.
+        #[arg(long)]
+        keep: bool,
+    },
     /// Measure how long gangs wait and whom they evict, with Giveway and with the in-tree group preemption.
     Bench(BenchOptions),
     /// Hold a bare control plane until the program is killed (for the harness's own test).
@@ -41,6 +47,7 @@ async fn main() -> ExitCode {
         Command::Up(options) => up::up(&options).await.map(|()| true),
         Command::Down => up::down().await.map(|()| true),
         Command::Demo { keep } => demo::demo(keep).await,
+        Command::DemoCritical { keep } => critical::demo(keep).await,
         Command::Bench(options) => bench::bench(&options).await,
         Command::Hold => hold().await.map(|()| true),
     };

@@ -25,4 +25,4 @@ pub use kit::Kit;
 pub use nodes::NodesBuilder;
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
 pub use preemptions::stored_plans;
-pub use shape::{Shape, Shaped};
+pub use shape::{GRACE_SECONDS, Shape, Shaped};

@@ -34,7 +34,7 @@ impl Shape {
     pub fn pod(&self, name: &str) -> Pod {
         let mut annotations = self.annotations.clone();
         if let Some(seconds) = self.grace_seconds {
-            annotations.insert(GRACE_SECONDS.to_owned(), seconds.to_string());
+            annotations.entry(GRACE_SECONDS.to_owned()).or_insert_with(|| seconds.to_string());
         }
         let resources = ResourceRequirements {
             requests: Some(self.resources.clone()),
@@ -129,7 +129,8 @@ pub trait Shaped: Sized {
         self
     }
 
-    /// How many seconds each pod takes to go after it was deleted; at once by default.
+    /// How many seconds each pod takes to go after it was deleted; at once by default. With the annotation
+    /// [`GRACE_SECONDS`] beside it this is only what the pod asks for.
     #[must_use]
     fn grace_seconds(mut self, seconds: u32) -> Self {
         self.shape().grace_seconds = Some(seconds);

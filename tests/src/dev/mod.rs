@@ -1,6 +1,7 @@
-//! What stands behind `make up`, `make down`, `make demo` and `make bench-e2e`.
+//! What stands behind `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
 
 pub mod bench;
+pub mod critical;
 pub mod demo;
 mod layout;
 mod state;

@@ -226,10 +226,10 @@ async fn an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded(
     let (world, gang, plan) = planned().await;
     let table = world.kubectl(&["get", "gpr"]).await.unwrap();
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "PREEMPTOR", "PRIORITY", "VICTIMS", "GROUPS", "STATE", "AGE"]);
-    assert_eq!(rows[1][..6], [plan.id.as_str(), "train", "1000", "4", "0", "Planned"]);
+    assert_eq!(rows[0], ["NAME", "PREEMPTOR", "PRIORITY", "VICTIMS", "GROUPS", "STRATEGY", "STATE", "AGE"]);
+    assert_eq!(rows[1][..7], [plan.id.as_str(), "train", "1000", "4", "0", "least-cost", "Planned"]);
     let wide = world.kubectl(&["get", "preemptions", "-o", "wide"]).await.unwrap();
-    assert!(wide.contains("STRATEGY") && wide.contains("VIOLATIONS") && wide.contains("MESSAGE"), "{wide}");
+    assert!(wide.contains("STEP") && wide.contains("VIOLATIONS") && wide.contains("MESSAGE"), "{wide}");
     assert!(wide.contains("4 pods of priority 10 or less give way to 4 pods of pod group default/train"), "{wide}");
     let said = world
         .kubectl(&["patch", "gpr", &plan.id, "--type=merge", "-p", r#"{"spec":{"strategy":"mine"}}"#])

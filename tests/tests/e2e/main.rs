@@ -2,6 +2,7 @@
 // Tests end on the spot, with a message, when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod addon_cli;
 mod admission;
 mod adopt;
 mod backfill;

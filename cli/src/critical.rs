@@ -1,0 +1,303 @@
+//! What the operator would decide for a critical add-on (design, section 5, "Critical pods"): the same rules by the same
+//! planner, and nothing is touched.
+
+use crate::answer::{Answer, GraceLine, RescueLine, VictimLine, placed};
+use crate::args::CriticalFlags;
+use crate::error::CliError;
+use crate::world::{World, preemptor_of};
+use giveway_crds::condition::Reason;
+use giveway_crds::{critical, keys};
+use giveway_planner::model::Pod;
+use giveway_planner::rescue::{Eviction, can_taint, is_shortened, room_for, taint};
+use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, Terms, rescue};
+
+/// The operator's terms by default.
+pub(crate) fn usual_terms() -> Terms {
+    Terms { namespaces: ["kube-system".to_owned()].into(), stranded: false }
+}
+
+impl CriticalFlags {
+    /// What the flags say.
+    pub(crate) fn terms(&self) -> Terms {
+        match &self.critical_namespaces {
+            Some(names) => Terms { namespaces: names.iter().cloned().collect(), stranded: self.stranded },
+            None => Terms { stranded: self.stranded, ..usual_terms() },
+        }
+    }
+}
+
+/// The answer for a pod that exists.
+///
+/// # Errors
+/// The pod is no critical add-on.
+pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answer, CliError> {
+    let pod = world.cluster.pod(key).filter(|pod| terms.is_critical(pod));
+    let pod =
+        pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key, terms) })?;
+    Ok(decide(world, pod, terms))
+}
+
+/// The answer for a critical add-on.
+pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> Answer {
+    let (key, preemptor) = (&pod.key, Preemptor::Pod(pod.key.clone()));
+    let mut answer = Answer {
+        strategy: critical::STRATEGY,
+        preemptor: preemptor.to_string(),
+        priority: pod.priority,
+        notes: notes(world, pod),
+        ..Answer::default()
+    };
+    let context = world.context(&preemptor, Strategy::default());
+    match rescue(&world.cluster, key, terms, &context) {
+        Rescue::Nothing => {
+            answer.schedulable = true;
+            answer.message = not_waiting(world, pod);
+        }
+        Rescue::Fits(node) => {
+            answer.schedulable = true;
+            let now = room_for(&world.cluster, key, &context).is_some();
+            let when = if now { "now" } else { "once the pods are gone that leave anyway" };
+            answer.message = format!("Node {node} has room for it {when}; nobody is evicted.");
+            answer.placements = vec![placed(key, &node)];
+        }
+        Rescue::Evict(eviction) => evict(&mut answer, world, pod, &eviction),
+        Rescue::Hopeless(why) => answer.refuse(Reason::CriticalAddonUnschedulable, why.to_string()),
+    }
+    answer
+}
+
+fn evict(answer: &mut Answer, world: &World, pod: &Pod, eviction: &Eviction) {
+    answer.of_plan(world, &eviction.plan);
+    let step = eviction.step;
+    let node = eviction.plan.placements.first().map(|placed| placed.node.to_string()).unwrap_or_default();
+    let taint = can_taint(&world.cluster, pod, &node);
+    answer.message = format!(
+        "It fits on node {node} once its victims are gone: {}. Step {}: {}.",
+        eviction.plan.cost,
+        step.number(),
+        step.means()
+    );
+    for (line, victim) in answer.victims.iter_mut().zip(&eviction.plan.victims) {
+        let pods = victim.pods.iter().filter_map(|pod| world.cluster.pod(&pod.key));
+        line.graces = pods.map(grace).collect();
+    }
+    answer.critical_addon = Some(RescueLine {
+        step: step.number(),
+        means: step.means(),
+        taint,
+        kept: kept(pod, &node, taint),
+        shortened_graces: eviction.shortened,
+    });
+}
+
+fn grace(pod: &Pod) -> GraceLine {
+    let given = if is_shortened(pod) { critical::LONGEST_GRACE } else { pod.grace };
+    GraceLine { pod: pod.key.to_string(), seconds: pod.grace, given }
+}
+
+/// How the place is kept while the victims go.
+fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
+    let uid = if pod.uid.is_empty() { "UID" } else { pod.uid.as_str() };
+    let taint_text = format!("CriticalAddonsOnly={uid}:NoSchedule");
+    if tainted {
+        return format!("Node {node} gets the taint {taint_text} until it is bound.");
+    }
+    let why = match pod.tolerates(&taint(&pod.uid)) {
+        true => format!("node {node} has another taint of the key CriticalAddonsOnly"),
+        false => format!("it does not tolerate the taint {taint_text}"),
+    };
+    format!("It is nominated to node {node}, without a taint, because {why}.")
+}
+
+/// Why a pod waits for no node by itself.
+fn not_waiting(world: &World, pod: &Pod) -> String {
+    match (&pod.node, world.cluster.group_of(pod)) {
+        _ if !pod.live() => "It has ended, or is on its way out: nobody is evicted for it.".to_owned(),
+        (Some(node), _) => format!("It is on node {node} already."),
+        (None, Some(group)) => format!("It is a member of podgroup/{}, which is decided as a whole.", group.key),
+        (None, None) => "It is held by a scheduling gate: nobody is evicted for it.".to_owned(),
+    }
+}
+
+/// What keeps the operator from doing so at once.
+fn notes(world: &World, pod: &Pod) -> Vec<String> {
+    let mut notes = Vec::new();
+    if pod.bound() || !pod.live() {
+        return notes;
+    }
+    if !pod.unschedulable {
+        notes.push(
+            "kube-scheduler has not found it Unschedulable: the operator waits for that, and then for its hold-off."
+                .to_owned(),
+        );
+    }
+    let own = world.last_plan(&Preemptor::Pod(pod.key.clone())).filter(|plan| plan.state.in_flight());
+    match (own, &pod.nominated_node) {
+        (Some(plan), _) => {
+            notes.push(format!("Preemption {} is in progress for it: the operator goes on with that.", plan.id))
+        }
+        (None, Some(node)) => {
+            notes.push(format!("Node {node} is nominated for it: while that stands the operator evicts nobody for it."))
+        }
+        (None, None) => {}
+    }
+    let others = world.plans.values().filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight());
+    for other in others.map(preemptor_of).filter(|other| *other != Preemptor::Pod(pod.key.clone())) {
+        notes.push(format!("The operator helps one critical add-on at a time, and now {other}."));
+    }
+    notes
+}
+
+fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
+    let Some(pod) = world.cluster.pod(key) else { return format!("pod/{key} does not exist") };
+    let names: Vec<&str> = terms.namespaces.iter().map(String::as_str).collect();
+    let places = match names.as_slice() {
+        [] => "no namespace".to_owned(),
+        [one] => format!("namespace {one}"),
+        more => format!("namespaces {}", more.join(", ")),
+    };
+    let annotation = format!("annotation {}: \"true\"", keys::ANNOTATION_CRITICAL);
+    let lacks = match pod.asks_critical {
+        true => format!("its {annotation} counts only in {places}"),
+        false => format!("it has no {annotation}, which counts in {places}"),
+    };
+    let (priority, critical) = (pod.priority, critical::PRIORITY);
+    format!(
+        "pod/{key} is no critical add-on: its priority {priority} is below {critical}, and {lacks} (--critical-namespaces)"
+    )
+}
+
+impl VictimLine {
+    /// What grace its pods have, and are given: `3600 s, cut to 10 s`.
+    pub(crate) fn grace(&self) -> String {
+        let mut parts: Vec<(String, usize)> = Vec::new();
+        for GraceLine { seconds, given, .. } in &self.graces {
+            let text = if seconds == given { format!("{seconds} s") } else { format!("{seconds} s, cut to {given} s") };
+            match parts.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, count)) => *count += 1,
+                None => parts.push((text, 1)),
+            }
+        }
+        let one =
+            |(text, count): &(String, usize)| if *count == 1 { text.clone() } else { format!("{count} of {text}") };
+        parts.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anonymize::anonymize;
+    use crate::live::Objects;
+    use crate::mask::KINDS;
+    use serde_json::{Value, json};
+
+    const PODS: [&str; 5] = ["dns", "plain", "large", "both", "tolerant"];
+
+    fn items() -> Vec<Value> {
+        let list: Value = serde_yaml_ng::from_str(include_str!("../tests/data/critical.yaml")).unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    /// What a snapshot keeps.
+    fn trimmed(mut items: Vec<Value>) -> Vec<Value> {
+        for item in &mut items {
+            KINDS.iter().find(|kind| item["kind"] == kind.kind).unwrap().trim(item);
+        }
+        items
+    }
+
+    fn world(items: Vec<Value>) -> World {
+        World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap()
+    }
+
+    fn decided(world: &World, name: &str) -> Value {
+        let answer = plan(world, &ObjectKey::new("kube-system", name), &usual_terms()).unwrap();
+        serde_json::to_value(answer).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_keeps_all_that_decides() {
+        let (all, kept) = (world(items()), world(trimmed(items())));
+        for pod in PODS {
+            assert_eq!(decided(&kept, pod), decided(&all, pod), "{pod}");
+        }
+    }
+
+    #[test]
+    fn an_anonymized_snapshot_decides_the_same_but_for_the_names() {
+        let plain = world(items());
+        let mut hidden = trimmed(items());
+        anonymize(&mut hidden);
+        let names: Vec<String> = (items().iter().zip(&hidden))
+            .filter(|(item, _)| item["metadata"]["namespace"] == "kube-system")
+            .map(|(_, hidden)| hidden["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect();
+        assert!(hidden.iter().all(|item| item["metadata"]["namespace"] != "shop"), "{hidden:?}");
+        let hidden = world(hidden);
+        for (pod, name) in PODS.iter().zip(&names) {
+            let numbers = |answer: &Value| {
+                let graces: Vec<Value> = (answer["victims"].as_array().unwrap().iter())
+                    .flat_map(|victim| victim["graces"].as_array().unwrap().clone())
+                    .map(|grace| json!([grace["seconds"], grace["given"]]))
+                    .collect();
+                let rescue = &answer["criticalAddon"];
+                json!([answer["schedulable"], answer["cost"], rescue["step"], rescue["taint"], graces])
+            };
+            assert_eq!(numbers(&decided(&hidden, name)), numbers(&decided(&plain, pod)), "{pod}");
+        }
+    }
+
+    /// The add-on's own taint is on a node already, and somebody else's on another one: which is whose survives.
+    #[test]
+    fn a_taint_with_the_uid_of_a_plan_s_pod_is_that_pod_s_in_an_anonymized_snapshot_too() {
+        let taints = |uid: &str| json!([{"key": "CriticalAddonsOnly", "value": uid, "effect": "NoSchedule"}]);
+        for (uid, ours) in [("u-dns", true), ("u-other", false)] {
+            let mut all = items();
+            all[1]["spec"] = json!({"taints": taints(uid)});
+            all.push(json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
+                "metadata": {"name": "x-1"}, "status": {"state": "Completed"},
+                "spec": {"preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": "u-dns", "priority": 0},
+                    "strategy": "critical-addon", "criticalAddon": {"step": 1, "taint": true}}}));
+            let mut hidden = trimmed(all.clone());
+            anonymize(&mut hidden);
+            let dns = all.iter().position(|item| item["metadata"]["name"] == "dns").unwrap();
+            let name = hidden[dns]["metadata"]["name"].as_str().unwrap().to_owned();
+            assert_eq!(decided(&world(all), "dns")["criticalAddon"]["taint"], ours);
+            assert_eq!(decided(&world(hidden), &name)["criticalAddon"]["taint"], ours);
+        }
+    }
+
+    #[test]
+    fn a_static_pod_stays_in_a_snapshot_what_it_is() {
+        let mut all = items();
+        let mirror = json!({"kubernetes.io/config.mirror": "hash"});
+        for item in all.iter_mut().filter(|item| item["spec"]["nodeName"] == "n2") {
+            item["metadata"]["annotations"] = mirror.clone();
+        }
+        let (plain, kept) = (decided(&world(all.clone()), "dns"), decided(&world(trimmed(all)), "dns"));
+        assert_eq!(plain["placements"][0]["node"], "n1");
+        assert_eq!(kept, plain);
+    }
+
+    #[test]
+    fn what_keeps_the_operator_from_it_is_noted() {
+        let notes = |state: &str, preemptor: &str, nominated: Option<&str>| {
+            let mut all = items();
+            let dns = all.iter_mut().find(|item| item["metadata"]["name"] == "dns").unwrap();
+            dns["status"]["nominatedNodeName"] = json!(nominated);
+            all.push(json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
+                "metadata": {"name": "x-1"}, "status": {"state": state},
+                "spec": {"preemptor": {"kind": "Pod", "namespace": "kube-system", "name": preemptor, "uid": "u", "priority": 0},
+                    "strategy": "critical-addon", "criticalAddon": {"step": 1, "taint": true}}}));
+            decided(&world(all), "dns").get("notes").cloned().unwrap_or_default()
+        };
+        assert_eq!(notes("Completed", "plain", None), json!(null));
+        let other = "The operator helps one critical add-on at a time, and now pod/kube-system/plain.";
+        assert_eq!(notes("Evicting", "plain", None), json!([other]));
+        let own = "Preemption x-1 is in progress for it: the operator goes on with that.";
+        assert_eq!(notes("Evicting", "dns", Some("n1")), json!([own]));
+        let nominated = "Node n1 is nominated for it: while that stands the operator evicts nobody for it.";
+        assert_eq!(notes("Completed", "dns", Some("n1")), json!([nominated]));
+    }
+}

@@ -1,0 +1,238 @@
+//! What a page tells of a critical add-on: that it is one, what it waits for, and how its place is kept.
+
+use super::Facts;
+use super::events::{Happening, age};
+use crate::critical;
+use crate::world::World;
+use giveway_crds::condition::Reason;
+use giveway_crds::keys;
+use giveway_crds::plan::StoredPlan;
+use giveway_planner::model::Pod;
+use giveway_planner::rescue::{Step, taint};
+use giveway_planner::{ObjectKey, Preemptor};
+
+/// How far a plan goes, as a sentence; `None` when it is for no critical add-on.
+pub(super) fn step(plan: &StoredPlan) -> Option<String> {
+    let step = Step::of(plan.critical_addon?.step);
+    Some(format!("Step {}: {}.", step.number(), step.means()))
+}
+
+/// For the list of all who wait.
+pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
+    let plan = world.last_plan(&Preemptor::Pod(pod.key.clone()));
+    if let Some(plan) = plan.filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight()) {
+        return Some(plan.message.clone());
+    }
+    let text = "kube-scheduler found no place for it; it is a critical add-on, for which the operator makes room.";
+    is_addon(world, pod).then(|| text.to_owned())
+}
+
+/// By the operator's terms as they usually are, or because it was helped as one.
+fn is_addon(world: &World, pod: &Pod) -> bool {
+    let helped = |plan: &StoredPlan| plan.critical_addon.is_some() && plan.preemptor.uid == pod.uid.as_str();
+    pod.group.is_none() && (critical::usual_terms().is_critical(pod) || world.plans.values().any(helped))
+}
+
+impl Facts {
+    /// The pod that was asked about, if it is a critical add-on.
+    pub(super) fn addon(&self) -> Option<&Pod> {
+        let Preemptor::Pod(key) = &self.target else { return None };
+        self.world.cluster.pod(key).filter(|pod| is_addon(&self.world, pod))
+    }
+
+    /// That the pod is a critical add-on, and what it waits for; each with its label.
+    pub(super) fn addon_lines(&self) -> Vec<(&'static str, String)> {
+        let Some(pod) = self.addon() else { return Vec::new() };
+        let has =
+            |key: &&str| self.pod.iter().flat_map(|pod| &pod.metadata.annotations).any(|all| all.contains_key(*key));
+        let annotation = [keys::ANNOTATION_CRITICAL, keys::ANNOTATION_CRITICAL_POD].into_iter().find(has);
+        let why = match annotation.filter(|_| pod.asks_critical) {
+            Some(key) => format!("by its annotation {key}"),
+            None => "by its priority".to_owned(),
+        };
+        let mut lines = vec![("Critical add-on:", format!("{why}."))];
+        let in_flight = self.world.last_plan(&self.target).is_some_and(|plan| plan.state.in_flight());
+        if !in_flight && pod.live() && !pod.bound() && !pod.held && !pod.gated_by_others {
+            lines.push(("Waits for:", self.waits_for(pod)));
+        }
+        lines
+    }
+
+    fn waits_for(&self, pod: &Pod) -> String {
+        if !pod.unschedulable {
+            return "kube-scheduler, which has not said yet that it is Unschedulable.".to_owned();
+        }
+        let told = self.told_addon();
+        let since =
+            self.unschedulable_since().map(|since| format!(" for {}", age(self.now, since))).unwrap_or_default();
+        match (told, &pod.nominated_node) {
+            (_, Some(node)) => format!("node {node}, which is nominated for it."),
+            (Some(told), None) => {
+                let when = told.at.map(|at| format!(" ({} ago)", age(self.now, at))).unwrap_or_default();
+                format!("{}{when}: {}", told.reason, told.message)
+            }
+            (None, None) => format!(
+                "the operator's hold-off (--critical-addons-after, usually 30s) or its turn: it is Unschedulable{since}."
+            ),
+        }
+    }
+
+    /// The last thing that the operator said of why nobody is evicted for it, unless it planned something since.
+    fn told_addon(&self) -> Option<&Happening> {
+        let waits = [Reason::CriticalAddonUnschedulable, Reason::SchedulerSilent];
+        let told = self.events.iter().rev().find(|event| waits.iter().any(|reason| event.reason == reason.as_str()))?;
+        let planned = self.world.last_plan(&self.target).and_then(|plan| plan.planned_at.as_ref()).map(|time| time.0);
+        (planned.is_none() || told.at >= planned).then_some(told)
+    }
+
+    fn unschedulable_since(&self) -> Option<k8s_openapi::jiff::Timestamp> {
+        let status = self.pod.as_ref()?.status.as_ref()?;
+        let told = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
+        told.last_transition_time.as_ref().map(|time| time.0)
+    }
+
+    /// What is special about a plan for a critical add-on; each with its label.
+    pub(super) fn rescue_lines(&self, plan: &StoredPlan) -> Vec<(&'static str, String)> {
+        let Some(step) = step(plan) else { return Vec::new() };
+        let mut lines = vec![("For a critical add-on:", step)];
+        if !plan.state.in_flight() {
+            return lines;
+        }
+        let cluster = &self.world.cluster;
+        for placement in &plan.placements {
+            let (ours, node) = (taint(&placement.uid), &placement.node);
+            let tainted = cluster.node(node).is_some_and(|node| node.taints.contains(&ours));
+            let pod = cluster.pod(&ObjectKey::new(&plan.preemptor.namespace, &placement.pod));
+            let nominated = pod.is_some_and(|pod| pod.nominated_node.as_deref() == Some(node.as_str()));
+            let taint = format!("the taint {}={}:{}", ours.key, ours.value, ours.effect);
+            let by = match (tainted, nominated) {
+                (true, true) => format!("{taint}, and the pod's nomination"),
+                (true, false) => taint,
+                (false, true) => "the pod's nomination".to_owned(),
+                (false, false) => "nothing yet".to_owned(),
+            };
+            lines.push(("Kept:", format!("node {node}, by {by}.")));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Objects;
+    use serde_json::{Value, json};
+
+    const NOW: &str = "2026-11-22T12:00:00Z";
+
+    fn pod(more: &Value) -> Value {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "dns", "namespace": "kube-system", "uid": "u-dns", "annotations": {keys::ANNOTATION_CRITICAL: "true"}},
+            "spec": {"containers": [{"name": "c"}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "lastTransitionTime": "2026-11-22T11:59:48Z"}]}
+        });
+        pod["status"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pod
+    }
+
+    fn plan(state: &str, planned_at: &str) -> Value {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "a-1"},
+            "spec": {
+                "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": "u-dns", "priority": 0},
+                "strategy": "critical-addon", "placements": [{"pod": "dns", "uid": "u-dns", "node": "n1"}],
+                "criticalAddon": {"step": 3, "taint": true}
+            },
+            "status": {"state": state, "plannedAt": planned_at}
+        })
+    }
+
+    fn node(taints: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": taints}})
+    }
+
+    fn facts(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Facts {
+        let items = [std::slice::from_ref(pod), others].concat();
+        let happened = |(at, reason): &(&str, &str)| Happening {
+            at: Some(at.parse().unwrap()),
+            type_: "Warning".to_owned(),
+            reason: (*reason).to_owned(),
+            message: format!("{reason} says why."),
+        };
+        Facts {
+            target: Preemptor::Pod(ObjectKey::new("kube-system", "dns")),
+            world: World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap(),
+            group: None,
+            pod: Some(serde_json::from_value(pod.clone()).unwrap()),
+            events: events.iter().map(happened).collect(),
+            answer: None,
+            changes: Vec::new(),
+            now: NOW.parse().unwrap(),
+        }
+    }
+
+    fn waits(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Option<String> {
+        let lines = facts(pod, events, others).addon_lines();
+        lines.into_iter().find(|(label, _)| *label == "Waits for:").map(|(_, text)| text)
+    }
+
+    #[test]
+    fn what_it_waits_for_is_the_last_thing_that_the_operator_said() {
+        let hold_off =
+            "the operator's hold-off (--critical-addons-after, usually 30s) or its turn: it is Unschedulable for 12s.";
+        let unschedulable = pod(&json!({}));
+        assert_eq!(waits(&unschedulable, &[], &[]).as_deref(), Some(hold_off));
+        let events = [
+            ("2026-11-22T11:59:50Z", "CriticalAddonUnschedulable"),
+            ("2026-11-22T11:59:55Z", "SchedulerSilent"),
+            ("2026-11-22T11:59:59Z", "FailedScheduling"),
+        ];
+        let silent = "SchedulerSilent (5s ago): SchedulerSilent says why.";
+        assert_eq!(waits(&unschedulable, &events, &[]).as_deref(), Some(silent));
+        // It planned something since: what was said before is over.
+        let dropped = plan("Cancelled", "2026-11-22T11:59:57Z");
+        assert_eq!(waits(&unschedulable, &events, &[dropped]).as_deref(), Some(hold_off));
+        let in_flight = plan("Evicting", "2026-11-22T11:59:57Z");
+        assert_eq!(waits(&unschedulable, &events, &[in_flight]), None, "the plan says it");
+    }
+
+    #[test]
+    fn before_the_operator_it_waits_for_the_scheduler() {
+        let fresh = waits(&pod(&json!({"conditions": []})), &[], &[]);
+        assert_eq!(fresh.as_deref(), Some("kube-scheduler, which has not said yet that it is Unschedulable."));
+        let nominated = waits(&pod(&json!({"nominatedNodeName": "n1"})), &[], &[]);
+        assert_eq!(nominated.as_deref(), Some("node n1, which is nominated for it."));
+    }
+
+    #[test]
+    fn a_pod_without_the_annotation_is_none_unless_it_was_helped_as_one() {
+        let mut other = pod(&json!({}));
+        other["metadata"]["annotations"] = json!({});
+        assert!(facts(&other, &[], &[]).addon_lines().is_empty());
+        let by = facts(&other, &[], &[plan("Cancelled", NOW)]).addon_lines();
+        assert_eq!(by[0].0, "Critical add-on:");
+    }
+
+    #[test]
+    fn how_the_node_is_kept_is_what_is_seen_there() {
+        let ours = json!([{"key": "CriticalAddonsOnly", "value": "u-dns", "effect": "NoSchedule"}]);
+        let foreign = json!([{"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}]);
+        let (free, nominated) = (pod(&json!({})), pod(&json!({"nominatedNodeName": "n1"})));
+        let taint = "the taint CriticalAddonsOnly=u-dns:NoSchedule";
+        for (pod, taints, by) in [
+            (&free, &foreign, "nothing yet".to_owned()),
+            (&free, &ours, taint.to_owned()),
+            (&nominated, &ours, format!("{taint}, and the pod's nomination")),
+            (&nominated, &foreign, "the pod's nomination".to_owned()),
+        ] {
+            let facts = facts(pod, &[], &[plan("Evicting", NOW), node(taints)]);
+            let plan = facts.world.plans["a-1"].clone();
+            let step =
+                "Step 3: budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s.";
+            let lines = [("For a critical add-on:", step.to_owned()), ("Kept:", format!("node n1, by {by}."))];
+            assert_eq!(facts.rescue_lines(&plan), lines);
+        }
+    }
+}

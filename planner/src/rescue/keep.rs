@@ -1,0 +1,22 @@
+//! How a node is kept for a critical add-on while its victims go: by a taint, or else by a nomination of the pod.
+
+use crate::model::{Cluster, Pod, Taint};
+use giveway_crds::critical;
+
+/// The taint for the pod with this UID as the planner reads it on nodes.
+pub fn taint(uid: &str) -> Taint {
+    let taint = critical::taint(uid);
+    Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect }
+}
+
+/// Whether the taint can be used: the pod tolerates it, and nobody else keeps the node by one of the same key and effect,
+/// of which a node can have one only.
+pub fn can_taint(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
+    let taint = taint(&pod.uid);
+    pod.tolerates(&taint) && !kept_by_others(cluster, node, &taint)
+}
+
+fn kept_by_others(cluster: &Cluster, node: &str, ours: &Taint) -> bool {
+    let taints = cluster.node(node).map_or(&[][..], |node| &node.taints);
+    taints.iter().any(|t| t.key == ours.key && t.effect == ours.effect && t.value != ours.value)
+}

@@ -1,0 +1,194 @@
+//! What happens to an add-on, as it happens: read from watches of pods, nodes and stored plans, and printed line by line
+//! with the seconds since it was deleted and since its successor was `Unschedulable`.
+
+use super::layout::ADDON;
+use crate::world::World;
+use anyhow::{Result, bail};
+use futures::{StreamExt as _, stream};
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::assemble;
+use giveway_crds::{Preemption, critical};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Something that was seen.
+enum Seen {
+    Pod(Box<Event<Pod>>),
+    Node(Box<Event<Node>>),
+    Preemption(Box<Event<Preemption>>),
+}
+
+/// The add-on that waits, and what is known of it.
+pub(super) struct Timeline {
+    start: Instant,
+    /// Pods of the Deployment that were there before.
+    before: BTreeSet<String>,
+    /// What was told, and when.
+    told: BTreeMap<&'static str, Instant>,
+    /// Name and UID of the add-on.
+    pub(super) addon: Option<(String, String)>,
+    /// Where it is bound.
+    pub(super) node: Option<String>,
+    plan: Option<StoredPlan>,
+    tainted: BTreeSet<String>,
+    going: BTreeSet<String>,
+    gone: BTreeSet<String>,
+}
+
+impl Timeline {
+    /// The clock starts now.
+    pub(super) fn new(before: impl Iterator<Item = String>) -> Self {
+        println!("   since     since\n deleted  Unschedulable");
+        Self {
+            start: Instant::now(),
+            before: before.collect(),
+            told: BTreeMap::new(),
+            addon: None,
+            node: None,
+            plan: None,
+            tainted: BTreeSet::new(),
+            going: BTreeSet::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// Prints the line `what` if it was not printed before.
+    pub(super) fn tell(&mut self, what: &'static str, text: &str) {
+        if self.told.contains_key(what) {
+            return;
+        }
+        let now = Instant::now();
+        self.told.insert(what, now);
+        let since = self.seconds("unschedulable", what);
+        let since = since.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2} s"));
+        println!("{:>6.2} s  {since:>8}  {what:<13} {text}", (now - self.start).as_secs_f64());
+    }
+
+    /// Seconds from one line to another.
+    pub(super) fn seconds(&self, from: &str, to: &str) -> Option<f64> {
+        let (from, to) = (self.told.get(from)?, self.told.get(to)?);
+        Some(to.saturating_duration_since(*from).as_secs_f64())
+    }
+
+    /// The plan that was followed.
+    pub(super) fn plan(&self) -> Option<&StoredPlan> {
+        self.plan.as_ref()
+    }
+
+    /// Watches and tells until the add-on is bound and its taint is gone. As soon as it is `Unschedulable`, `predict` is
+    /// asked who will go.
+    ///
+    /// # Errors
+    /// The time is up.
+    pub(super) async fn follow(
+        &mut self,
+        world: &World,
+        limit: Duration,
+        mut predict: impl AsyncFnMut(&str) -> Result<String>,
+    ) -> Result<()> {
+        let client = world.client();
+        let all = watcher::Config::default;
+        let pods = watcher(Api::<Pod>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Seen::Pod));
+        let nodes = watcher(Api::<Node>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Seen::Node));
+        let plans = watcher(Api::<Preemption>::all(client), all());
+        let plans = plans.map(|seen| seen.map(Box::new).map(Seen::Preemption));
+        let mut seen = stream::select(stream::select(pods.boxed(), nodes.boxed()), plans.boxed());
+        let deadline = tokio::time::Instant::from_std(self.start + limit);
+        while !(self.told.contains_key("bound") && self.told.contains_key("untainted")) {
+            match tokio::time::timeout_at(deadline, seen.next()).await {
+                Ok(Some(Ok(Seen::Pod(event)))) => self.pod(*event),
+                Ok(Some(Ok(Seen::Node(event)))) => self.node(*event),
+                Ok(Some(Ok(Seen::Preemption(event)))) => self.preemption(*event),
+                // A watch that breaks off is taken up again by the stream itself.
+                Ok(Some(Err(_))) => {}
+                Ok(None) | Err(_) => {
+                    let last = self.plan.as_ref().map_or("there is no plan", |plan| plan.message.as_str());
+                    bail!("{ADDON} is not back after {limit:?}: {last}");
+                }
+            }
+            if let (true, false, Some((name, _))) =
+                (self.told.contains_key("unschedulable"), self.told.contains_key("predicted"), self.addon.clone())
+            {
+                let text = predict(&name).await?;
+                self.tell("predicted", &text);
+            }
+            self.look();
+        }
+        Ok(())
+    }
+
+    fn pod(&mut self, event: Event<Pod>) {
+        let (pod, deleted) = match event {
+            Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
+            Event::Delete(pod) => (pod, true),
+            Event::Init | Event::InitDone => return,
+        };
+        let uid = pod.uid().unwrap_or_default();
+        if deleted || pod.metadata.deletion_timestamp.is_some() {
+            self.going.insert(uid.clone());
+        }
+        if deleted {
+            self.gone.insert(uid);
+            return;
+        }
+        let its =
+            pod.namespace().as_deref() == Some("kube-system") && pod.labels().get("app").is_some_and(|a| a == ADDON);
+        if !its || self.before.contains(&uid) {
+            return;
+        }
+        self.addon = Some((pod.name_any(), uid));
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let told =
+            conditions.iter().find(|c| c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable"));
+        if let Some(told) = told {
+            let message = told.message.clone().unwrap_or_default();
+            self.tell("unschedulable", &format!("pod {}: {message}", pod.name_any()));
+        }
+        self.node = pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
+    }
+
+    fn node(&mut self, event: Event<Node>) {
+        let (Event::Apply(node) | Event::InitApply(node)) = event else { return };
+        let Some((_, uid)) = &self.addon else { return };
+        let taint = critical::taint(uid);
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        let ours = taints.iter().any(|t| t.key == taint.key && t.value == taint.value && t.effect == taint.effect);
+        let name = node.name_any();
+        if ours {
+            self.tainted.insert(name.clone());
+            self.tell("tainted", &format!("node {name} with {}={uid}:{}", taint.key, taint.effect));
+        } else if self.tainted.remove(&name) {
+            self.tell("untainted", &format!("node {name} is open to everybody again"));
+        }
+    }
+
+    fn preemption(&mut self, event: Event<Preemption>) {
+        let (Event::Apply(preemption) | Event::InitApply(preemption)) = event else { return };
+        let its = self.addon.as_ref().is_some_and(|(_, uid)| *uid == preemption.spec.preemptor.uid);
+        // The demonstration's plan fits into one object.
+        if let (true, Ok(plan)) = (its, assemble(vec![preemption])) {
+            self.plan = Some(plan);
+        }
+    }
+
+    /// Tells what has come true.
+    fn look(&mut self) {
+        if let Some(plan) = self.plan.clone() {
+            self.tell("planned", &plan.reason);
+            let victims: BTreeSet<&String> = plan.victims.iter().flat_map(|v| &v.pods).map(|pod| &pod.uid).collect();
+            let all = |some: &BTreeSet<String>| !victims.is_empty() && victims.iter().all(|uid| some.contains(*uid));
+            if all(&self.going) {
+                self.tell("evicted", &format!("{} pods are on their way", victims.len()));
+            }
+            if all(&self.gone) {
+                self.tell("gone", &format!("{} pods", victims.len()));
+            }
+        }
+        if let (Some(node), Some((name, _))) = (self.node.clone(), self.addon.clone()) {
+            self.tell("bound", &format!("pod {name} to node {node}"));
+        }
+    }
+}
