@@ -42,7 +42,7 @@ fn a_table_says_who_goes_with_which_grace_which_step_it_is_and_how_the_node_is_k
             "",
             "How it was found (critical-addon)",
             "  - 2 of 2 nodes could be freed by evictions; n2 weighs least: step 2, 1 pod of priority 0 and below, 0 budget \
-             violations, 1 shortened graces, 1 pods that fit nowhere else.",
+             violations, graces shortened: 1, pods that fit nowhere else: 1.",
             "  - pod/shop/web-7d9f-a: Its place is needed for a critical add-on.",
         ]
     );

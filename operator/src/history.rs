@@ -7,8 +7,6 @@ use crate::ledger::Clock;
 use crate::model::plans::{PlanRecord, Plans, dropped};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_planner::SmolStr;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -70,7 +68,7 @@ impl Keeper {
                     over.push(((first.finished(), first.created, plan.len(), plan), parts));
                 }
                 Some(first) if old(first) => {
-                    let end = Some(Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+                    let end = Some(clock.time());
                     let message = "No decision stands behind this plan; nobody is evicted for it.".to_owned();
                     let last = PreemptionStatus { finished_at: end, ..dropped(&first.status, message) };
                     step.struck.push((plan.into(), last));
@@ -106,6 +104,7 @@ mod tests {
     use super::*;
     use crate::model::Model;
     use crate::watch::{Input, Update};
+    use k8s_openapi::jiff::Timestamp;
     use serde_json::json;
 
     const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2 };

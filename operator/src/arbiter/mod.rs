@@ -34,7 +34,6 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
 use giveway_planner::rescue::Terms;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use notices::Repeated;
 use statuses::Writing;
@@ -342,7 +341,7 @@ impl Arbiter {
             }
         }
         if flight.evicts() {
-            self.book.close(&flight, Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+            self.book.close(&flight, clock.time());
         }
         if let Preemptor::Group(key) = preemptor {
             if flight.evicts() {

@@ -157,7 +157,7 @@ impl Arbiter {
     fn strike(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
-        let finished_at = Some(Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()));
+        let finished_at = Some(clock.time());
         self.book.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
     }
 

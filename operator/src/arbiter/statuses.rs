@@ -10,8 +10,6 @@ use giveway_crds::PodGroupStatus;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::plan::Preemptor;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -87,7 +85,7 @@ impl Arbiter {
                 victim_of: self.victims.get(&key),
                 problem: group.class_problem.as_deref(),
                 names: self.config.names(),
-                now: Time(Timestamp::from_second(clock.epoch_seconds).unwrap_or_default()),
+                now: clock.time(),
             };
             let to = status::group_status(&facts);
             if to == record.status {

@@ -34,6 +34,8 @@ use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::plan::{Context, Placement, Preemptor, Reservation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +47,13 @@ pub struct Clock {
     pub now: Instant,
     /// Wall clock, seconds since the epoch.
     pub epoch_seconds: i64,
+}
+
+impl Clock {
+    /// The wall clock as it is written into objects.
+    pub fn time(self) -> Time {
+        Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
+    }
 }
 
 /// What may be configured.

@@ -344,9 +344,10 @@ fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
         Step::ShorterGrace => "their budgets hold, and graces that are longer are shortened to 10 s",
         Step::Any => "graces that are longer are shortened to 10 s",
     };
-    Sentence::from(format!("{} of node {node} give way to critical add-on ", pods(flight.victims.len())))
+    let (priority, step) = (flight.own_priority(), rescue.step.number());
+    Sentence::from(format!("{} give way to critical add-on ", pods(flight.victims.len())))
         .then(describe(flight))
-        .text(format!(" with priority {} (step {}): {how}.", flight.own_priority(), rescue.step.number()))
+        .text(format!(" with priority {priority} on node {node} (step {step}): {how}."))
 }
 
 /// The sentence for a victim of a flight; `kind` is the kind of its unit, `shortened` the grace that was shortened, in

@@ -162,7 +162,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     let shortened = pods.filter(|pod| is_shortened(pod)).count();
     let cost = Cost::of(problem, &units);
     let mut trace = vec![format!(
-        "{} of {} nodes could be freed by evictions; {node} weighs least: step {}, {cost}, {shortened} shortened graces, {} pods that fit nowhere else.",
+        "{} of {} nodes could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
         looked.1,
         problem.nodes.len(),
         weight.step.number(),

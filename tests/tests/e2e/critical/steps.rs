@@ -26,7 +26,7 @@ async fn gentle_evictions_then_shorter_graces_then_violated_budgets_then_the_num
     assert_eq!((plan.strategy.as_str(), plan.critical_addon.map(|addon| addon.taint)), ("critical-addon", Some(true)));
     assert_eq!(
         plan.reason,
-        "2 pods of node gentle-000 give way to critical add-on pod kube-system/dns-1 with priority 0 (step 1): their budgets hold, and none has a longer grace than 10 s."
+        "2 pods give way to critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): their budgets hold, and none has a longer grace than 10 s."
     );
 
     let second = addon(&world, "dns-2").cpu(2).create().await;
