@@ -72,6 +72,8 @@ pub enum Reason {
     CertificateUnusable,
     /// No node can be freed for a critical add-on (event on the pod).
     CriticalAddonUnschedulable,
+    /// A node has room for a critical add-on, or will have it in a moment (event on the pod).
+    CriticalAddonHasRoom,
     /// Nobody is evicted for a critical add-on while kube-scheduler may be down (event on the pod).
     SchedulerSilent,
     /// A node is kept for a critical add-on by a taint (event on the node).
@@ -111,6 +113,7 @@ impl Reason {
             Self::CertificateRenewed => "CertificateRenewed",
             Self::CertificateUnusable => "CertificateUnusable",
             Self::CriticalAddonUnschedulable => "CriticalAddonUnschedulable",
+            Self::CriticalAddonHasRoom => "CriticalAddonHasRoom",
             Self::SchedulerSilent => "SchedulerSilent",
             Self::KeptForCriticalAddon => "KeptForCriticalAddon",
             Self::NotKeptAnyMore => "NotKeptAnyMore",

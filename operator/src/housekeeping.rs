@@ -2,7 +2,7 @@
 //! workloads, and the word to pods whose group does not exist.
 
 use crate::command::{Command, Notice};
-use crate::ledger::{Call, Flights};
+use crate::ledger::{Call, Clock, Flights};
 use crate::model::Model;
 use crate::status;
 use giveway_crds::condition::Reason;
@@ -13,6 +13,9 @@ use giveway_planner::plan::Preemptor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+
+/// How long after its end a plan for a critical add-on may have left a nomination, in seconds.
+const LATELY: i64 = 600;
 
 /// What was done already, so that nothing is done twice.
 #[derive(Debug, Default)]
@@ -92,12 +95,16 @@ impl Housekeeping {
 
     /// Nominations that no decision stands behind any more, because withdrawing them failed or a leader died: without
     /// this they would keep a place from others for ever. Only of pods that kube-scheduler nominates for nobody: held
-    /// ones, and those of managed classes that it could not place.
-    pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, now: Instant) -> Vec<Command> {
+    /// ones, those of managed classes that it could not place, and critical add-ons whose plan was over in the last ten
+    /// minutes and had this node.
+    pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, clock: Clock) -> Vec<Command> {
+        let now = clock.now;
         let meant: BTreeSet<&str> = flights.values().flat_map(|f| &f.members).map(|m| m.uid.as_str()).collect();
         let mut commands = Vec::new();
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
-            let ours = pod.held || (pod.unschedulable && pod.annotation_policy.is_some());
+            let node = pod.nominated_node.as_deref().unwrap_or_default();
+            let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);
+            let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || rescued()));
             if !ours || meant.contains(pod.uid.as_str()) {
                 continue;
             }
@@ -253,9 +260,12 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod");
         world.pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
         world.pod(TestPod::new("scheduler-s", 10).nominated("n1"));
-        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), now);
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 });
         let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(pod.name, "held");
-        assert!(housekeeping.stray_nominations(&world.model, &Flights::new(), now).is_empty(), "not twice at once");
+        assert!(
+            housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).is_empty(),
+            "not twice at once"
+        );
     }
 }

@@ -77,6 +77,8 @@ pub struct Model {
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
     /// Pods of which more is known than the planner needs.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
+    /// UIDs of terminating pods, and when they should be gone, in seconds since the epoch.
+    pub deadlines: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of nodes, by name.
     pub nodes: BTreeMap<SmolStr, SmolStr>,
     /// How often kube-scheduler was seen to decide about a pod.
@@ -317,6 +319,7 @@ impl Model {
                 self.fell(key, at);
             }
             self.unfilled.remove(key);
+            self.deadlines.remove(key);
             return Ok(self.cluster.remove_pod(key));
         };
         let record = PodRecord {
@@ -325,6 +328,10 @@ impl Model {
             scheduler_message: scheduler_message(&pod),
             preempted: cascade::preempted_at(&pod),
         };
+        match &pod.metadata.deletion_timestamp {
+            Some(at) => drop(self.deadlines.insert(key.clone(), (record.uid.clone(), at.0.as_second()))),
+            None => drop(self.deadlines.remove(key)),
+        }
         let preempted = record.preempted;
         self.note_decision(key, &pod, &record);
         if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
@@ -404,6 +411,13 @@ impl Model {
             }
             None => self.workloads.remove(key).is_some(),
         })
+    }
+
+    /// UIDs of terminating pods that a critical add-on cannot wait for at this second: they have more than 20 s to go, or
+    /// should have been gone for 30 s.
+    pub fn lingering(&self, second: i64) -> BTreeSet<SmolStr> {
+        let soon = second.saturating_sub(30)..=second.saturating_add(20);
+        self.deadlines.values().filter(|(_, at)| !soon.contains(at)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// What kube-scheduler last said of this pod.

@@ -47,7 +47,6 @@ impl Waiting {
     /// Notes that the API server refused victims for their budgets. The next plan spares them and is made at once; after
     /// many refusals in a row it waits as after a failure.
     pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: &str, now: Instant) {
-        self.spared.extend(uids.map(|uid| (uid.clone(), now + SPARE)));
         self.refusal = Some(sentence.to_owned());
         self.refusals += 1;
         self.seen = None;
@@ -55,6 +54,9 @@ impl Waiting {
         if self.refusals > REFUSALS {
             self.back_off(now);
         }
+        // The next plan does without them, whenever it is made.
+        let until = self.not_before.unwrap_or(now) + SPARE;
+        self.spared.extend(uids.map(|uid| (uid.clone(), until)));
     }
 
     /// Victims to spare now.
@@ -168,7 +170,8 @@ mod tests {
         assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
         waiting.refused([&uid].into_iter(), "Refused.", now);
         assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
-        assert!(waiting.spared(now + Duration::from_secs(30)).is_empty());
+        assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
+        assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());
         assert_eq!(waiting.refusal, None);
     }
 

@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 /// How often the planner is asked about the same add-on.
 const PACE: Duration = Duration::from_secs(1);
+/// The pace is halved so often at most, to once in 16 seconds.
+const SELDOM: u32 = 4;
+/// How often it is asked although nothing changed but the time: pods that terminate become overdue.
+const ANYWAY: Duration = Duration::from_secs(30);
 /// How long after a plan for an add-on its nomination may still be ours, which is being withdrawn.
 const WITHDRAWN: Duration = Duration::from_secs(10);
 
@@ -26,6 +30,8 @@ pub struct Waits {
     pub since: Instant,
     /// When the planner was last asked, and about which version of the model.
     asked: Option<(Instant, u64)>,
+    /// How often in a row it had nothing to offer: then it is asked more and more seldom.
+    hopeless: u32,
     /// When a plan was last in flight for it.
     helped: Option<Instant>,
 }
@@ -52,7 +58,7 @@ impl Rescues {
         };
         let mut before = std::mem::take(&mut self.waiting);
         for pod in model.cluster.unbound().filter(waits) {
-            let new = || Waits { pod: pod.key.clone(), since: now, asked: None, helped: None };
+            let new = || Waits { pod: pod.key.clone(), since: now, asked: None, hopeless: 0, helped: None };
             let mut entry = before.remove(&pod.uid).unwrap_or_else(new);
             if in_flight(pod) {
                 entry.helped = Some(now);
@@ -84,23 +90,36 @@ impl Rescues {
         self.waiting.get(uid).map(|waits| waits.since)
     }
 
-    /// Those who have waited for `after`, with when they began: the most important first, then the oldest.
+    /// Those who have waited for `after`, with when they began: the most important first, then the oldest. Who was asked
+    /// about already comes after who was not, so that nobody who cannot be helped stands in the way of others.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, Instant)> {
         let due = self.waiting.values().filter(|waits| now.duration_since(waits.since) >= after);
         let mut due: Vec<(&Waits, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
         let order = |pod: &Pod| (Reverse(pod.priority), pod.created.unwrap_or(i64::MAX), pod.key.clone());
-        due.sort_by_cached_key(|(_, pod)| order(pod));
+        due.sort_by_cached_key(|(waits, pod)| (waits.hopeless > 0, order(pod)));
         due.into_iter().map(|(waits, _)| (waits.pod.clone(), waits.since)).collect()
     }
 
-    /// Whether the planner is to be asked about a pod now; notes that it is. The same is not asked again, nor too often.
-    pub fn ask(&mut self, uid: &str, version: u64, now: Instant) -> bool {
+    /// Whether the planner is to be asked about a pod now; notes that it is. The same is not asked again unless `anew`, nor
+    /// too often.
+    pub fn ask(&mut self, uid: &str, version: u64, anew: bool, now: Instant) -> bool {
         let Some(waits) = self.waiting.get_mut(uid) else { return false };
-        let again = waits.asked.is_none_or(|(at, seen)| seen != version && now.duration_since(at) >= PACE);
+        let pace = PACE * (1 << waits.hopeless.min(SELDOM));
+        let again = waits.asked.is_none_or(|(at, seen)| {
+            let since = now.duration_since(at);
+            ((anew || seen != version) && since >= pace) || since >= ANYWAY
+        });
         if again {
             waits.asked = Some((now, version));
         }
         again
+    }
+
+    /// Notes whether the planner had something to offer for a pod.
+    pub fn answered(&mut self, uid: &str, helped: bool) {
+        if let Some(waits) = self.waiting.get_mut(uid) {
+            waits.hopeless = if helped { 0 } else { waits.hopeless.saturating_add(1) };
+        }
     }
 }
 
@@ -180,9 +199,30 @@ mod tests {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
-        assert!(rescues.ask("uid-dns", 1, now));
-        assert!(!rescues.ask("uid-dns", 2, now + Duration::from_millis(999)));
-        assert!(!rescues.ask("uid-dns", 1, now + PACE));
-        assert!(rescues.ask("uid-dns", 2, now + PACE));
+        assert!(rescues.ask("uid-dns", 1, false, now));
+        assert!(!rescues.ask("uid-dns", 2, false, now + Duration::from_millis(999)));
+        assert!(!rescues.ask("uid-dns", 1, false, now + PACE));
+        assert!(rescues.ask("uid-dns", 1, true, now + PACE), "a victim may be asked for again");
+        assert!(rescues.ask("uid-dns", 2, false, now + PACE * 2));
+    }
+
+    #[test]
+    fn who_cannot_be_helped_is_asked_about_more_and_more_seldom_and_after_the_others() {
+        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        world.pod(addon("vip", 9)).pod(addon("dns", 0));
+        due(&mut rescues, &world, now);
+        let later = now + AFTER;
+        assert_eq!(due(&mut rescues, &world, later), ["vip", "dns"]);
+        let mut asked = 0;
+        for second in 0..60 {
+            if rescues.ask("uid-vip", second, false, later + Duration::from_secs(second)) {
+                asked += 1;
+                rescues.answered("uid-vip", false);
+            }
+        }
+        assert_eq!(asked, 6, "after 2, 4, 8, 16 and 16 s");
+        assert_eq!(due(&mut rescues, &world, later), ["dns", "vip"]);
+        rescues.answered("uid-vip", true);
+        assert_eq!(due(&mut rescues, &world, later), ["vip", "dns"]);
     }
 }

@@ -92,6 +92,8 @@ pub struct Context {
     pub reservations: Vec<Reservation>,
     /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
     pub departing: BTreeSet<SmolStr>,
+    /// UIDs of terminating pods that a critical add-on cannot wait for: they have long to go yet, or are overdue.
+    pub lingering: BTreeSet<SmolStr>,
     /// UIDs of pods that must not be victims, nor any unit they belong to.
     pub spared: BTreeSet<SmolStr>,
     /// How to search.

@@ -271,6 +271,46 @@ fn a_plan_is_checked_by_who_must_stay_by_now() {
     assert_eq!(must_stay(&all, &key("dns"), &victims, &terms()).map(|pod| &pod.key), Some(&key("a")));
 }
 
+#[test]
+fn a_pod_under_two_budgets_can_only_be_deleted_which_is_the_third_step() {
+    let both = |name: &str| low(name, "n1").label("app", "web").label("tier", "web");
+    let tier = json!({"matchLabels": {"tier": "web"}});
+    let budgets = [budget("app", "web", 5), budget("tier", "-", 5).set("/spec/selector", tier)];
+    let objects = [addon("dns"), node("n1", 1), both("tangled"), node("n2", 1), grace(low("slow", "n2"), 30)];
+    let found = eviction(&cluster(objects.iter().chain(&budgets)), &terms());
+    assert_eq!((found.step, names(&found)), (Step::ShorterGrace, vec!["slow"]));
+    let found = eviction(&cluster(objects[..3].iter().chain(&budgets)), &terms());
+    assert_eq!((found.step, names(&found)), (Step::Any, vec!["tangled"]));
+}
+
+#[test]
+fn a_pod_that_takes_too_long_to_terminate_is_not_waited_for() {
+    let all = cluster(&[addon("dns"), node("n1", 2), low("going", "n1").terminating(), low("a", "n1")]);
+    assert_eq!(decide(&all, &terms()), Rescue::Fits("n1".into()));
+    let context = Context { lingering: BTreeSet::from([SmolStr::new("uid-going")]), ..Context::default() };
+    match rescue::rescue(&all, &key("dns"), &terms(), &context) {
+        Rescue::Evict(found) => assert_eq!(names(&found), ["a"]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_pod_of_a_daemonset_shields_no_group() {
+    let member = |name: &str, on: &str| low(name, on).group("train");
+    let group = gang("train", 0, 1).whole();
+    let objects = [addon("dns"), group, node("n1", 1), member("m-0", "n1"), node("n2", 1)];
+    let shield = daemon(low("shield", "n2"), "n2").group("train");
+    let found = eviction(&cluster(objects.iter().chain(std::iter::once(&shield))), &terms());
+    assert_eq!((names(&found), found.plan.cost.victim_pods), (vec!["train"], 2));
+}
+
+#[test]
+fn places_of_whom_kube_scheduler_finds_as_important_are_respected() {
+    let nominated = pod("other").priority(100).nominated("n2");
+    let all = cluster(&[addon("dns"), node("n1", 1), low("a", "n1"), node("n2", 1), nominated]);
+    assert_eq!(names(&eviction(&all, &terms())), ["a"], "n2 is free, and held");
+}
+
 /// A running pod of a random cluster.
 #[derive(Clone, Debug)]
 struct Running {

@@ -174,7 +174,7 @@ impl Arbiter {
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
-        chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock.now));
+        chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
@@ -216,8 +216,13 @@ impl Arbiter {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
         let priorities: BTreeSet<i32> = self.flights.values().map(|flight| flight.priority).collect();
+        let lingering = match self.flights.values().any(|flight| flight.rescue.is_some()) {
+            true => self.model.lingering(clock.epoch_seconds),
+            false => BTreeSet::new(),
+        };
+        let context = |priority| Context { lingering: lingering.clone(), ..ledger::context(&self.flights, priority) };
         let contexts: BTreeMap<i32, Context> =
-            priorities.into_iter().map(|priority| (priority, ledger::context(&self.flights, priority))).collect();
+            priorities.into_iter().map(|priority| (priority, context(priority))).collect();
         let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
@@ -299,7 +304,6 @@ impl Arbiter {
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);
         if flight.rescue.is_some() {
-            self.actuator.dispatch(Command::LetNodeGo { plan: flight.plan.id.clone() });
             let since = self.rescues.since(&flight.plan.preemptor.uid);
             if let Some(since) = since.filter(|_| ending.state == PlanState::Completed) {
                 self.metrics.bound_after(clock.now.duration_since(since));

@@ -34,7 +34,7 @@ impl Arbiter {
         if self.rescues.count() > 0 && self.rescues.pulse.due(clock.now) {
             self.actuator.dispatch(Command::ReadPulse(self.config.scheduler_lease.clone()));
         }
-        if self.flights.values().any(|flight| flight.rescue.is_some()) {
+        if self.flights.values().any(Flight::keeps_node) {
             self.metrics.tainted_nodes(self.tainted_nodes().len());
             return;
         }
@@ -42,6 +42,7 @@ impl Arbiter {
             let preemptor = Preemptor::Pod(pod.clone());
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
+            let anew = waiting.seen.is_none();
             if self.flights.contains_key(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
@@ -55,22 +56,38 @@ impl Arbiter {
                 continue;
             }
             let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
-            if !self.rescues.ask(&uid, self.model.version, clock.now) {
+            // A node that has a taint of ours still, because it could not be removed, is enough.
+            if !self.rescues.ask(&uid, self.model.version, anew, clock.now) || !self.tainted_nodes().is_empty() {
                 continue;
             }
+            self.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
             let priority = self.model.priority_of(&preemptor).unwrap_or(0);
             let mut context = ledger::context(&self.flights, rescue::rank(priority));
             context.spared = spared;
+            context.lingering = self.model.lingering(clock.epoch_seconds);
             let started = Instant::now();
             let found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
             self.metrics.decided(started.elapsed());
+            self.rescues.answered(&uid, matches!(found, Rescue::Evict(_)));
             match found {
                 Rescue::Evict(eviction) => self.start_rescue(&preemptor, &eviction, clock),
                 Rescue::Hopeless(why) => {
                     let message = self.hopeless_told(&pod, &why);
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
                 }
-                Rescue::Fits(_) | Rescue::Nothing => {}
+                Rescue::Fits(node) => {
+                    let now = rescue::room_for(&self.model.cluster, &pod, &context).is_some();
+                    let message = match now {
+                        true => format!(
+                            "Node {node} has room for it; nobody is evicted. kube-scheduler has not bound it there yet."
+                        ),
+                        false => format!(
+                            "Node {node} will have room for it when pods that terminate there are gone; nobody is evicted."
+                        ),
+                    };
+                    self.tell_waiting(&pod, Reason::CriticalAddonHasRoom, message, clock.now);
+                }
+                Rescue::Nothing => {}
             }
             // One question a pass: the others of the loop come next.
             return;

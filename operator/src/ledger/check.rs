@@ -121,7 +121,7 @@ impl Flight {
         giveway_planner::still_fits(
             cluster,
             &self.placements(),
-            self.priority,
+            self.own_priority(),
             context,
             &self.leaving(cluster, context),
         )
@@ -136,6 +136,9 @@ impl Flight {
         let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
         for node in nodes {
             gone.extend(cluster.pods_on(node).filter(|p| p.terminating).map(|p| p.uid.clone()));
+        }
+        if self.rescue.is_some() {
+            gone.retain(|uid| !context.lingering.contains(uid));
         }
         gone
     }

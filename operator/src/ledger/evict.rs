@@ -51,7 +51,7 @@ impl Flight {
             .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
-                Some((i, self.evict_call(model, v, pod)))
+                Some((i, self.evict_call(model, v, pod, only_begun)))
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
@@ -126,7 +126,8 @@ impl Flight {
         allowed
     }
 
-    fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod) -> EvictCall {
+    /// `begun` says that the pod's group was begun, which is finished by all means that a guarantee leaves.
+    fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod, begun: bool) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
         let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.own_priority());
         let rescue = self.rescue.as_ref();
@@ -136,7 +137,7 @@ impl Flight {
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,
-            may_force: !guarded && rescue.is_none_or(|rescue| rescue.step == Step::Any),
+            may_force: !guarded && rescue.is_none_or(|rescue| begun || rescue.step == Step::Any),
             asks: rescue.is_some(),
             grace: rescue.and_then(|_| shortened_grace(pod)),
             rehearsal: false,

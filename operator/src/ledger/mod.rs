@@ -313,6 +313,9 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.keep_places(cluster, clock, &mut out);
+            self.recheck_rescue(model, context);
+        }
+        if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.evict(model, clock, false, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;

@@ -34,12 +34,21 @@ pub struct Rescue {
     pub add: Call,
     /// The taint's removal.
     pub remove: Call,
+    /// Whether the node is kept for the pod; not any more once the plan is being dropped and the taint is gone.
+    pub keeps: bool,
 }
 
 impl Rescue {
     /// What a stored plan says of it.
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
-        Self { step: Step::of(stored.step), taint: stored.taint, terms, add: Call::Idle, remove: Call::Idle }
+        Self {
+            step: Step::of(stored.step),
+            taint: stored.taint,
+            terms,
+            add: Call::Idle,
+            remove: Call::Idle,
+            keeps: true,
+        }
     }
 }
 
@@ -61,6 +70,19 @@ impl Flight {
     pub fn tainted_node(&self) -> Option<&str> {
         let taints = self.rescue.as_ref().is_some_and(|rescue| rescue.taint);
         self.members.first().filter(|_| taints).map(|member| member.node.as_str())
+    }
+
+    /// Whether a node is kept for a critical add-on by this plan.
+    pub fn keeps_node(&self) -> bool {
+        self.rescue.as_ref().is_some_and(|rescue| rescue.keeps)
+    }
+
+    /// Lets others have the node, while groups that were begun are finished.
+    pub(super) fn let_node_go(&mut self, out: &mut Advance) {
+        if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.keeps) {
+            rescue.keeps = false;
+            out.commands.push(Command::LetNodeGo { plan: self.plan.id.clone() });
+        }
     }
 
     fn shows_taint(&self, cluster: &Cluster) -> bool {
@@ -127,7 +149,8 @@ impl Flight {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into() });
-        let harm = if self.begun() == 0 { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
+        let none = self.begun() == 0 && !self.victims.iter().any(|victim| victim.accepted);
+        let harm = if none { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
             return ending(PlanState::Cancelled, format!("Pod {} is gone; {harm}.", member.pod));
         };
@@ -157,6 +180,26 @@ impl Flight {
         // Whichever clock says so: the wall clock may have been set, and a new leader has not watched for so long.
         clock.epoch_seconds - planned >= i64::try_from(LONGEST.as_secs()).unwrap_or(i64::MAX)
             || clock.now.duration_since(self.started) >= LONGEST
+    }
+
+    /// Looks again, whenever something changed between two evictions, whether they still help: the node may be cordoned or
+    /// gone, and a victim critical by now.
+    pub(super) fn recheck_rescue(&mut self, model: &Model, context: &Context) {
+        let known = self.checked.is_some_and(|(version, _)| version == model.version);
+        if self.rescue.is_none() || known || self.victims.iter().all(|victim| victim.accepted) {
+            return;
+        }
+        let leaving = self.leaving(&model.cluster, context);
+        let placements = self.placements();
+        let fits =
+            giveway_planner::still_fits(&model.cluster, &placements, self.own_priority(), context, &leaving).err();
+        let why = self.must_stay(model).or_else(|| fits.map(Sentence::from));
+        match why {
+            Some(why) => {
+                self.drop_plan(PlanState::Cancelled, Sentence::from("The plan does not hold any more: ").then(why))
+            }
+            None => self.checked = Some((model.version, super::Check::default())),
+        }
     }
 
     /// Whether the preemptor has room now, with nobody evicted any more.

@@ -113,6 +113,6 @@ impl Flight {
             return None;
         }
         let gone = self.leaving(&model.cluster, context);
-        giveway_planner::still_fits(&model.cluster, &self.placements(), self.priority, context, &gone).err()
+        giveway_planner::still_fits(&model.cluster, &self.placements(), self.own_priority(), context, &gone).err()
     }
 }

@@ -33,7 +33,7 @@ impl Flight {
         } else if let Err(why) = giveway_planner::still_fits(
             cluster,
             &self.placements(),
-            self.priority,
+            self.own_priority(),
             context,
             &self.leaving(cluster, context),
         ) {
@@ -81,8 +81,9 @@ impl Flight {
     pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock) {
         let cluster = &model.cluster;
         let placements = self.placements();
-        let fits =
-            |gone: &BTreeSet<SmolStr>| giveway_planner::still_fits(cluster, &placements, self.priority, context, gone);
+        let fits = |gone: &BTreeSet<SmolStr>| {
+            giveway_planner::still_fits(cluster, &placements, self.own_priority(), context, gone)
+        };
         let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
         let mut check = match known {
             Some((_, check)) => check,
@@ -154,7 +155,7 @@ impl Flight {
             return;
         }
         let leaving = self.leaving(cluster, context);
-        if let Err(why) = giveway_planner::still_fits(cluster, &waiting, self.priority, context, &leaving) {
+        if let Err(why) = giveway_planner::still_fits(cluster, &waiting, self.own_priority(), context, &leaving) {
             self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
         } else if late {
             let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod)).unwrap_or("nothing");

@@ -22,6 +22,9 @@ impl Flight {
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;
         let untainted = self.untaint(cluster, clock, out);
+        if untainted {
+            self.let_node_go(out);
+        }
         self.evict(model, clock, true, out);
         let begun = self.begun_units();
         if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {

@@ -18,6 +18,8 @@ pub struct PlanRecord {
     pub preemptor: StoredPreemptor,
     /// Whether it is for a critical add-on: a node may have a taint for it.
     pub critical: bool,
+    /// The node that a critical add-on was to be on.
+    pub node: Option<SmolStr>,
     /// Its status; only the first part of a plan has one.
     pub status: PreemptionStatus,
     /// When it was created, in seconds since the epoch.
@@ -60,6 +62,7 @@ impl Plans {
             uid: object.uid().unwrap_or_default().into(),
             preemptor: spec.preemptor.clone(),
             critical: critical::tainted_for(spec).is_some(),
+            node: critical::tainted_for(spec).and_then(|_| Some(spec.placements.first()?.node.as_str().into())),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
             bytes: lines * BYTES_A_LINE,
             object: (!self.resumed && status.state.in_flight()).then_some(object),
@@ -97,6 +100,12 @@ impl Plans {
     pub fn tainted_for(&self) -> BTreeSet<&str> {
         let critical = self.records.values().filter(|record| record.critical);
         critical.map(|record| record.preemptor.uid.as_str()).collect()
+    }
+
+    /// Whether a plan that was over since this second nominated a critical add-on to a node.
+    pub fn nominated(&self, uid: &str, node: &str, since: i64) -> bool {
+        let ours = |record: &PlanRecord| record.node.as_deref() == Some(node) && record.preemptor.uid == uid;
+        self.records.values().any(|record| ours(record) && record.over() && record.finished() >= since)
     }
 
     /// Whether a plan of this name says that it is in flight.

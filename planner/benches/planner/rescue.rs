@@ -93,6 +93,16 @@ pub(crate) fn rows() {
     measure("C7", "150,000 different pods, one of 40 CPU", &hard, &addon(&[("cpu", "40")], json!({})));
     measure("C8", "150,000 different pods, one that fits nowhere", &hard, &addon(&[("cpu", "97")], json!({})));
     measure("C9", "the same, one of 1 CPU and 200 GiB", &hard, &addon(&one, json!({})));
+    let mut grouped = generate::large(LARGE);
+    grouped.upsert_group(&generate::group("team-00", "everywhere", 0, 1, "PodGroup")).unwrap();
+    for number in 0..LARGE.nodes {
+        let mut pod = generate::on(generate::pod("team-00", &format!("e-{number:05}"), 0, &[("cpu", "1")]), number);
+        let label = ("scheduling.giveway.dev/pod-group".to_owned(), "everywhere".to_owned());
+        pod.metadata.labels.get_or_insert_default().extend([label]);
+        grouped.upsert_pod(&pod).unwrap();
+    }
+    measure("C11", "C2 with a whole group on all nodes", &grouped, &addon(&[("nvidia.com/gpu", "8")], json!({})));
+    measure("C12", "the same, one that fits nowhere", &grouped, &addon(&[("nvidia.com/gpu", "9")], json!({})));
     let few = different(20, 100);
     measure("C10", "20 nodes of 100 different pods, 48 CPU", &few, &addon(&[("cpu", "48")], json!({})));
 }

@@ -64,18 +64,18 @@ impl Hopeless {
 
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let shape = problem.shapes.first()?;
+    let then = problem.room_then();
+    // Every pod is read once, and not once for each node that its group is on.
+    let mut goes = vec![false; problem.cluster.pod_bound()];
+    let going = problem.potential.units.iter().zip(fates).filter(|(_, fate)| **fate != Fate::Stays);
+    going.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
     let lacks = |rank: Rank| -> Vec<(ResourceId, i128)> {
-        let (cluster, node) = (problem.cluster, problem.nodes.index(rank));
-        let going = problem.potential.on[rank].iter().filter(|unit| fates[**unit] != Fate::Stays);
-        let pods = going.flat_map(|unit| problem.potential.units[*unit].pods.iter());
-        let here: Vec<&Pod> =
-            pods.filter(|pod| cluster.row(**pod).node == Some(node)).filter_map(|pod| cluster.pod_at(*pod)).collect();
-        let freed = |id| here.iter().map(|pod| pod.requests.get(id)).sum::<i128>();
-        let free = problem.now.free(rank);
-        let leaving = problem.leaving.iter().filter(|(_, on)| *on == rank).filter_map(|(pod, _)| cluster.pod_at(*pod));
-        let leaving: Vec<&Pod> = leaving.collect();
-        let left = |id| leaving.iter().map(|pod| pod.requests.get(id)).sum::<i128>();
-        let amounts = pod.requests.iter().map(|(id, n)| (id, n - free[usize::from(id)] - freed(id) - left(id)));
+        let cluster = problem.cluster;
+        let here = cluster.rows_at(problem.nodes.index(rank)).filter(|(pod, _)| goes[*pod as usize]);
+        let kinds: Vec<_> = here.filter_map(|(_, row)| cluster.kind(row.kind)).collect();
+        let freed = |id| kinds.iter().map(|kind| kind.requests.get(id)).sum::<i128>();
+        let free = then.free(rank);
+        let amounts = pod.requests.iter().map(|(id, n)| (id, n - free[usize::from(id)] - freed(id)));
         amounts.filter(|(_, lacking)| *lacking > 0).collect()
     };
     let share = |lacks: &[(ResourceId, i128)]| {

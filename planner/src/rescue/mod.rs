@@ -31,7 +31,7 @@ use crate::problem::Problem;
 use effort::Effort;
 use elsewhere::Elsewhere;
 use giveway_crds::critical;
-use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use search::{Choice, Search};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,8 @@ fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a P
 
 fn demand(index: PodIndex, pod: &Pod) -> Demand {
     Demand {
-        priority: rank(pod.priority),
+        // kube-scheduler respects the places of whom it finds as important as the pod, and so has the choice of a node.
+        priority: pod.priority,
         policy: PreemptionPolicy::PreemptLowerPriority,
         members: vec![index],
         need: 1,
@@ -104,6 +105,8 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &overlay, room);
+    let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
+    problem.leaving.retain(|(pod, _)| !lingers(*pod));
     let then = problem.room_then();
     if let Some(rank) = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());
@@ -123,6 +126,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
         best: None,
         floor: 0,
         shares: BTreeMap::new(),
+        groups: BTreeMap::new(),
     };
     let looked = search.run();
     match search.best {
@@ -140,15 +144,20 @@ fn open(problem: &Problem<'_>, pod: &Pod, room: &Room<'_>) -> Option<Rank> {
 /// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
 /// elsewhere.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
-    let fate = |index: &PodIndex| match problem.cluster.row(*index).given {
+    let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).given {
         Given::Short | Given::Long => Fate::Goes,
-        Given::Special => problem.cluster.pod_at(*index).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod)),
+        Given::Special => {
+            problem.cluster.pod_at(*index).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod, grouped))
+        }
     };
     let units = problem.potential.units.iter();
     units
-        .map(|unit| match unit.pods.iter().map(fate).max() {
-            Some(Fate::GoesElsewhere) if unit.kind == UnitKind::PodGroup => Fate::Stays,
-            fate => fate.unwrap_or(Fate::Stays),
+        .map(|unit| {
+            let grouped = unit.kind == UnitKind::PodGroup;
+            match unit.pods.iter().map(|pod| fate(pod, grouped)).max() {
+                Some(Fate::GoesElsewhere) if grouped => Fate::Stays,
+                fate => fate.unwrap_or(Fate::Stays),
+            }
         })
         .collect()
 }
@@ -202,5 +211,6 @@ pub fn must_stay<'c>(
     let mut suitable = cluster.nodes().filter(|node| unsuitable(addon, node).is_none());
     let only_node = suitable.next().is_some() && suitable.next().is_none();
     let pods = victims.iter().filter_map(|uid| cluster.pod_at(cluster.pod_with_uid(uid)?));
-    pods.filter(|pod| pod.live()).find(|pod| terms.fate(addon, only_node, pod) == Fate::Stays)
+    let grouped = |pod: &Pod| cluster.group_of(pod).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
+    pods.filter(|pod| pod.live()).find(|pod| terms.fate(addon, only_node, pod, grouped(pod)) == Fate::Stays)
 }

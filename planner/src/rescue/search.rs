@@ -14,7 +14,7 @@ use crate::feasibility::{Rank, Room};
 use crate::model::{Given, KindId, ObjectKey, Pod, PodIndex, ResourceId};
 use crate::plan::UnitKind;
 use crate::problem::Problem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The node and the units that were found.
 pub(super) struct Choice<'a> {
@@ -38,6 +38,24 @@ pub(super) struct Search<'p, 'a> {
     pub(super) floor: usize,
     /// By kind of pods: what they ask for, as a share.
     pub(super) shares: BTreeMap<KindId, i128>,
+    /// What is known of whole groups, whose pods are read once.
+    pub(super) groups: BTreeMap<UnitIndex, Group>,
+}
+
+/// What going means for a unit, wherever its place is needed.
+#[derive(Clone, Copy)]
+struct Price {
+    /// The first step in which it can go.
+    step: Step,
+    /// What its pods ask for, as a share.
+    requests: i128,
+}
+
+/// What is known of a whole group.
+pub(super) struct Group {
+    price: Price,
+    /// By rank: what it frees there, by resource that the add-on asks for.
+    freed: BTreeMap<Rank, Vec<i128>>,
 }
 
 /// What evicting on a node weighs at least.
@@ -59,6 +77,8 @@ struct Candidate {
 /// What units have in common that can stand in for each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
+    /// Pods that several budgets select: their eviction violates one, as it were.
+    tangled: usize,
     shortened: usize,
     pods: usize,
     homeless: usize,
@@ -76,6 +96,7 @@ struct Class {
 /// Chosen units, added up.
 #[derive(Clone)]
 struct Sums {
+    tangled: usize,
     shortened: usize,
     pods: usize,
     homeless: usize,
@@ -114,7 +135,7 @@ impl<'a> Search<'_, 'a> {
                 return (looked, all);
             }
             let node = self.on_node(bound.node, missing.len());
-            let sums = Sums { shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
+            let sums = Sums { tangled: 0, shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
             for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
                 self.greedy(&node, step, &sums);
             }
@@ -177,8 +198,8 @@ impl<'a> Search<'_, 'a> {
         let mut lightest = i128::MAX;
         let potential = &self.problem.potential;
         for unit in potential.on[rank].iter().filter(|unit| self.fates[**unit] != Fate::Stays) {
-            let gains = self.freed(*unit, rank);
-            let least = self.least_step(*unit).number();
+            let (gains, price) = (self.freed(*unit, rank), self.price(*unit));
+            let least = price.step.number();
             for (step, freed) in (1..).zip(&mut freed) {
                 if least <= step {
                     freed.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain);
@@ -190,7 +211,7 @@ impl<'a> Search<'_, 'a> {
                     *best = (*gain, pods);
                 }
             }
-            lightest = lightest.min(potential.units[*unit].pods.iter().map(|pod| self.share(*pod)).sum());
+            lightest = lightest.min(price.requests);
         }
         let enough = |freed: &[i128]| freed.iter().zip(&missing).all(|(freed, missing)| freed >= missing);
         let step = Step::ALL.into_iter().zip(&freed).find(|(_, freed)| enough(freed)).map(|(step, _)| step)?;
@@ -218,27 +239,59 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// What a unit frees on a node, by resource that the add-on asks for.
-    fn freed(&self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
-        let mut freed = vec![0; self.pod.requests.iter().count()];
-        for pod in &self.problem.potential.units[unit].pods {
-            if self.room.rank_of(*pod) != Some(rank) {
-                continue;
-            }
-            let Some(kind) = self.problem.cluster.kind(self.problem.cluster.row(*pod).kind) else { continue };
-            let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
-            freed.iter_mut().zip(ids).for_each(|(sum, id)| *sum += kind.requests.get(id));
+    fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
+        let found = &self.problem.potential.units[unit];
+        if found.kind == UnitKind::PodGroup {
+            let freed = self.group(unit).freed.get(&rank).cloned();
+            return freed.unwrap_or_else(|| vec![0; self.pod.requests.iter().count()]);
         }
-        freed
+        found.pods.first().map(|pod| self.asks(*pod)).unwrap_or_default()
     }
 
-    /// The first step in which a unit can go at all.
-    fn least_step(&self, unit: UnitIndex) -> Step {
-        let budgets = &self.problem.budgets;
-        let pods = &self.problem.potential.units[unit].pods;
+    /// What a pod asks for, by resource that the add-on asks for.
+    fn asks(&self, pod: PodIndex) -> Vec<i128> {
+        let kind = self.problem.cluster.kind(self.problem.cluster.row(pod).kind);
+        let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
+        ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
+    }
+
+    /// What going means for a unit.
+    fn price(&mut self, unit: UnitIndex) -> Price {
+        match self.problem.potential.units[unit].kind {
+            UnitKind::PodGroup => self.group(unit).price,
+            UnitKind::Pod => self.read_price(unit),
+        }
+    }
+
+    fn read_price(&mut self, unit: UnitIndex) -> Price {
+        let problem = self.problem;
+        let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
         let held = !budgets.is_empty()
             && pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
+        let tangled = pods.iter().any(|pod| self.is_tangled(*pod));
         let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
-        Step::needed(usize::from(held), shortened)
+        let requests = pods.iter().map(|pod| self.share(*pod)).fold(0, i128::saturating_add);
+        Price { step: Step::needed(usize::from(held || tangled), shortened), requests }
+    }
+
+    fn group(&mut self, unit: UnitIndex) -> &Group {
+        if !self.groups.contains_key(&unit) {
+            let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();
+            for pod in &self.problem.potential.units[unit].pods {
+                let Some(rank) = self.room.rank_of(*pod) else { continue };
+                let asks = self.asks(*pod);
+                let sums = freed.entry(rank).or_insert_with(|| vec![0; asks.len()]);
+                sums.iter_mut().zip(asks).for_each(|(sum, amount)| *sum += amount);
+            }
+            let price = self.read_price(unit);
+            self.groups.insert(unit, Group { price, freed });
+        }
+        &self.groups[&unit]
+    }
+
+    /// Whether several budgets select a pod. The eviction API refuses such a pod whatever they allow.
+    fn is_tangled(&self, pod: PodIndex) -> bool {
+        self.problem.cluster.row(pod).budgeted && self.problem.cluster.budgets_at(pod).len() > 1
     }
 
     fn is_shortened(&self, index: PodIndex) -> bool {
@@ -281,6 +334,7 @@ impl<'a> Search<'_, 'a> {
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
         self.effort.take(2 * found.pods.len());
         let mut class = Class {
+            tangled: 0,
             shortened: 0,
             pods: found.pods.len(),
             homeless: 0,
@@ -295,6 +349,7 @@ impl<'a> Search<'_, 'a> {
         };
         for index in &found.pods {
             let pod = cluster.pod_at(*index)?;
+            class.tangled += usize::from(self.is_tangled(*index));
             class.shortened += usize::from(self.is_shortened(*index));
             class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
@@ -303,7 +358,7 @@ impl<'a> Search<'_, 'a> {
         }
         let nowhere = class.elsewhere && class.homeless > 0;
         let freed = self.freed(unit, rank);
-        (!nowhere).then(|| Candidate { unit, class, freed, step: self.least_step(unit) })
+        (!nowhere).then(|| Candidate { unit, class, freed, step: self.price(unit).step })
     }
 
     /// Whether the add-on fits on the node as the room is now.
@@ -346,7 +401,7 @@ impl<'a> Search<'_, 'a> {
 
     /// What these units weigh at least, with those that have to follow.
     fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
-        let violations = spent.most_over(self.problem);
+        let violations = spent.most_over(self.problem).max(sums.tangled);
         Weight {
             step: Step::needed(violations, sums.shortened),
             disturbances: sums.shortened + violations,
@@ -364,7 +419,9 @@ impl<'a> Search<'_, 'a> {
         let (problem, cluster) = (self.problem, self.problem.cluster);
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
-        let violations = problem.budgets.violating(cluster, pods()).len();
+        let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
+        violating.extend(pods().filter(|pod| self.is_tangled(*pod)));
+        let violations = violating.len();
         let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
         names.sort();
         let weight = Weight {
@@ -395,6 +452,7 @@ impl Sums {
     fn with(&self, candidate: &Candidate) -> Self {
         let class = &candidate.class;
         Self {
+            tangled: self.tangled + class.tangled,
             shortened: self.shortened + class.shortened,
             pods: self.pods + class.pods,
             homeless: self.homeless + class.homeless,

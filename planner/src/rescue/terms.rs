@@ -32,9 +32,10 @@ impl Terms {
             || (pod.asks_critical && self.namespaces.contains(pod.key.namespace.as_str()))
     }
 
-    /// What becomes of a pod on the node of `addon`; `only_node` says that the add-on can run on no other one.
-    pub fn fate(&self, addon: &Pod, only_node: bool, pod: &Pod) -> Fate {
-        if pod.mirror || pod.daemon {
+    /// What becomes of a pod on the node of `addon`; `only_node` says that the add-on can run on no other one, `grouped` that
+    /// the pod goes with a whole group, which one pod of a DaemonSet does not shield.
+    pub fn fate(&self, addon: &Pod, only_node: bool, pod: &Pod, grouped: bool) -> Fate {
+        if pod.mirror || (pod.daemon && !grouped) {
             Fate::Stays
         } else if !self.is_critical(pod) {
             Fate::Goes

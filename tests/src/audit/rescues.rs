@@ -1,7 +1,7 @@
 //! The promises about critical add-ons (design, section 5, "Critical pods"): who may go, how, and that taints come and go
 //! with the plan.
 
-use super::history::{History, How, NodeWrite, PlanRecord, Removal};
+use super::history::{History, How, Key, NodeWrite, PlanRecord, Removal};
 use super::{OPERATOR, promises};
 use giveway_crds::critical;
 use giveway_crds::plan::StoredRescue;
@@ -26,7 +26,8 @@ pub(super) fn broken(history: &History) -> Vec<String> {
 fn wrong_victim(history: &History, record: &PlanRecord, removal: &Removal) -> Option<String> {
     let (victim, addon) = (history.pods.get(&removal.uid)?, history.pods.get(&record.plan.preemptor.uid));
     let name = &victim.key.1;
-    if victim.fixed {
+    // A pod of a DaemonSet that has joined a whole group goes with it.
+    if victim.fixed && group_of(history, removal).is_none() {
         return Some(format!("{name} was evicted for a critical add-on, and is static or of a DaemonSet"));
     }
     if addon.is_some_and(|addon| !addon.critical) {
@@ -57,10 +58,25 @@ fn wrong_way(history: &History, stored: StoredRescue, removal: &Removal) -> Opti
     });
     match removal.how {
         How::Evict => None,
+        // What was begun is finished, by whatever means.
+        _ if begun(history, removal) => None,
         _ if stored.step < 3 => Some(format!("{name} was deleted in step {}", stored.step)),
         _ if !refused => Some(format!("{name} was deleted before the eviction API refused it")),
         _ => None,
     }
+}
+
+/// The whole group that a pod is of.
+fn group_of(history: &History, removal: &Removal) -> Option<Key> {
+    let key = (removal.pod.0.clone(), history.pods.get(&removal.uid)?.group.clone()?);
+    history.groups.get(&key).filter(|group| group.whole).map(|_| key)
+}
+
+/// Whether another pod of the same whole group was evicted before.
+fn begun(history: &History, removal: &Removal) -> bool {
+    let Some(group) = group_of(history, removal) else { return false };
+    let earlier = |other: &&Removal| other.at <= removal.at && other.uid != removal.uid;
+    history.evicted().into_iter().filter(earlier).any(|other| group_of(history, other).as_ref() == Some(&group))
 }
 
 fn before_the_taint(history: &History, record: &PlanRecord, stored: StoredRescue, removal: &Removal) -> Option<String> {

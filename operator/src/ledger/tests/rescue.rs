@@ -209,6 +209,54 @@ fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
 }
 
 #[test]
+fn between_two_evictions_the_plan_is_looked_at_again() {
+    let (mut run, _) = tainted(1);
+    run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world.model.apply(crate::watch::Input::Node(crate::watch::Update::Deleted(ObjectKey::new("", "n1"))));
+    run.later(1);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(
+        ended.message.to_string(),
+        "The plan does not hold any more: Node n1, planned for pod default/dns, does not exist any more."
+    );
+}
+
+#[test]
+fn a_group_that_was_begun_is_finished_and_the_node_is_let_go_at_once() {
+    let mut run = run(1, true);
+    run.world.group("g", 2, 1000, "PodGroup");
+    run.world.pod(low("a", 0).of("g")).pod(low("b", 0).of("g")).budget("all", "x", 2);
+    let unit = StoredVictim {
+        kind: "PodGroup".into(),
+        name: "g".into(),
+        pods: vec![victim("a", "n1"), victim("b", "n1")],
+        ..single("g")
+    };
+    let mut plan = run.flight.plan.clone();
+    plan.victims = vec![unit];
+    let rescue = run.flight.rescue.clone().unwrap();
+    run.flight = Flight::new(key(), 0, plan, run.now).rescuing(rescue);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.step();
+    run.kept();
+    assert_eq!(names(&run.step()), ["evict a", "evict b"]);
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-b", &EvictOutcome::Refused("the budget was changed".into()), run.now);
+    assert_eq!(names(&run.step()), ["untaint n1"], "the rest of the group waits for its next attempt");
+    run.flight.taint_answered(false, true, run.now);
+    run.later(1);
+    let advance = run.step();
+    assert!(!run.flight.keeps_node(), "others may have the node, and other add-ons their turn");
+    let forced = |command: &Command| matches!(command, Command::Evict(call) if call.pod.name == "b" && call.may_force);
+    let let_go = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
+    assert!(advance.commands.iter().any(forced) && advance.commands.iter().any(let_go), "{:?}", advance.commands);
+    run.flight.evicted("uid-b", &EvictOutcome::Accepted, run.now);
+    run.later(3);
+    run.world.remove_pod("a").remove_pod("b");
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);
+}
+
+#[test]
 fn a_taint_that_cannot_be_removed_is_left_to_the_sweep_after_a_while() {
     let (mut run, _) = tainted(1);
     run.world.remove_pod("dns");

@@ -3,9 +3,13 @@
 use super::{addon, after, taints, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
+use giveway_crds::{Preemption, PreemptionSpec};
+use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+use kube::Api;
+use kube::api::PostParams;
 
 async fn evicted(world: &World, count: usize) {
     wait_for(&format!("{count} pods were evicted"), MINUTE, async || {
@@ -73,12 +77,13 @@ metadata: {name: no-plans}
 spec: {policyName: no-plans, validationActions: [Deny]}
 "#;
     world.apply(deny).await.unwrap();
-    wait_for("plans are refused", MINUTE, async || {
-        let plan = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Preemption\nmetadata: {name: probe}\nspec: {preemptor: {kind: Pod, namespace: default, name: x, uid: x, priority: 0}, strategy: x}";
-        match world.apply(plan).await {
-            Err(refusal) if refusal.contains("no plans now") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
+    let plans = Api::<Preemption>::all(world.client_of(OPERATOR).await);
+    let spec = PreemptionSpec { strategy: "probe".into(), ..PreemptionSpec::default() };
+    let probe = Preemption::new("probe", spec);
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    wait_for("plans are refused", MINUTE, async || match plans.create(&dry, &probe).await {
+        Err(refusal) if refusal.to_string().contains("no plans now") => Ok(()),
+        other => Err(format!("{other:?}")),
     })
     .await;
     let dns = addon(&world, "dns").create().await;
