@@ -78,7 +78,7 @@ spec: {policyName: no-plans, validationActions: [Deny]}
 "#;
     world.apply(deny).await.unwrap();
     let plans = Api::<Preemption>::all(world.client_of(OPERATOR).await);
-    let spec = PreemptionSpec { strategy: "probe".into(), ..PreemptionSpec::default() };
+    let spec = PreemptionSpec { strategy: "probe".into(), part: 1, parts: 1, ..PreemptionSpec::default() };
     let probe = Preemption::new("probe", spec);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     wait_for("plans are refused", MINUTE, async || match plans.create(&dry, &probe).await {
