@@ -79,7 +79,7 @@ impl Facts {
 
     /// The last thing that the operator said of why nobody is evicted for it, unless it planned something since.
     fn told_addon(&self) -> Option<&Happening> {
-        let waits = [Reason::CriticalAddonUnschedulable, Reason::SchedulerSilent];
+        let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonHasRoom, Reason::SchedulerSilent];
         let told = self.events.iter().rev().find(|event| waits.iter().any(|reason| event.reason == reason.as_str()))?;
         let planned = self.world.last_plan(&self.target).and_then(|plan| plan.planned_at.as_ref()).map(|time| time.0);
         (planned.is_none() || told.at >= planned).then_some(told)

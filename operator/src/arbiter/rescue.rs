@@ -132,7 +132,8 @@ impl Arbiter {
         }
         tracing::warn!(%pod, %message, "nobody is evicted for a critical add-on");
         self.metrics.outcome(reason);
-        if let Some(notice) = self.notice(&preemptor, true, reason, "Rescuing".into(), message.into()) {
+        let warning = reason != Reason::CriticalAddonHasRoom;
+        if let Some(notice) = self.notice(&preemptor, warning, reason, "Rescuing".into(), message.into()) {
             self.actuator.dispatch(Command::Publish(notice));
         }
     }
