@@ -206,6 +206,8 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 mod tests {
     use super::*;
     use crate::testing::{TestPod, World};
+    use crate::watch::{Input, Update};
+    use serde_json::json;
     use std::time::Duration;
 
     fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
@@ -267,5 +269,30 @@ mod tests {
             housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).is_empty(),
             "not twice at once"
         );
+    }
+
+    #[test]
+    fn a_nomination_that_a_plan_for_a_critical_addon_left_is_withdrawn_and_one_of_the_scheduler_is_not() {
+        let now = Instant::now();
+        let withdrawn = |node: &str, state: &str, second: i64| {
+            let (mut world, mut housekeeping) = (World::new(), Housekeeping::default());
+            world.pod(TestPod::new("dns", 0).unschedulable().nominated("n1"));
+            let preemptor =
+                json!({"kind": "Pod", "namespace": "default", "name": "dns", "uid": "uid-dns", "priority": 0});
+            let plan = json!({
+                "metadata": {"name": "p-1", "uid": "u"},
+                "spec": {"preemptor": preemptor, "strategy": "critical-addon",
+                    "placements": [{"pod": "dns", "uid": "uid-dns", "node": node}]},
+                "status": {"state": state, "finishedAt": "1970-01-01T00:16:40Z"}
+            });
+            let plan = Box::new(serde_json::from_value(plan).unwrap());
+            world.model.apply(Input::Preemption(Update::Applied(plan)));
+            let clock = Clock { now, epoch_seconds: second };
+            housekeeping.stray_nominations(&world.model, &Flights::new(), clock).len()
+        };
+        assert_eq!(withdrawn("n1", "Cancelled", 1600), 1);
+        assert_eq!(withdrawn("n1", "Cancelled", 1601), 0, "ten minutes later it is the scheduler's");
+        assert_eq!(withdrawn("n2", "Cancelled", 1600), 0, "another node");
+        assert_eq!(withdrawn("n1", "Evicting", 1600), 0, "it is going to be resumed");
     }
 }

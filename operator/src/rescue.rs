@@ -169,6 +169,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_lingers_that_has_long_to_go_or_is_overdue() {
+        let mut world = World::new();
+        // Its time is 2026-01-01T00:00:00Z.
+        world.pod(TestPod::new("going", 0).on("n1").terminating());
+        let due = 1_767_225_600;
+        let lingers = |world: &World, second: i64| world.model.lingering(second).contains("uid-going");
+        assert!(lingers(&world, due - 21) && !lingers(&world, due - 20));
+        assert!(!lingers(&world, due + 30) && lingers(&world, due + 31));
+        world.remove_pod("going");
+        assert!(!lingers(&world, due + 31));
+    }
+
+    #[test]
     fn one_that_got_a_nomination_waits_anew_when_it_is_lost() {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("dns", 0));

@@ -78,15 +78,10 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
         let amounts = pod.requests.iter().map(|(id, n)| (id, n - free[usize::from(id)] - freed(id)));
         amounts.filter(|(_, lacking)| *lacking > 0).collect()
     };
-    let share = |lacks: &[(ResourceId, i128)]| {
-        let one = |(id, amount): &(ResourceId, i128)| match problem.cluster.offered(*id) {
-            offered if offered > 0 => amount.saturating_mul(1_000_000_000_000) / offered,
-            _ => i128::MAX / 4,
-        };
-        lacks.iter().map(one).fold(0, i128::saturating_add)
-    };
     let usable = (0..problem.nodes.len()).filter(|rank| shape.unsuitable[*rank].is_none());
-    let measured = usable.map(|rank| (rank, lacks(rank))).map(|(rank, lacks)| (share(&lacks), rank, lacks));
+    let measured = usable
+        .map(|rank| (rank, lacks(rank)))
+        .map(|(rank, lacks)| (problem.cluster.share(lacks.iter().copied()), rank, lacks));
     let (_, rank, lacks) = measured.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
     Some(describe(problem, pod, fates, rank, lacks))
 }

@@ -107,11 +107,16 @@ impl Cluster {
 
     /// What is asked for, in trillionths of what all nodes offer, added up over the resources.
     pub(crate) fn share_of(&self, requests: &Resources) -> i128 {
+        self.share(requests.iter())
+    }
+
+    /// The same for amounts by resource.
+    pub(crate) fn share(&self, amounts: impl Iterator<Item = (ResourceId, i128)>) -> i128 {
         let share = |(id, amount): (ResourceId, i128)| match self.offered(id) {
             offered if offered > 0 => amount.saturating_mul(1_000_000_000_000) / offered,
             _ => i128::MAX / 4,
         };
-        requests.iter().map(share).fold(0, i128::saturating_add)
+        amounts.map(share).fold(0, i128::saturating_add)
     }
 
     /// Takes what a pod asks for from what is free on a node, or (`sign` -1) gives it back.
