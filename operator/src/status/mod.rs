@@ -12,8 +12,8 @@ use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
+use giveway_planner::Preemptor;
 use giveway_planner::model::{Group, ObjectKey, Phase, Pod};
-use giveway_planner::plan::Preemptor;
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

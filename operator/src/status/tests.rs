@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
-use giveway_planner::plan::Preemptor;
+use giveway_planner::Preemptor;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use std::time::Instant;
