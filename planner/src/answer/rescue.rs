@@ -42,7 +42,7 @@ fn demand(index: PodIndex, pod: &Pod) -> Demand {
     }
 }
 
-/// Decides for one critical add-on. `context` is as for [`crate::plan()`]; its strategy does not matter.
+/// Decides for one critical add-on. `context` is as for [`plan`](super::plan()); its strategy does not matter.
 pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Context) -> Rescue {
     let Some((member, pod)) = waiting(cluster, key) else { return Rescue::Nothing };
     let unknown = cluster.not_modeled(pod);

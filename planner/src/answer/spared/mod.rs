@@ -65,7 +65,7 @@ impl Scene<'_, '_> {
     }
 }
 
-/// Says of everybody on the nodes of a plan who stays, and why. `plan` must be what [`crate::plan()`] answered to the
+/// Says of everybody on the nodes of a plan who stays, and why. `plan` must be what [`plan`](super::plan()) answered to the
 /// same question.
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
     let Ok(demand) = Demand::of(cluster, preemptor) else { return Sparing::default() };
