@@ -4,7 +4,7 @@ use crate::feasibility::{Rank, Refusal};
 use crate::kep5710;
 use crate::model::{Budget, Cluster, ObjectKey, Pod, PodIndex, ResourceId, Unit};
 use crate::placement::{Layout, fill};
-use crate::plan::UnitKind;
+use crate::plan::{Domain, UnitKind};
 use crate::problem::Problem;
 use crate::quantity;
 use giveway_crds::policy::PreemptionPolicy;
@@ -34,6 +34,15 @@ pub struct Shortfall {
     pub withheld: usize,
     /// Those budgets, by name.
     pub guaranteed: Box<[GuaranteedBudget]>,
+    /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
+    pub domain: Option<NearestDomain>,
+}
+
+/// The domain in which a group lacks least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearestDomain {
+    /// The domain.
+    pub domain: Domain,
 }
 
 /// A budget that is guaranteed against a preemptor.
@@ -143,6 +152,15 @@ impl Shortfall {
             help,
             withheld,
             guaranteed,
+            domain: None,
+        }
+    }
+
+    /// How many would fit with everybody gone who may go.
+    pub(crate) fn fits_at_most(&self) -> usize {
+        match self.help {
+            Help::NotEnough(fit) => fit.max(self.fit_now),
+            _ => self.fit_now,
         }
     }
 
@@ -217,7 +235,11 @@ impl fmt::Display for Shortfall {
             let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
             write!(f, " {}.", list.join(", "))?;
         }
-        self.write_help(f)
+        self.write_help(f)?;
+        match &self.domain {
+            Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
+            None => Ok(()),
+        }
     }
 }
 

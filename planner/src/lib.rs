@@ -10,6 +10,7 @@ mod clearing;
 pub mod cost;
 mod demand;
 mod domain;
+mod domains;
 pub mod error;
 pub mod explain;
 pub mod feasibility;
@@ -33,7 +34,7 @@ pub use error::ModelError;
 pub use explain::{GuaranteedBudget, Shortfall};
 pub use model::{Cluster, ObjectKey};
 pub use plan::{
-    Context, Decision, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
+    Context, Decision, Domain, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
 };
 pub use rescue::{Rescue, Step, Terms, rescue};
 pub use smol_str::SmolStr;

@@ -3,6 +3,7 @@
 use crate::cost::Cost;
 use crate::demand::Demand;
 use crate::domain::UnitIndex;
+use crate::domains;
 use crate::explain::{self, Shortfall};
 use crate::feasibility::{Nodes, Rank, Room};
 use crate::kep5710::{self, Found};
@@ -109,6 +110,8 @@ pub enum Decision {
         placements: Vec<Placement>,
         /// Members without a place; they are the next preemptor.
         left: usize,
+        /// The domain that the group is placed in, where it must stay within one.
+        domain: Option<Domain>,
     },
     /// Enough members fit when others go first.
     Preempt(Box<Plan>),
@@ -143,6 +146,8 @@ pub struct Placement {
 pub struct Plan {
     /// Name of the strategy that found it.
     pub strategy: &'static str,
+    /// The domain that the group is placed in, where it must stay within one.
+    pub domain: Option<Domain>,
     /// Who goes where, by pod.
     pub placements: Vec<Placement>,
     /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.
@@ -155,6 +160,21 @@ pub struct Plan {
     pub trace: Vec<String>,
     /// What the members ask for and the planner does not know about; the scheduler has the last word.
     pub not_modeled: Vec<String>,
+}
+
+/// A domain of topology: the nodes with this value of a label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Domain {
+    /// Key of the node label.
+    pub key: SmolStr,
+    /// Its value.
+    pub value: SmolStr,
+}
+
+impl std::fmt::Display for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
 }
 
 /// What kind of unit a victim is.
@@ -206,6 +226,11 @@ pub struct VictimPod {
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
+    domains::plan(cluster, preemptor, context).unwrap_or_else(|| plan_anywhere(cluster, preemptor, context))
+}
+
+/// Decides for a preemptor whose pods may be anywhere.
+pub(crate) fn plan_anywhere(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
     let demand = match Demand::of(cluster, preemptor) {
         Ok(demand) => demand,
         Err(decision) => return decision,
@@ -222,12 +247,12 @@ fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left, domain: None };
     }
     // The placement is greedy; where there is little to try, everything is tried.
     if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
         let left = problem.demand.members.len() - placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left, domain: None };
     }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(Shortfall::of(&problem, &now));
@@ -281,6 +306,7 @@ pub(crate) fn assemble(problem: &Problem<'_>, mut room: Room<'_>, found: Found) 
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
+        domain: None,
         placements: placements(problem.cluster, problem.nodes, &placed),
         victims: list,
         awaited: awaited(problem, &mut room, &placed, &ranks),

@@ -43,7 +43,7 @@ impl Arbiter {
 
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
-            Decision::Fits { placements, .. } => {
+            Decision::Fits { placements, domain, .. } => {
                 self.word(preemptor, None);
                 // Pods that nobody holds are placed by the scheduler alone; those of a basic group are held when they came
                 // before it.
@@ -51,7 +51,7 @@ impl Arbiter {
                 let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
                 let held = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
                 if gang || placements.iter().any(held) {
-                    let plan = Plan { placements, ..empty_plan() };
+                    let plan = Plan { placements, domain, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
                 }
             }
@@ -192,6 +192,7 @@ impl Arbiter {
 fn empty_plan() -> Plan {
     Plan {
         strategy: "fits",
+        domain: None,
         placements: vec![],
         victims: vec![],
         awaited: vec![],

@@ -45,6 +45,7 @@ impl Lean<'_> {
             // Whoever goes, there is not room enough: no budget stands in the way.
             withheld: 0,
             guaranteed: Box::default(),
+            domain: None,
         }))
     }
 }
