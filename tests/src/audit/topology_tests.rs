@@ -35,10 +35,7 @@ fn a_member_in_another_rack_is_told() {
     log.pod("train-0", "train", "n1");
     log.pod("train-1", "train", "");
     log.bind_to("train-1", "n2");
-    assert_eq!(
-        broken(&log),
-        ["train-1 of group train got node n2 with rack=r2, and train-0 has node n1 with rack=r1"]
-    );
+    assert_eq!(broken(&log), ["train-1 of group train got node n2 with rack=r2, and train-0 has node n1 with rack=r1"]);
 }
 
 #[test]
