@@ -1,7 +1,7 @@
 //! Who stays beside a plan, as it is printed.
 
 use crate::answer::Answer;
-use giveway_planner::Spared;
+use giveway_planner::Bystander;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ pub(crate) struct SparedLine {
     pub(crate) why: String,
 }
 
-impl From<&Spared> for SparedLine {
-    fn from(spared: &Spared) -> Self {
+impl From<&Bystander> for SparedLine {
+    fn from(spared: &Bystander) -> Self {
         Self {
             kind: spared.kind.as_str(),
             namespace: spared.key.namespace.to_string(),

@@ -168,8 +168,8 @@ fn status(flight: &Flight) -> PreemptionStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giveway_planner::Preemptor;
     use giveway_planner::model::ObjectKey;
-    use giveway_planner::plan::Preemptor;
     use k8s_openapi::jiff::Timestamp;
     use std::time::Duration;
 

@@ -6,9 +6,9 @@ use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredDomain, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
+use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::plan::Preemptor;
 use tokio_util::sync::CancellationToken;
 
 /// One API call, or a few that belong together.

@@ -4,9 +4,9 @@
 use crate::ledger::Flights;
 use crate::model::Model;
 use crate::pulse::Pulse;
+use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
-use giveway_planner::plan::Preemptor;
 use giveway_planner::rescue::Terms;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -4,39 +4,30 @@
 //! the cluster; [`plan()`] decides for one preemptor; [`spared()`] says who stays then, and why; [`still_fits`] checks a
 //! decision again later; [`rescue()`] makes room for a critical add-on. The same cluster gives the same decision, in
 //! whatever order its objects arrived.
+//!
+//! Layers, each of which knows only those before it (`tests/layers.rs`): [`model`] what is known, [`api`] what is asked and
+//! answered, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
+//! `answer` plans in words.
 
-mod budgets;
-mod clearing;
-pub mod cost;
-mod demand;
-mod domain;
-mod domains;
-pub mod error;
-pub mod explain;
-pub mod feasibility;
-mod importance;
-mod kep5710;
-mod lean;
-mod least_cost;
+mod answer;
+pub mod api;
+mod filters;
+mod incremental;
 pub mod model;
-mod overlay;
-mod placement;
-pub mod plan;
 mod problem;
-pub mod quantity;
-mod reprieve;
-pub mod rescue;
-mod spared;
-mod still_fits;
+mod search;
 
-pub use cost::Cost;
-pub use error::ModelError;
-pub use explain::{GuaranteedBudget, Shortfall};
-pub use model::{Cluster, ObjectKey};
-pub use plan::{
-    Context, Decision, Domain, Placement, Plan, Preemptor, Reservation, Strategy, UnitKind, Victim, VictimPod, plan,
+pub use answer::{Bystander, Sparing, plan, spared, still_fits};
+pub use api::{
+    Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Reservation, Shortfall,
+    Step, Strategy, Terms, Victim, VictimPod,
 };
-pub use rescue::{Rescue, Step, Terms, rescue};
+pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
+pub use rescue::rescue;
 pub use smol_str::SmolStr;
-pub use spared::{Spared, Sparing, spared};
-pub use still_fits::still_fits;
+
+/// Room for critical add-ons (design, section 5, "Critical pods").
+pub mod rescue {
+    pub use crate::answer::{must_stay, rank, rescue, room_for};
+    pub use crate::api::{Eviction, Fate, Hopeless, Nearest, Rescue, Step, Terms, can_taint, is_shortened, taint};
+}

@@ -75,7 +75,7 @@ fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
         let _ = kind;
         match numbers.below(10) {
             0 => drop(context.departing.insert(format!("uid-{name}").into())),
-            1 => drop(context.spared.insert(format!("uid-{name}").into())),
+            1 => drop(context.exempt.insert(format!("uid-{name}").into())),
             2 => context.reservations.push(Reservation {
                 uid: format!("uid-{name}").into(),
                 pod: key(name),

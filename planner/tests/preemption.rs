@@ -134,7 +134,7 @@ fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
     all.push(pod("mirror").on("a").annotation("kubernetes.io/config.mirror", "x"));
     all.push(pod("low-0").group("low").on("b"));
     all.push(pod("low-1").group("low").on("c"));
-    let context = Context { spared: BTreeSet::from(["uid-low-1".into()]), ..Context::default() };
+    let context = Context { exempt: BTreeSet::from(["uid-low-1".into()]), ..Context::default() };
     let sentence = shortfall(plan(&cluster(&all), &for_pod("p"), &context));
     assert!(sentence.ends_with("No workload below priority 10 may be evicted now."), "{sentence}");
 }

@@ -173,7 +173,7 @@ fn who_cannot_be_evicted_is_named_with_what_protects_it() {
         pod("p").priority(10),
     ];
     let mut context = Context::default();
-    context.spared.extend(["uid-refused".into(), "uid-torn-1".into()]);
+    context.exempt.extend(["uid-refused".into(), "uid-torn-1".into()]);
     let (plan, sparing) = answer(&cluster(&all), &for_pod("p"), &context);
     assert_eq!(victims(&plan), ["victim"]);
     assert_eq!(

@@ -10,7 +10,7 @@ use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::plan::{Decision, Placement, Plan, Preemptor, UnitKind};
+use giveway_planner::{Decision, Placement, Plan, Preemptor, UnitKind};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl Arbiter {
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
             let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
             let mut context = known.unwrap_or_else(|| ledger::context(&self.flights, state.1));
-            context.spared = spared;
+            context.exempt = spared;
             let started = Instant::now();
             let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
             in_flight = Some((state, context));
@@ -97,7 +97,15 @@ impl Arbiter {
         };
         let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let shortfall = self.without_foreign_names(preemptor, shortfall);
-        LastWord { reason, message: format!("{shortfall}{refusal}") }
+        let torn = match preemptor {
+            Preemptor::Group(key) => {
+                let cluster = &self.model.cluster;
+                cluster.group(key).and_then(|group| status::contradiction(cluster, group))
+            }
+            Preemptor::Pod(_) => None,
+        };
+        let torn = torn.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        LastWord { reason, message: format!("{shortfall}{torn}{refusal}") }
     }
 
     /// Budgets of other namespaces hold a preemptor back without their names.

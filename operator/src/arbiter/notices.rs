@@ -5,9 +5,9 @@ use super::Arbiter;
 use crate::command::{Command, Notice};
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
+use giveway_planner::Preemptor;
 use giveway_planner::Shortfall;
 use giveway_planner::model::{Budget, ObjectKey};
-use giveway_planner::plan::Preemptor;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

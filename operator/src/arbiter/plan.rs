@@ -16,7 +16,7 @@ use giveway_crds::plan::{
 use giveway_crds::preemption::{PreemptionStatus, assemble};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
-use giveway_planner::plan::{Plan, Preemptor};
+use giveway_planner::{Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::cmp::Reverse;

@@ -7,9 +7,9 @@ use crate::command::Command;
 use crate::ledger::Clock;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
+use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::plan::Preemptor;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
-use giveway_planner::plan::{Context, Decision, Preemptor};
+use giveway_planner::{Context, Decision, Preemptor};
 use std::collections::BTreeSet;
 
 /// What checking a plan found. It stays true until the model changes, and checking is the dearest thing that is done.

@@ -4,9 +4,7 @@
 use super::{Flight, current};
 use crate::model::Model;
 use giveway_crds::plan::StoredDomain;
-use giveway_planner::SmolStr;
-use giveway_planner::model::Cluster;
-use giveway_planner::plan::{Context, Placement, Preemptor};
+use giveway_planner::{Cluster, Context, Placement, Preemptor, SmolStr};
 use std::collections::BTreeSet;
 
 impl Flight {

@@ -34,7 +34,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
-use giveway_planner::plan::{Context, Placement, Preemptor, Reservation};
+use giveway_planner::{Context, Placement, Preemptor, Reservation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredVictim};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_planner::model::{ObjectKey, Pod};
-use giveway_planner::plan::{Context, Preemptor};
+use giveway_planner::{Context, Preemptor};
 use std::collections::BTreeSet;
 
 impl Flight {

@@ -6,7 +6,7 @@ use crate::model::Model;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
-use giveway_planner::plan::{Context, Placement, Preemptor};
+use giveway_planner::{Context, Placement, Preemptor};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

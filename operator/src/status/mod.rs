@@ -4,7 +4,7 @@ mod domain;
 #[cfg(test)]
 mod tests;
 
-pub use domain::within;
+pub use domain::{contradiction, within};
 
 use crate::ledger::{Flight, Rescue, describe};
 use crate::model::{GroupRecord, Model};
@@ -15,8 +15,8 @@ use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
+use giveway_planner::Preemptor;
 use giveway_planner::model::{Group, ObjectKey, Phase, Pod};
-use giveway_planner::plan::Preemptor;
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -138,7 +138,8 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
     if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
         let was = if counts.scheduled < needed && counts.succeeded == 0 { "Was scheduled. Now " } else { "" };
         let have = if counts.scheduled == 1 { "has" } else { "have" };
-        let (inside, split) = domain::bound(facts);
+        let inside = domain::bound(facts);
+        let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
         let message = format!("{was}{} {have} a node{inside}, {needed} needed.{split}", pods(counts.scheduled));
         return (true, Reason::Scheduled, message);
     }

@@ -1,10 +1,10 @@
 //! A PodDisruptionBudget: how many of its pods may go.
 
+use super::error::ModelError;
 use super::key::ObjectKey;
 use super::pod::Pod;
 use super::selector::Selector;
 use super::unit::Row;
-use crate::error::ModelError;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What changed in the model, so that answers that were kept can catch up in as many steps as there were changes.
 
-use super::kind::KindId;
+use super::equivalence::ClassId;
 use super::{BudgetIndex, GroupIndex, NodeIndex};
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(crate) enum Change {
     /// A budget changed, or its pods, or how these count.
     Budget(BudgetIndex),
     /// A kind of pods has a number that another one may have had before.
-    Kind(KindId),
+    Class(ClassId),
 }
 
 /// The last changes, numbered from the first one on.

@@ -1,8 +1,8 @@
 //! A PodGroup: one priority, one policy, one unit.
 
+use super::error::ModelError;
 use super::key::ObjectKey;
 use super::pod::{Pod, nanoseconds};
-use crate::error::ModelError;
 use giveway_crds::PodGroup;
 use giveway_crds::lending;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};

@@ -1,37 +1,44 @@
 //! What the planner knows of the cluster: nodes, pods, groups, budgets and priority classes, as plain values.
 //!
 //! Objects are read once, when they arrive; everything after that works on numbers and indexes. What cannot be read is
-//! refused with a [`crate::ModelError`] that names object, field and value.
+//! refused with a [`ModelError`] that names object, field and value.
 
 mod affinity;
 mod budget;
 mod changes;
 mod cluster;
 mod constraints;
+mod equivalence;
+mod error;
 mod group;
 mod key;
-mod kind;
+mod memory;
 mod node;
 mod pod;
+pub mod quantity;
 mod requests;
 mod resources;
 mod selector;
 mod slab;
 mod unit;
+mod unit_kind;
 
 pub use budget::Budget;
 pub use cluster::Cluster;
+pub use error::ModelError;
 pub use group::Group;
 pub use key::ObjectKey;
 pub use node::{Node, Taint};
 pub use pod::{Phase, Pod};
 pub use resources::{ResourceId, Resources};
+pub use unit_kind::UnitKind;
 
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
 pub(crate) use constraints::{HostPort, NodeTerm, Requirement};
-pub(crate) use kind::{Kind, KindId};
+pub(crate) use equivalence::{ClassId, EquivalenceClass};
+pub(crate) use memory::Memory;
 pub(crate) use selector::Selector;
 pub(crate) use unit::{Given, GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
 

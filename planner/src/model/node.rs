@@ -1,8 +1,8 @@
 //! A node: what it offers, and what keeps pods away from it.
 
+use super::error::ModelError;
 use super::requests;
 use super::resources::{Names, ResourceId};
-use crate::error::ModelError;
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;

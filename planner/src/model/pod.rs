@@ -1,12 +1,12 @@
 //! A pod, as far as it matters for decisions.
 
 use super::constraints::Constraints;
+use super::error::ModelError;
 use super::key::ObjectKey;
 use super::node::Taint;
 use super::requests;
 use super::resources::{Names, Resources};
 use super::unit::Given;
-use crate::error::ModelError;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, membership, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus};

@@ -4,9 +4,9 @@
 //! Sums are exact, in nano units, of quantities that are rounded up to thousandths as the API server stores them; they
 //! are rounded to the scheduler's units once, at the end. A sum that is too large to count with is an error.
 
+use super::error::ModelError;
+use super::quantity;
 use super::resources::{Names, PODS, ResourceId, Resources};
-use crate::error::ModelError;
-use crate::quantity;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;

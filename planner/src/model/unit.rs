@@ -2,10 +2,10 @@
 //!
 //! A large cluster has a hundred thousand of them, so making one costs no allocation.
 
+use super::equivalence::ClassId;
 use super::key::ObjectKey;
-use super::kind::KindId;
+use super::unit_kind::UnitKind;
 use super::{GroupIndex, NodeIndex, PodIndex};
-use crate::plan::UnitKind;
 use std::ops::Deref;
 
 /// Which unit is meant.
@@ -95,7 +95,7 @@ pub(crate) struct Row {
     /// The priority of its unit; its own when it has none.
     pub(crate) priority: i32,
     /// What it asks for.
-    pub(crate) kind: KindId,
+    pub(crate) class: ClassId,
     /// What can become of it.
     pub(crate) role: Role,
     /// Whether it is under a budget.
@@ -136,7 +136,7 @@ impl Default for Row {
         Self {
             node: None,
             priority: 0,
-            kind: 0,
+            class: 0,
             role: Role::Stays,
             budgeted: false,
             unstarted: false,

@@ -1,7 +1,7 @@
 //! Budgets and priority classes of the model.
 
 use super::{BudgetSlot, Cluster};
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::{Budget, BudgetIndex, Change, ObjectKey, PodIndex, Row};
 use giveway_crds::priority::{Class, Classes};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -1,7 +1,7 @@
 //! Groups of the model, and their members.
 
 use super::{Cluster, GroupSlot};
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::{Group, GroupIndex, ObjectKey, Pod, PodIndex};
 use giveway_crds::PodGroup;
 

@@ -12,15 +12,15 @@ mod units;
 
 use super::budget::Budget;
 use super::changes::Changes;
+use super::equivalence::EquivalenceClasses;
 use super::group::Group;
 use super::key::ObjectKey;
-use super::kind::Kinds;
 use super::node::Node;
 use super::pod::Pod;
 use super::resources::Names;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
-use crate::lean::Kept;
+use crate::model::memory::Memory;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
 use smol_str::SmolStr;
@@ -55,12 +55,12 @@ pub struct Cluster {
     group_index: BTreeMap<ObjectKey, GroupIndex>,
     budgets: Slab<BudgetSlot>,
     budget_index: BTreeMap<ObjectKey, BudgetIndex>,
-    kinds: Kinds,
+    kinds: EquivalenceClasses,
     /// By pod: what decisions have to know of it at once.
     rows: Vec<Row>,
     levels: Levels,
     changes: Changes,
-    kept: Kept,
+    memory: Memory,
     classes: Classes,
     special: Special,
     /// Labels by name.

@@ -1,7 +1,7 @@
 //! Nodes of the model, and what the pods on them use.
 
 use super::{Cluster, Free, NodeSlot};
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::resources::PODS;
 use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources, Row};
 use k8s_openapi::api::core::v1::Node as NodeObject;

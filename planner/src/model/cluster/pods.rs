@@ -1,7 +1,7 @@
 //! Pods of the model, and what counts for them: effective priority, policy and budgets.
 
 use super::{Cluster, PodSlot};
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::{Budget, Change, GroupIndex, NodeIndex, ObjectKey, Pod, PodIndex, Row};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -38,7 +38,7 @@ impl Cluster {
         let requests = pod.requests.clone();
         let (kind, new) = self.kinds.hold(&pod.requests, &pod.constraints);
         if new {
-            self.changes.note(Change::Kind(kind));
+            self.changes.note(Change::Class(kind));
         }
         let index = self.pods.insert(PodSlot { pod, node, group, budgets: Vec::new() });
         let pods = &self.pods;
@@ -84,7 +84,7 @@ impl Cluster {
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
-        let kind = self.row(index).kind;
+        let kind = self.row(index).class;
         self.set_row(index, Row::default());
         self.uncover(index);
         let Some(removed) = self.pods.remove(index) else { return false };

@@ -2,11 +2,11 @@
 //! a decision reads them instead of finding them out.
 
 use super::Cluster;
-use crate::lean::Kept;
 use crate::model::changes::Change;
 use crate::model::unit::GroupUnit;
-use crate::model::{GroupIndex, Kind, KindId, PodIndex, Role, Row, Unit, UnitPods, UnitRef};
-use crate::plan::UnitKind;
+use crate::model::{
+    ClassId, EquivalenceClass, GroupIndex, Memory, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
+};
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ impl Levels {
 
 impl Cluster {
     /// Notes what can become of a pod that came, as long as its group does not go whole.
-    pub(super) fn renew_pod(&mut self, index: PodIndex, kind: KindId) {
-        if let Some(row) = self.row_alone(index, kind) {
+    pub(super) fn renew_pod(&mut self, index: PodIndex, class: ClassId) {
+        if let Some(row) = self.row_alone(index, class) {
             self.set_row(index, row);
         }
     }
 
-    fn row_alone(&self, index: PodIndex, kind: KindId) -> Option<Row> {
+    fn row_alone(&self, index: PodIndex, class: ClassId) -> Option<Row> {
         let slot = self.pods.get(index)?;
         let pod = &slot.pod;
         let role = match slot.node {
@@ -59,7 +59,7 @@ impl Cluster {
         Some(Row {
             node: slot.node,
             priority: self.priority_at(index),
-            kind,
+            class,
             role,
             budgeted: !slot.budgets.is_empty(),
             unstarted: pod.unstarted(),
@@ -75,7 +75,7 @@ impl Cluster {
         let (members, old) = (std::mem::take(&mut slot.members), slot.unit.take());
         let unit = if whole { self.group_unit(&members) } else { None };
         for index in &members {
-            let Some(mut row) = self.row_alone(*index, self.row(*index).kind) else { continue };
+            let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
             if whole && row.node.is_some() && row.role != Role::Leaves {
                 (row.priority, row.role) = match &unit {
                     Some(unit) => (unit.priority, Role::Goes(UnitRef::Group(group))),
@@ -148,9 +148,9 @@ impl Cluster {
         }
     }
 
-    /// The answers that are kept for the next decision.
-    pub(crate) fn kept(&self) -> &Kept {
-        &self.kept
+    /// What others remember of this model.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The row of a pod.
@@ -159,17 +159,17 @@ impl Cluster {
     }
 
     /// A kind of pods.
-    pub(crate) fn kind(&self, id: KindId) -> Option<&Arc<Kind>> {
+    pub(crate) fn class(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
         self.kinds.get(id)
     }
 
     /// One more than the largest number of a kind.
-    pub(crate) fn kind_bound(&self) -> usize {
+    pub(crate) fn class_bound(&self) -> usize {
         self.kinds.bound()
     }
 
     /// The kinds of pods with a required anti-affinity.
-    pub(crate) fn repelling(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+    pub(crate) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
         self.kinds.repelling()
     }
 

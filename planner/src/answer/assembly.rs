@@ -1,0 +1,116 @@
+//! From what was found to a plan in words.
+
+use crate::api::{Plan, Victim, VictimPod};
+use crate::filters::{Occupancy, Rank};
+use crate::model::{ObjectKey, PodIndex, Unit, UnitKind};
+use crate::problem::{Problem, UnitIndex, placements};
+use crate::search::Found;
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The plan in words; `room` has nobody of it gone or placed.
+pub(crate) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
+    let Found { placed, victims, cost, trace } = found;
+    if !problem.leaving.is_empty() {
+        victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    }
+    let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
+    let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
+    let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+    let mut reasons = BTreeMap::new();
+    let mut list = Vec::with_capacity(victims.len());
+    for some in victims.chunks(AHEAD) {
+        fetch(problem, some);
+        list.extend(some.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)));
+    }
+    let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
+    let not_modeled: BTreeSet<String> =
+        not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
+    Plan {
+        strategy: problem.context.strategy.as_str(),
+        domain: None,
+        placements: placements(problem.cluster, problem.nodes, &placed),
+        victims: list,
+        awaited: awaited(problem, &mut room, &placed, &ranks),
+        cost,
+        trace,
+        not_modeled: not_modeled.into_iter().collect(),
+    }
+}
+
+/// So many victims are fetched from memory at once.
+const AHEAD: usize = 64;
+
+/// Reads a little of every pod of these units. Sharing a UID waits for its memory, one after the other; here the waits
+/// overlap, which saves a fifth of the time that it takes to write a plan with tens of thousands of victims.
+fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
+    let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
+    let bytes = pods.filter_map(|pod| problem.cluster.pod_at(*pod)?.uid.bytes().next());
+    std::hint::black_box(bytes.fold(0, |seen, byte| seen ^ byte));
+}
+
+/// The pods that leave anyway and without whose leaving the members would not fit.
+fn awaited(
+    problem: &Problem<'_>,
+    room: &mut Occupancy<'_>,
+    placed: &[(PodIndex, Rank)],
+    ranks: &BTreeSet<Rank>,
+) -> Vec<ObjectKey> {
+    let (mut list, anywhere) = (Vec::new(), room.wide());
+    for (index, rank) in problem.leaving.iter().filter(|(_, rank)| anywhere || ranks.contains(rank)) {
+        room.add(*index, *rank);
+        if !room.holds(placed, |other| other == *rank) {
+            room.remove(*index, *rank);
+            list.extend(problem.cluster.pod_at(*index).map(|pod| pod.key.clone()));
+        }
+    }
+    list.sort();
+    list
+}
+
+/// A unit in words. `reasons` are those of single pods by priority: they are the same for many.
+fn victim(
+    problem: &Problem<'_>,
+    unit: usize,
+    ranks: &BTreeSet<Rank>,
+    violating: &BTreeSet<PodIndex>,
+    reasons: &mut BTreeMap<i32, SmolStr>,
+) -> Victim {
+    let (unit, preemptor) = (&problem.potential.units[unit], problem.demand.priority);
+    let pod = |index: &PodIndex| {
+        let pod = problem.cluster.pod_at(*index)?;
+        Some(VictimPod { key: pod.key.clone(), uid: pod.uid.clone(), node: pod.node.clone()? })
+    };
+    let needed = |index: &&PodIndex| {
+        let node = problem.cluster.node_index_of(**index).and_then(|node| problem.nodes.rank(node));
+        node.is_some_and(|rank| ranks.contains(&rank))
+    };
+    Victim {
+        kind: unit.kind,
+        key: unit.key.clone(),
+        priority: unit.priority,
+        pods: unit.pods.iter().filter_map(pod).collect(),
+        violates_budget: !violating.is_empty() && unit.pods.iter().any(|pod| violating.contains(pod)),
+        why: match unit.kind {
+            UnitKind::Pod => reasons.entry(unit.priority).or_insert_with(|| why(unit, preemptor, 1).into()).clone(),
+            UnitKind::PodGroup => why(unit, preemptor, unit.pods.iter().filter(needed).count()).into(),
+        },
+    }
+}
+
+/// Why a unit was chosen; `needed` of its pods run on nodes of the placement.
+fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
+    let below = format!("Its priority {} is below {preemptor}", unit.priority);
+    match unit.kind {
+        UnitKind::Pod => format!("{below}, and its place is needed."),
+        UnitKind::PodGroup => format!(
+            "{below}, and the place of {needed} of its {} is needed; the group goes whole.",
+            pods(unit.pods.len())
+        ),
+    }
+}
+
+fn pods(count: usize) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}

@@ -1,0 +1,76 @@
+//! Why no node can be freed for a critical add-on, with the numbers of the nearest one.
+
+use crate::api::{Fate, GuaranteedBudget, Hopeless, Nearest, Refusal};
+use crate::filters::{Nodes, Rank, unsuitable};
+use crate::model::{Pod, ResourceId};
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+
+/// Explains why no choice was found. `all` are all nodes.
+pub(super) fn hopeless(
+    problem: &Problem<'_>,
+    all: &Nodes<'_>,
+    pod: &Pod,
+    fates: &[Fate],
+    looked: (usize, usize),
+) -> Hopeless {
+    let mut counts: BTreeMap<Refusal, usize> = BTreeMap::new();
+    (0..all.len()).filter_map(|rank| unsuitable(pod, all.at(rank))).for_each(|r| *counts.entry(r).or_default() += 1);
+    let mut refusals: Vec<(usize, Refusal)> = counts.into_iter().map(|(refusal, n)| (n, refusal)).collect();
+    refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let nearest = nearest(problem, pod, fates);
+    Hopeless { nodes: all.len(), unknown: Vec::new(), refusals, nearest, looked }
+}
+
+fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
+    let class = problem.classes.first()?;
+    let then = problem.room_then();
+    // Every pod is read once, and not once for each node that its group is on.
+    let mut goes = vec![false; problem.cluster.pod_bound()];
+    let going = problem.potential.units.iter().zip(fates).filter(|(_, fate)| **fate != Fate::Stays);
+    going.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
+    let lacks = |rank: Rank| -> Vec<(ResourceId, i128)> {
+        let cluster = problem.cluster;
+        let here = cluster.rows_at(problem.nodes.index(rank)).filter(|(pod, _)| goes[*pod as usize]);
+        let kinds: Vec<_> = here.filter_map(|(_, row)| cluster.class(row.class)).collect();
+        let freed = |id| kinds.iter().map(|kind| kind.requests.get(id)).sum::<i128>();
+        let free = then.free(rank);
+        let amounts = pod.requests.iter().map(|(id, n)| (id, n - free[usize::from(id)] - freed(id)));
+        amounts.filter(|(_, lacking)| *lacking > 0).collect()
+    };
+    let usable = (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none());
+    let measured = usable
+        .map(|rank| (rank, lacks(rank)))
+        .map(|(rank, lacks)| (problem.cluster.share(lacks.iter().copied()), rank, lacks));
+    let (_, rank, lacks) = measured.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
+    Some(describe(problem, pod, fates, rank, lacks))
+}
+
+fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
+    let cluster = problem.cluster;
+    let going: Vec<usize> =
+        problem.potential.on[rank].iter().copied().filter(|unit| fates[*unit] != Fate::Stays).collect();
+    let node = problem.nodes.index(rank);
+    let here = |unit: &usize| {
+        let pods = problem.potential.units[*unit].pods.iter();
+        pods.filter(|pod| cluster.row(**pod).node == Some(node)).count()
+    };
+    let may_go: usize = going.iter().map(here).sum();
+    let leaving = problem.leaving.iter().filter(|(_, on)| *on == rank).count();
+    let everybody = cluster.rows_at(node).count();
+    let mut room = problem.room_then();
+    going.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+    let refusal = room.refuse(pod, rank).filter(|refusal| !matches!(refusal, Refusal::Insufficient(_)));
+    let units: Vec<_> = going.iter().map(|unit| problem.potential.units[*unit].clone()).collect();
+    let guaranteed = problem.budgets.guaranteed(&units).into_iter();
+    Nearest {
+        node: problem.nodes.at(rank).name.clone(),
+        may_go,
+        stay: everybody.saturating_sub(may_go + leaving),
+        refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name(id))),
+        guaranteed: guaranteed
+            .map(|(budget, allowed, threshold)| GuaranteedBudget { key: budget.key.clone(), allowed, threshold })
+            .collect(),
+        lacks: lacks.into_iter().map(|(id, amount)| (cluster.resource_name(id).to_owned(), amount)).collect(),
+    }
+}

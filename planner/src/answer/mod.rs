@@ -1,0 +1,15 @@
+//! From what was found to an answer in words: plans, shortfalls, who is spared and why.
+
+mod assembly;
+mod decide;
+mod domains;
+mod hopeless;
+mod rescue;
+mod shortfall;
+mod spared;
+mod still_fits;
+
+pub use decide::plan;
+pub use rescue::{must_stay, rank, rescue, room_for};
+pub use spared::{Bystander, Sparing, spared};
+pub use still_fits::still_fits;

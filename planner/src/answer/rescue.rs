@@ -1,0 +1,174 @@
+//! Room for a critical add-on: on which node, and who goes for it (design, section 5, "Critical pods"; the rescheduler's
+//! design, "Evicting pods" and "Scoring nodes").
+//!
+//! Priorities decide nothing here, but for guaranteed budgets: everybody may go who is not critical himself, not of a
+//! DaemonSet and not static ([`Terms::fate`]). It is about what eviction can cure (resources, ports, anti-affinity), and
+//! about one pod at a time.
+
+use super::assembly::assemble;
+use super::hopeless::hopeless;
+use crate::api::{Context, Cost, Eviction, Fate, Hopeless, Rescue, Terms, is_shortened};
+use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
+use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
+use crate::problem::{Budgets, Demand, InFlight, PotentialVictims, Problem};
+use crate::search::rescue::{Choice, Elsewhere, Search};
+use crate::search::{Effort, Found};
+use giveway_crds::critical;
+use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The priority by which a critical add-on holds its place against others, and respects theirs.
+pub fn rank(priority: i32) -> i32 {
+    priority.max(critical::PRIORITY)
+}
+
+/// The pod, if it waits for a node by itself.
+fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
+    let index = cluster.pod_index(key)?;
+    let pod = cluster.pod_at(index)?;
+    let waits = pod.live() && !pod.bound() && !pod.held && !pod.gated_by_others && pod.group.is_none();
+    waits.then_some((index, pod))
+}
+
+fn demand(index: PodIndex, pod: &Pod) -> Demand {
+    Demand {
+        // kube-scheduler respects the places of whom it finds as important as the pod, and so has the choice of a node.
+        priority: pod.priority,
+        policy: PreemptionPolicy::PreemptLowerPriority,
+        members: vec![index],
+        need: 1,
+        single: true,
+    }
+}
+
+/// Decides for one critical add-on. `context` is as for [`plan`](super::plan()); its strategy does not matter.
+pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Context) -> Rescue {
+    let Some((member, pod)) = waiting(cluster, key) else { return Rescue::Nothing };
+    let unknown = cluster.not_modeled(pod);
+    if !unknown.is_empty() {
+        return Rescue::Hopeless(Box::new(Hopeless { unknown, ..Hopeless::default() }));
+    }
+    let demand = demand(member, pod);
+    let all = Nodes::new(cluster);
+    let in_flight = InFlight::new(cluster, &all, &demand, context);
+    let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
+    let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
+    let only_node = suitable.len() == 1;
+    let mut room = Occupancy::new(cluster, &all, &demand.members);
+    let wide = room.wide();
+    let some = Nodes::some(cluster, suitable);
+    if !wide {
+        room = Occupancy::new(cluster, &some, &demand.members);
+    }
+    let nodes = if wide { &all } else { &some };
+    let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room);
+    let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
+    problem.leaving.retain(|(pod, _)| !lingers(*pod));
+    let then = problem.room_then();
+    if let Some(rank) = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &then)) {
+        return Rescue::Fits(nodes.at(rank).name.clone());
+    }
+    problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
+    problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, in_flight.evicting(cluster));
+    let fates = fates(&problem, pod, terms, only_node);
+    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &in_flight.held), Effort::of_search());
+    let mut search = Search {
+        problem: &problem,
+        pod,
+        member,
+        fates: &fates,
+        room: then,
+        elsewhere: &mut elsewhere,
+        effort: &mut effort,
+        best: None,
+        floor: 0,
+        shares: BTreeMap::new(),
+        groups: BTreeMap::new(),
+    };
+    let looked = search.run();
+    match search.best {
+        Some(choice) => Rescue::Evict(Box::new(eviction(&problem, member, choice, looked))),
+        None => Rescue::Hopeless(Box::new(hopeless(&problem, &all, pod, &fates, looked))),
+    }
+}
+
+/// The first node by name with room.
+fn open(problem: &Problem<'_>, pod: &Pod, room: &Occupancy<'_>) -> Option<Rank> {
+    let class = problem.classes.first()?;
+    (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(pod, *rank).is_none())
+}
+
+/// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
+/// elsewhere.
+fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
+    let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).given {
+        Given::Short | Given::Long => Fate::Goes,
+        Given::Special => {
+            problem.cluster.pod_at(*index).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod, grouped))
+        }
+    };
+    let units = problem.potential.units.iter();
+    units
+        .map(|unit| {
+            let grouped = unit.kind == UnitKind::PodGroup;
+            match unit.pods.iter().map(|pod| fate(pod, grouped)).max() {
+                Some(Fate::GoesElsewhere) if grouped => Fate::Stays,
+                fate => fate.unwrap_or(Fate::Stays),
+            }
+        })
+        .collect()
+}
+
+fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked: (usize, usize)) -> Eviction {
+    let Choice { mut units, weight } = choice;
+    units.sort_by(|a, b| problem.potential.compare(*a, *b));
+    let node = &problem.nodes.at(weight.node).name;
+    let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
+    let pods = pods.filter_map(|index| problem.cluster.pod_at(*index));
+    let shortened = pods.filter(|pod| is_shortened(pod)).count();
+    let cost = Cost::of(problem, &units);
+    let mut trace = vec![format!(
+        "{} of {} nodes could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
+        looked.1,
+        problem.nodes.len(),
+        weight.step.number(),
+        weight.homeless
+    )];
+    if looked.0 < looked.1 {
+        trace.push(format!("{} of them were looked at.", looked.0));
+    }
+    let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace };
+    let mut plan = assemble(problem, problem.room_then(), found);
+    plan.strategy = critical::STRATEGY;
+    for victim in &mut plan.victims {
+        victim.why = "Its place is needed for a critical add-on.".into();
+    }
+    Eviction { plan, step: weight.step, shortened }
+}
+
+/// A node with room for a critical add-on now: by name the first one.
+pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
+    let (member, pod) = waiting(cluster, key)?;
+    let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
+    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
+    let room = Occupancy::new(cluster, &nodes, &demand.members);
+    let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room);
+    let rank = open(&problem, pod, &problem.now)?;
+    Some(nodes.at(rank).name.clone())
+}
+
+/// The first of some pods, by UID, that may not go for a critical add-on any more; pods that are gone may.
+pub fn must_stay<'c>(
+    cluster: &'c Cluster,
+    key: &ObjectKey,
+    victims: &BTreeSet<SmolStr>,
+    terms: &Terms,
+) -> Option<&'c Pod> {
+    let addon = cluster.pod(key)?;
+    let mut suitable = cluster.nodes().filter(|node| unsuitable(addon, node).is_none());
+    let only_node = suitable.next().is_some() && suitable.next().is_none();
+    let pods = victims.iter().filter_map(|uid| cluster.pod_at(cluster.pod_with_uid(uid)?));
+    let grouped = |pod: &Pod| cluster.group_of(pod).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
+    pods.filter(|pod| pod.live()).find(|pod| terms.fate(addon, only_node, pod, grouped(pod)) == Fate::Stays)
+}

@@ -1,0 +1,110 @@
+//! Why there is no room, with numbers.
+
+use crate::api::{GuaranteedBudget, Help, Missing, Refusal, Shortfall};
+use crate::filters::Rank;
+use crate::model::{Budget, Pod, PodIndex, ResourceId};
+use crate::problem::Problem;
+use crate::search::{Layout, fill, kep5710};
+use giveway_crds::policy::PreemptionPolicy;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Explains why not enough members fit; `now` is how far the room goes as it is.
+pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
+    let demand = problem.demand;
+    let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
+    let short = demand.need.saturating_sub(placed.len());
+    // The smallest of those without a place: what is missing at least.
+    let in_order = problem.classes.iter().rev().flat_map(|class| class.members.iter().map(move |m| (class, *m)));
+    let unplaced: Vec<_> = in_order.filter(|(_, member)| !placed.contains(member)).take(short).collect();
+    let mut refusals: BTreeMap<Refusal, usize> = BTreeMap::new();
+    let mut usable: BTreeSet<Rank> = BTreeSet::new();
+    let example = unplaced.first().and_then(|(class, member)| Some((class, problem.cluster.pod_at(*member)?)));
+    if let Some((class, pod)) = example {
+        for rank in 0..problem.nodes.len() {
+            match class.unsuitable[rank].clone().or_else(|| now.room.refuse(pod, rank)) {
+                Some(Refusal::Insufficient(_)) | None => drop(usable.insert(rank)),
+                Some(refusal) => *refusals.entry(refusal).or_default() += 1,
+            }
+        }
+    }
+    let large = |rank: &Rank| {
+        example.is_some_and(|(_, pod)| pod.requests.iter().all(|(id, n)| problem.nodes.at(*rank).allocatable(id) >= n))
+    };
+    let too_small = !usable.is_empty() && !usable.iter().any(large);
+    if !too_small {
+        usable.retain(large);
+    }
+    let lacking = example.map(|(_, pod)| lacking(now, pod, &usable)).unwrap_or_default();
+    let amount = |id: ResourceId| {
+        let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
+        pods.map(|pod| pod.requests.get(id)).sum()
+    };
+    let help = help(problem);
+    let (withheld, guaranteed) = withheld(problem, help);
+    let mut refusals: Vec<(usize, Refusal)> = refusals.into_iter().map(|(refusal, n)| (n, refusal)).collect();
+    refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    Shortfall {
+        needed: demand.need,
+        fit_now: placed.len().min(demand.need),
+        missing: problem
+            .cluster
+            .in_order(lacking.into_iter().collect())
+            .into_iter()
+            .map(|id| Missing {
+                resource: problem.cluster.resource_name(id).to_owned(),
+                amount: amount(id),
+                freed: freed(problem, id, &usable),
+            })
+            .collect(),
+        refusals,
+        nodes: problem.nodes.len(),
+        too_small,
+        priority: demand.priority,
+        help,
+        withheld,
+        guaranteed,
+        domain: None,
+    }
+}
+
+/// The guaranteed budgets that stand between a preemptor and its places, and how many places those are.
+fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
+    let (units, need) = (&problem.potential.units, problem.demand.need);
+    let budgets = problem.budgets.guaranteed(units);
+    if budgets.is_empty() || help != Help::NotEnough(need) {
+        return (0, Box::default());
+    }
+    let kept = kep5710::reach(problem, &problem.room_then(), &vec![true; units.len()]);
+    let named = |(budget, allowed, threshold): (&Budget, usize, i32)| GuaranteedBudget {
+        key: budget.key.clone(),
+        allowed,
+        threshold,
+    };
+    (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
+}
+
+/// The resources of which there is too little: on the nodes that lack the fewest.
+fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
+    let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.room.lacks(pod, *rank)).collect();
+    let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();
+    lacks.into_iter().filter(|list| Some(list.len()) == fewest).flatten().collect()
+}
+
+fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
+    let pods = problem.potential.units.iter().flat_map(|unit| &unit.pods);
+    let on_usable = |index: &&PodIndex| problem.now.rank_of(**index).is_some_and(|rank| usable.contains(&rank));
+    let pods = pods.filter(on_usable).filter_map(|index| problem.cluster.pod_at(*index));
+    pods.map(|pod| pod.requests.get(id)).sum()
+}
+
+fn help(problem: &Problem<'_>) -> Help {
+    if problem.demand.policy == PreemptionPolicy::Never {
+        return Help::NotAllowed;
+    }
+    if !problem.potential.units.is_empty() {
+        let mut room = problem.room_then();
+        problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
+        return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
+    }
+    Help::of_nobody(problem.cluster, problem.demand.priority)
+}

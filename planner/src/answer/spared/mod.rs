@@ -1,0 +1,158 @@
+//! Who stays although its priority is below the preemptor's, and why: the other half of a plan's explanation.
+//!
+//! It is found out beside the plan and after it, from the same cluster, so that a decision for which nobody asks why costs
+//! nothing more. Named are the units on the nodes of the placement, where somebody could have gone; the others are
+//! counted. The effort grows with what runs on these nodes, not with the cluster.
+
+mod protected;
+mod reason;
+
+use crate::api::{Context, Plan, Preemptor};
+use crate::filters::{Nodes, Rank};
+use crate::model::{Cluster, ObjectKey, PodIndex, Role, Unit, UnitKind, UnitRef};
+use crate::problem::{Demand, InFlight, PotentialVictims, importance};
+use protected::Protected;
+use reason::Reasons;
+use std::collections::BTreeSet;
+
+/// A unit that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bystander {
+    /// A single pod or a whole group.
+    pub kind: UnitKind,
+    /// Key of the pod or group.
+    pub key: ObjectKey,
+    /// Its effective priority.
+    pub priority: i32,
+    /// One sentence that says why it stays.
+    pub why: String,
+}
+
+/// Who stays when a plan is carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sparing {
+    /// The units of a priority below the preemptor's that have a pod on a node of the placement and are no victims, from
+    /// the most to the least important. Pods that leave anyway do not stay.
+    pub units: Vec<Bystander>,
+    /// Whom the units leave out, counted: a sentence for those that run elsewhere, and one for those whose priority is not
+    /// below the preemptor's. Where there is nobody there is no sentence.
+    pub others: Vec<String>,
+}
+
+/// A plan, and the question that it answers.
+struct Scene<'s, 'a> {
+    cluster: &'a Cluster,
+    nodes: &'s Nodes<'a>,
+    demand: &'s Demand,
+    context: &'s Context,
+    in_flight: &'s InFlight,
+    plan: &'s Plan,
+    /// The members and their nodes.
+    placed: Vec<(PodIndex, Rank)>,
+    /// The nodes of the placement.
+    on: BTreeSet<Rank>,
+}
+
+impl Scene<'_, '_> {
+    /// The node of the placement that a pod runs on.
+    fn rank_of(&self, pod: PodIndex) -> Option<Rank> {
+        let rank = self.nodes.rank(self.cluster.row(pod).node?);
+        rank.filter(|rank| self.on.contains(rank))
+    }
+
+    fn leaves(&self, pod: PodIndex) -> bool {
+        self.in_flight.leaves(pod, &self.cluster.row(pod))
+    }
+}
+
+/// Says of everybody on the nodes of a plan who stays, and why. `plan` must be what [`plan`](super::plan()) answered to the
+/// same question.
+pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
+    let Ok(demand) = Demand::of(cluster, preemptor) else { return Sparing::default() };
+    let nodes = Nodes::new(cluster);
+    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
+    let rank = |node: &str| nodes.rank(cluster.node_index(node)?);
+    let placements = plan.placements.iter();
+    let placed: Vec<(PodIndex, Rank)> =
+        placements.filter_map(|place| Some((cluster.pod_index(&place.pod)?, rank(&place.node)?))).collect();
+    let on: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+    let left = plan.victims.iter().flat_map(|victim| &victim.pods).filter_map(|pod| rank(&pod.node));
+    let looked_at: BTreeSet<Rank> = on.iter().copied().chain(left).collect();
+    let looked_at = Nodes::some(cluster, looked_at.into_iter().collect());
+    let potential = PotentialVictims::new(cluster, &looked_at, &in_flight, demand.priority, i32::MAX);
+    let (nodes, demand, in_flight) = (&nodes, &demand, &in_flight);
+    let scene = Scene { cluster, nodes, demand, context, in_flight, plan, placed, on };
+
+    let victims: BTreeSet<(UnitKind, &ObjectKey)> = plan.victims.iter().map(|v| (v.kind, &v.key)).collect();
+    // The units of preemption that are not elsewhere.
+    let mut here: BTreeSet<UnitRef> = leaving(&scene);
+    let (mut going, mut staying) = (Vec::new(), Vec::new());
+    for (unit, reference) in potential.units.iter().zip(&potential.refs) {
+        if victims.contains(&(unit.kind, unit.key)) {
+            going.push(unit);
+        } else if unit.pods.iter().any(|pod| scene.rank_of(*pod).is_some()) {
+            staying.push(unit);
+        } else {
+            continue;
+        }
+        here.insert(*reference);
+    }
+    let reasons = Reasons::new(&scene, &potential, &going);
+    let mut named: Vec<(Unit<'_>, String)> =
+        staying.into_iter().map(|unit| (unit.clone(), reasons.why(unit))).collect();
+    let Protected { units, above } = Protected::new(&scene);
+    for (reference, unit, why) in units {
+        here.extend(reference);
+        named.push((unit, why));
+    }
+    named.sort_by(|(a, _), (b, _)| importance::compare(a, b));
+    let spared = |(unit, why): (Unit<'_>, String)| Bystander {
+        kind: unit.kind,
+        key: unit.key.clone(),
+        priority: unit.priority,
+        why,
+    };
+    let elsewhere = cluster.units_below(demand.priority).saturating_sub(here.len());
+    Sparing { units: named.into_iter().map(spared).collect(), others: others(elsewhere, above, demand.priority) }
+}
+
+/// The units below the preemptor that decisions in flight evict, all that is left of them, or on one of these nodes.
+fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
+    let (cluster, mut units) = (scene.cluster, BTreeSet::new());
+    for index in scene.context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid)) {
+        let row = cluster.row(index);
+        let Role::Goes(reference) = row.role else { continue };
+        if row.priority >= scene.demand.priority || units.contains(&reference) {
+            continue;
+        }
+        let leaves = |unit: Unit<'_>| unit.pods.iter().all(|pod| scene.leaves(*pod));
+        if scene.rank_of(index).is_some() || cluster.unit(reference).is_some_and(leaves) {
+            units.insert(reference);
+        }
+    }
+    units
+}
+
+/// How many units of lower priority are elsewhere, and how many pods are there that are `above` it all, in sentences.
+fn others(elsewhere: usize, above: usize, priority: i32) -> Vec<String> {
+    let mut sentences = Vec::new();
+    match elsewhere {
+        0 => {}
+        1 => sentences
+            .push(format!("1 other unit of a priority below {priority} has no pod on the nodes of the placement.")),
+        _ => sentences.push(format!(
+            "{elsewhere} other units of a priority below {priority} have no pod on the nodes of the placement."
+        )),
+    }
+    match above {
+        0 => {}
+        1 => sentences.push(format!(
+            "1 pod on the nodes of the placement has a priority of at least {priority} and cannot be evicted for it."
+        )),
+        _ => sentences.push(format!(
+            "{above} pods on the nodes of the placement have a priority of at least {priority} and cannot be evicted \
+             for it."
+        )),
+    }
+    sentences
+}

@@ -1,0 +1,103 @@
+//! Who may not go for a preemptor at all: mirror pods and their groups, what the decision has to spare, and the
+//! preemptor's own group.
+
+use super::Scene;
+use crate::api::Context;
+use crate::model::{Cluster, GroupIndex, Pod, PodIndex, Role, Unit, UnitKind, UnitRef};
+use giveway_crds::policy::DisruptionMode;
+use std::collections::BTreeSet;
+
+/// Everybody on some nodes who may not go.
+pub(super) struct Protected<'a> {
+    /// Units of a priority below the preemptor's, each with the reason in a sentence, and whether the model counts it as a
+    /// unit of preemption.
+    pub(super) units: Vec<(Option<UnitRef>, Unit<'a>, String)>,
+    /// How many pods there are of units of an equal or higher priority.
+    pub(super) above: usize,
+}
+
+impl<'a> Protected<'a> {
+    /// Looks through the pods on the nodes of the placement that do not leave anyway.
+    pub(super) fn new(scene: &Scene<'_, 'a>) -> Self {
+        let (cluster, priority) = (scene.cluster, scene.demand.priority);
+        let mut protected = Self { units: Vec::new(), above: 0 };
+        let mut seen = BTreeSet::new();
+        for (index, row) in scene.on.iter().flat_map(|rank| cluster.rows_at(scene.nodes.index(*rank))) {
+            if scene.in_flight.leaves(index, &row) {
+                continue;
+            }
+            if row.priority >= priority {
+                protected.above += 1;
+                continue;
+            }
+            if scene.in_flight.unit_of(index, &row).is_some() {
+                continue;
+            }
+            let (counted, reference) = match row.role {
+                Role::Goes(unit) => (Some(unit), unit),
+                Role::Stays | Role::Leaves => (None, stands_with(cluster, index)),
+            };
+            if seen.insert(reference)
+                && let Some(unit) = unit(scene, reference)
+            {
+                let why = match counted {
+                    Some(_) => spared(scene, &unit),
+                    None => mirrored(cluster, &unit),
+                };
+                protected.units.push((counted, unit, why));
+            }
+        }
+        protected
+    }
+}
+
+/// What a pod that stays would have gone with.
+fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
+    let whole = |group: &GroupIndex| cluster.group_at(*group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
+    cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
+}
+
+/// The unit, also of a group that can have none because one of its pods stays.
+fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
+    let cluster = scene.cluster;
+    let group = match (cluster.unit(reference), reference) {
+        (None, UnitRef::Group(group)) => group,
+        (unit, _) => return unit,
+    };
+    let stays = |index: &PodIndex| cluster.row(*index).node.is_some() && !scene.leaves(*index);
+    let pods: Vec<PodIndex> = cluster.members_at(group).iter().copied().filter(stays).collect();
+    let all = || pods.iter().filter_map(|index| cluster.pod_at(*index));
+    Some(Unit {
+        kind: UnitKind::PodGroup,
+        key: &cluster.group_at(group)?.key,
+        priority: pods.iter().map(|index| cluster.row(*index).priority).min()?,
+        grouped: true,
+        started: all().filter_map(|pod| pod.start_time).min(),
+        threshold: all().filter_map(|pod| pod.threshold).max(),
+        pods: pods.into_iter().collect(),
+    })
+}
+
+/// Why a unit stays that may not go in this decision.
+fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
+    let Context { exempt, departing, .. } = scene.context;
+    let meant = |pod: &&Pod| exempt.contains(&*pod.uid) && !departing.contains(&*pod.uid);
+    match (unit.pods.iter().filter_map(|index| scene.cluster.pod_at(*index)).find(meant), unit.kind) {
+        (None, _) => "It belongs to the preemptor's own group.".to_owned(),
+        (Some(_), UnitKind::Pod) => "It is to be spared in this decision.".to_owned(),
+        (Some(pod), UnitKind::PodGroup) => {
+            format!("It goes whole or not at all, and its pod {} is to be spared in this decision.", pod.key)
+        }
+    }
+}
+
+/// Why a unit stays that can never go.
+fn mirrored(cluster: &Cluster, unit: &Unit<'_>) -> String {
+    let mirror = unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(|pod| pod.mirror);
+    match (mirror, unit.kind) {
+        (Some(pod), UnitKind::PodGroup) => {
+            format!("It goes whole or not at all, and its pod {} is a mirror pod, which cannot be evicted.", pod.key)
+        }
+        _ => "It is a mirror pod, which cannot be evicted.".to_owned(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Why a unit stays that might have gone. Every sentence is asked of the cluster with the members in place: what they
+//! lack with everybody there, whether they fit beside the unit once the victims are gone, and what its budgets would say.
+
+use super::Scene;
+use crate::api::GuaranteedBudget;
+use crate::filters::{Occupancy, Rank};
+use crate::model::{Cluster, Pod, PodIndex, ResourceId, Unit};
+use crate::problem::{Budgets, PotentialVictims, Tally};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node of the placement.
+struct Place {
+    /// The resources of which there is too little with everybody there but those who are awaited; `None` where not only
+    /// amounts decide.
+    lacks: Option<Vec<ResourceId>>,
+    /// Whether the members fit once the victims and those who are awaited are gone.
+    holds: bool,
+    /// Whether somebody there is awaited.
+    awaited: bool,
+}
+
+/// What the reasons depend on.
+pub(super) struct Reasons<'r, 's, 'a> {
+    scene: &'r Scene<'s, 'a>,
+    places: BTreeMap<Rank, Place>,
+    budgets: Budgets<'a>,
+    /// The victims, by budget.
+    tally: Tally,
+    /// By budget: the highest threshold among the victims that are guarded.
+    thresholds: BTreeMap<usize, i32>,
+    /// The highest priority among the victims.
+    highest: Option<i32>,
+    /// Who is placed, with the verb for what is missing.
+    whom: (&'static str, &'static str),
+    /// When the plan fits.
+    when: &'static str,
+}
+
+impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
+    /// Looks at the nodes of the placement. `potential` has the units there, and the victims, which are `going`.
+    pub(super) fn new(scene: &'r Scene<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
+        let Scene { cluster, demand, in_flight, plan, .. } = scene;
+        let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight.evicting(cluster));
+        let (mut tally, mut thresholds) = (budgets.tally(), BTreeMap::new());
+        for unit in going {
+            budgets.add(&mut tally, unit);
+            let Some(threshold) = unit.threshold.filter(|_| budgets.guards(unit)) else { continue };
+            for number in unit.pods.iter().flat_map(|pod| budgets.of_pod(*pod)) {
+                let highest = thresholds.entry(*number).or_insert(threshold);
+                *highest = threshold.max(*highest);
+            }
+        }
+        Self {
+            scene,
+            places: places(scene, going),
+            budgets,
+            tally,
+            thresholds,
+            highest: going.iter().map(|unit| unit.priority).max(),
+            whom: if demand.single { ("the preemptor", "lacks") } else { ("the members", "lack") },
+            when: match (plan.victims.is_empty(), plan.awaited.is_empty()) {
+                (false, true) => "once the victims are gone",
+                (false, false) => "once the victims and the pods that leave anyway are gone",
+                (true, _) => "once the pods that leave anyway are gone",
+            },
+        }
+    }
+
+    /// Why a unit stays, in a sentence. It has a pod on a node of the placement.
+    pub(super) fn why(&self, unit: &Unit<'_>) -> String {
+        let mut here: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
+        for pod in &unit.pods {
+            if let Some(rank) = self.scene.rank_of(*pod) {
+                here.entry(rank).or_default().push(*pod);
+            }
+        }
+        let ((whom, lack), when) = (self.whom, self.when);
+        let (nodes, have) = self.in_words(&here);
+        let objection = self.budgets.objection(&self.tally, unit);
+        if let Some((number, true)) = objection {
+            return format!("Evicting it as well would violate {}.", self.guarantee(number, unit));
+        }
+        let places = || here.keys().filter_map(|rank| self.places.get(rank));
+        if !places().all(|place| place.holds) {
+            return format!("It is no victim of this plan, but {nodes} {have} no room for {whom} beside it any more.");
+        }
+        if let Some(lacks) = self.frees_nothing(&here) {
+            if !lacks.is_empty() {
+                return format!("Evicting it would free none of the {lacks} that {whom} {lack} on {nodes}.");
+            }
+            let alone = if places().any(|place| place.awaited) {
+                "once the pods that leave anyway are gone"
+            } else {
+                "without any eviction"
+            };
+            return sentence(&format!("{nodes} {have} room for {whom} {alone}"));
+        }
+        let beside = format!("{nodes} {have} room for {whom} beside it {when}");
+        if let Some((number, false)) = objection {
+            let budget = &self.budgets.at(number).key;
+            return format!("Evicting it as well would violate budget {budget}, and {beside}.");
+        }
+        if self.highest.is_some_and(|highest| highest < unit.priority) {
+            return format!("Its priority {} is above that of every victim, and {beside}.", unit.priority);
+        }
+        sentence(&beside)
+    }
+
+    /// The resources that are missing on these nodes, where these pods use none of what is missing on theirs.
+    fn frees_nothing(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> Option<String> {
+        let mut missing: BTreeSet<ResourceId> = BTreeSet::new();
+        for (rank, pods) in here {
+            let lacks = self.places.get(rank)?.lacks.as_ref()?;
+            let uses = |pod: &Pod| lacks.iter().any(|id| pod.requests.get(*id) > 0);
+            if pods.iter().filter_map(|pod| self.scene.cluster.pod_at(*pod)).any(uses) {
+                return None;
+            }
+            missing.extend(lacks);
+        }
+        let missing = self.scene.cluster.in_order(missing.into_iter().collect());
+        let names: Vec<&str> = missing.into_iter().map(|id| self.scene.cluster.resource_name(id)).collect();
+        Some(names.join(", "))
+    }
+
+    fn guarantee(&self, number: usize, unit: &Unit<'_>) -> GuaranteedBudget {
+        let own = unit.threshold.filter(|_| self.budgets.guards(unit));
+        GuaranteedBudget {
+            key: self.budgets.at(number).key.clone(),
+            allowed: self.budgets.allowed(number),
+            threshold: own.max(self.thresholds.get(&number).copied()).unwrap_or(self.scene.demand.priority),
+        }
+    }
+
+    /// Nodes, with the verb: the first by name, and how many others.
+    fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> (String, &'static str) {
+        let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
+        match here.len() {
+            0 | 1 => (format!("node {first}"), "has"),
+            2 => (format!("node {first} and 1 other"), "have"),
+            more => (format!("node {first} and {} others", more - 1), "have"),
+        }
+    }
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// What the nodes of the placement have for the members, before and after the victims go.
+fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
+    let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
+    let mut room = Occupancy::new(cluster, nodes, &demand.members);
+    in_flight.held.iter().for_each(|(pod, rank)| room.hold(*pod, *rank));
+    let awaited: Vec<PodIndex> = plan.awaited.iter().filter_map(|pod| cluster.pod_index(pod)).collect();
+    let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| room.rank_of(*pod)).collect();
+    room.take(&awaited);
+    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    let mut members: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
+    placed.iter().for_each(|place| members.entry(place.1).or_default().push(*place));
+    let lacks: Vec<Option<Vec<ResourceId>>> =
+        members.iter().map(|(rank, members)| lacks(cluster, &room, *rank, members)).collect();
+    going.iter().for_each(|unit| room.take(&unit.pods));
+    // Where pods look at other nodes all the members are asked at once.
+    let together = room.wide().then(|| room.holds(placed, |_| true));
+    let mut places = BTreeMap::new();
+    for ((rank, members), lacks) in members.into_iter().zip(lacks) {
+        let holds = together.unwrap_or_else(|| room.holds(&members, |_| true));
+        places.insert(rank, Place { lacks, holds, awaited: vacated.contains(&rank) });
+    }
+    places
+}
+
+/// The resources of which a node has too little for the members that are placed there; `None` where not only amounts
+/// decide.
+fn lacks(cluster: &Cluster, room: &Occupancy<'_>, rank: Rank, members: &[(PodIndex, Rank)]) -> Option<Vec<ResourceId>> {
+    let mut lacks: BTreeSet<ResourceId> = BTreeSet::new();
+    for pod in members.iter().filter_map(|(member, _)| cluster.pod_at(*member)) {
+        if !room.counts_only(pod) {
+            return None;
+        }
+        let free = room.free(rank);
+        lacks.extend(pod.requests.iter().map(|(id, _)| id).filter(|id| free[usize::from(*id)] < 0));
+    }
+    Some(lacks.into_iter().collect())
+}

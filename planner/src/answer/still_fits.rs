@@ -1,0 +1,71 @@
+//! Checks a decision again, against the cluster as it is now (design, section 5, "Delayed" and "Release").
+
+use crate::api::{Context, Placement};
+use crate::filters::{Nodes, Occupancy, unsuitable};
+use crate::model::{Cluster, PodIndex};
+use crate::problem::held_places;
+use smol_str::SmolStr;
+use std::collections::BTreeSet;
+
+/// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
+/// present, and so do the places that others of at least `priority` hold. A placed pod that is bound to its node
+/// already is fine.
+///
+/// # Errors
+/// A sentence that says which placement does not fit, and why.
+pub fn still_fits(
+    cluster: &Cluster,
+    placements: &[Placement],
+    priority: i32,
+    context: &Context,
+    gone: &BTreeSet<SmolStr>,
+) -> Result<(), String> {
+    let nodes = Nodes::new(cluster);
+    let mut waiting = Vec::new();
+    for placement in placements {
+        if let Some(index) = check_pod(cluster, placement)? {
+            waiting.push((index, placement));
+        }
+    }
+    let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
+    let mut room = Occupancy::new(cluster, &nodes, &members);
+    let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
+    for (pod, rank) in held_places(cluster, &nodes, priority, context, own) {
+        room.hold(pod, rank);
+    }
+    let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
+    room.take(&leavers);
+    for (index, placement) in waiting {
+        let Some(pod) = cluster.pod_at(index) else { continue };
+        let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
+        let Some(rank) = rank else {
+            return Err(format!(
+                "Node {}, planned for pod {}, does not exist any more.",
+                placement.node, placement.pod
+            ));
+        };
+        if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(pod, rank)) {
+            let why = refusal.on_one_node(|id| cluster.resource_name(id));
+            return Err(format!("Pod {} does not fit on node {} any more: {why}.", placement.pod, placement.node));
+        }
+        room.add(index, rank);
+    }
+    Ok(())
+}
+
+/// The pod of a placement, when it still needs the place; `None` when it has it.
+fn check_pod(cluster: &Cluster, placement: &Placement) -> Result<Option<PodIndex>, String> {
+    let Placement { pod: key, uid, node } = placement;
+    let found = cluster.pod_index(key).and_then(|index| Some((index, cluster.pod_at(index)?)));
+    let Some((index, pod)) = found.filter(|(_, pod)| pod.uid == *uid) else {
+        return Err(format!("Pod {key} does not exist any more."));
+    };
+    if !pod.live() {
+        return Err(format!("Pod {key} is terminating or has ended."));
+    }
+    match &pod.node {
+        None => Ok(Some(index)),
+        Some(bound) if bound == node => Ok(None),
+        Some(bound) => Err(format!("Pod {key} is bound to node {bound} instead of {node}.")),
+    }
+}

@@ -1,0 +1,33 @@
+//! What is answered: one of five decisions.
+
+use crate::api::domain::Domain;
+use crate::api::plan::{Placement, Plan};
+use crate::api::shortfall::Shortfall;
+/// What the planner decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Enough members fit now, and nobody has to go.
+    Fits {
+        /// Who goes where.
+        placements: Vec<Placement>,
+        /// Members without a place; they are the next preemptor.
+        left: usize,
+        /// The domain that the group is placed in, where it must stay within one.
+        domain: Option<Domain>,
+    },
+    /// Enough members fit when others go first.
+    Preempt(Box<Plan>),
+    /// No room, and none to be made.
+    Unschedulable(Shortfall),
+    /// The gang has fewer pods than it needs.
+    WaitingForPods {
+        /// Members that are bound, or could be placed.
+        live: usize,
+        /// `minCount` of the gang.
+        min_count: usize,
+        /// Members beside them that wait and pay for less than the group's priority.
+        below: usize,
+    },
+    /// There is nothing to place: no such group or pod, or no member that waits.
+    Nothing,
+}

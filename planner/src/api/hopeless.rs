@@ -1,0 +1,84 @@
+//! Why no node can be freed for a critical add-on, with the numbers of the nearest one.
+
+use super::refusal::Refusal;
+use super::shortfall::GuaranteedBudget;
+use crate::model::quantity;
+use smol_str::SmolStr;
+use std::fmt;
+
+/// Why nobody is evicted. `Display` is the sentence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hopeless {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// What the pod asks for and nobody here knows whether eviction gives it; nothing else was looked at then.
+    pub unknown: Vec<&'static str>,
+    /// How many nodes are out whoever runs there, and why; the most frequent reason first.
+    pub refusals: Vec<(usize, Refusal)>,
+    /// Of the others, the one that lacks least.
+    pub nearest: Option<Nearest>,
+    /// Nodes that were looked at, and nodes that could perhaps be freed; the same unless there were too many.
+    pub looked: (usize, usize),
+}
+
+/// The node that lacks least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// Its name.
+    pub node: SmolStr,
+    /// Pods there that may go.
+    pub may_go: usize,
+    /// Pods there that stay: critical ones, those of DaemonSets, static ones, and whole groups with such a pod.
+    pub stay: usize,
+    /// What is still missing without those that may go: name and amount of each resource.
+    pub lacks: Vec<(String, i128)>,
+    /// What keeps the pod away although enough is free: "a port that it needs is taken".
+    pub refusal: Option<String>,
+    /// Budgets that are guaranteed against the pod and of which more pods would have to go.
+    pub guaranteed: Vec<GuaranteedBudget>,
+}
+
+impl fmt::Display for Hopeless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.unknown.is_empty() {
+            return write!(
+                f,
+                "Nobody is evicted for it, because eviction may not help: Giveway does not know {}.",
+                self.unknown.join(", nor ")
+            );
+        }
+        match &self.nearest {
+            None if self.nodes == 0 => f.write_str("There is no node.")?,
+            None => f.write_str("No node suits it whoever goes, so nobody is evicted:")?,
+            Some(nearest) => write!(f, "No node can be freed for it, so nobody is evicted. {nearest}")?,
+        }
+        if !self.refusals.is_empty() {
+            let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
+            write!(f, " {}.", list.join(", "))?;
+        }
+        if self.looked.0 < self.looked.1 {
+            write!(f, " Only {} of {} nodes were looked at.", self.looked.0, self.looked.1)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Nearest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        let Self { node, may_go, stay, .. } = self;
+        write!(f, "The nearest is {node}: without the {may_go} pod{} there that may go ", plural(*may_go))?;
+        if !self.lacks.is_empty() {
+            let amount = |(name, amount): &(String, i128)| format!("{} {name}", quantity::format(name, *amount));
+            write!(f, "it still lacks {}", self.lacks.iter().map(amount).collect::<Vec<_>>().join(", "))?;
+        } else if let Some(refusal) = &self.refusal {
+            f.write_str(refusal)?;
+        } else if self.guaranteed.is_empty() {
+            f.write_str("it would have room, but those that stay need a place that they do not have")?;
+        } else {
+            let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
+            write!(f, "it would have room, but too many of them are of {}", list.join(", or of "))?;
+        }
+        write!(f, "; {stay} pod{} there stay{}.", plural(*stay), if *stay == 1 { "s" } else { "" })
+    }
+}

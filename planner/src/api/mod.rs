@@ -1,0 +1,27 @@
+//! What is asked and what is answered, as values only.
+
+mod cost;
+mod decision;
+mod domain;
+mod hopeless;
+mod keep;
+mod plan;
+mod refusal;
+mod request;
+mod rescue;
+mod shortfall;
+mod step;
+mod terms;
+
+pub use cost::{Cost, offset_priority};
+pub use decision::Decision;
+pub use domain::Domain;
+pub use hopeless::{Hopeless, Nearest};
+pub use keep::{can_taint, taint};
+pub use plan::{Placement, Plan, Victim, VictimPod};
+pub use refusal::Refusal;
+pub use request::{Context, Preemptor, Reservation, Strategy};
+pub use rescue::{Eviction, Rescue};
+pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};
+pub use step::Step;
+pub use terms::{Fate, Terms, is_shortened};

@@ -1,0 +1,67 @@
+//! A plan: who is placed where, who goes for it, and what that costs.
+
+use crate::api::cost::Cost;
+use crate::api::domain::Domain;
+use crate::model::{ObjectKey, UnitKind};
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+
+/// A member and its node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Placement {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its UID.
+    pub uid: SmolStr,
+    /// Name of the node.
+    pub node: SmolStr,
+}
+
+/// Who is placed where, who goes for it, and what that costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Name of the strategy that found it.
+    pub strategy: &'static str,
+    /// The domain that the group is placed in, where it must stay within one.
+    pub domain: Option<Domain>,
+    /// Who goes where, by pod.
+    pub placements: Vec<Placement>,
+    /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.
+    pub victims: Vec<Victim>,
+    /// Pods that are leaving anyway (terminating, or evicted by a decision in flight) and have to be gone first.
+    pub awaited: Vec<ObjectKey>,
+    /// What it costs.
+    pub cost: Cost,
+    /// How it was found, a sentence per step.
+    pub trace: Vec<String>,
+    /// What the members ask for and the planner does not know about; the scheduler has the last word.
+    pub not_modeled: Vec<String>,
+}
+
+/// A unit that is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// A single pod or a whole group.
+    pub kind: UnitKind,
+    /// Key of the pod or group.
+    pub key: ObjectKey,
+    /// Its effective priority.
+    pub priority: i32,
+    /// Every pod of it that is evicted, by name.
+    pub pods: SmallVec<[VictimPod; 1]>,
+    /// Whether evicting it violates a PodDisruptionBudget.
+    pub violates_budget: bool,
+    /// One sentence that says why it was chosen.
+    pub why: SmolStr,
+}
+
+/// A pod that is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VictimPod {
+    /// The pod.
+    pub key: ObjectKey,
+    /// Its UID: only this pod is evicted.
+    pub uid: SmolStr,
+    /// The node it runs on.
+    pub node: SmolStr,
+}

@@ -1,0 +1,60 @@
+//! Why a pod does not fit on a node, in the words of kube-scheduler.
+
+use crate::model::ResourceId;
+use std::fmt;
+
+/// Why a pod does not fit on a node. `Display` completes "3 " as kube-scheduler does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// The pod is bound to another node.
+    NodeName,
+    /// The node is cordoned.
+    Unschedulable,
+    /// The pod does not tolerate a taint: key and value.
+    Taint(String, String),
+    /// The pod's node selector or required node affinity does not match.
+    NodeAffinity,
+    /// A port of the node is taken.
+    Ports,
+    /// The node has too little of this resource.
+    Insufficient(ResourceId),
+    /// The pod's affinity finds nobody there.
+    Affinity,
+    /// The pod's anti-affinity, or that of a pod that is there, keeps it away.
+    AntiAffinity,
+    /// It would be more than its topology spread allows.
+    Spread,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodeName => f.write_str("node(s) didn't match the requested node name"),
+            Self::Unschedulable => f.write_str("node(s) were unschedulable"),
+            Self::Taint(key, value) => write!(f, "node(s) had untolerated taint {{{key}: {value}}}"),
+            Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::Ports => f.write_str("node(s) didn't have free ports for the requested pod ports"),
+            Self::Insufficient(_) => f.write_str("node(s) had insufficient resources"),
+            Self::Affinity => f.write_str("node(s) didn't match pod affinity rules"),
+            Self::AntiAffinity => f.write_str("node(s) didn't satisfy pod anti-affinity rules"),
+            Self::Spread => f.write_str("node(s) didn't match pod topology spread constraints"),
+        }
+    }
+}
+
+impl Refusal {
+    /// The reason for one node: "insufficient cpu".
+    pub(crate) fn on_one_node<'n>(&self, name: impl Fn(ResourceId) -> &'n str) -> String {
+        match self {
+            Self::NodeName => "it is bound to another node".to_owned(),
+            Self::Unschedulable => "the node is unschedulable".to_owned(),
+            Self::Taint(key, value) => format!("the node has the untolerated taint {{{key}: {value}}}"),
+            Self::NodeAffinity => "the node doesn't match its node affinity/selector".to_owned(),
+            Self::Ports => "a port that it needs is taken".to_owned(),
+            Self::Insufficient(id) => format!("insufficient {}", name(*id)),
+            Self::Affinity => "nobody is there whom its pod affinity wants".to_owned(),
+            Self::AntiAffinity => "pod anti-affinity keeps it away".to_owned(),
+            Self::Spread => "its topology spread constraints do not allow it".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is asked: for whom, how, and what a decision has to respect besides the cluster.
+
+use crate::model::ObjectKey;
+use smol_str::SmolStr;
+use std::collections::BTreeSet;
+
+/// Who needs room.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preemptor {
+    /// The members of a group that are not bound yet.
+    Group(ObjectKey),
+    /// A single pod.
+    Pod(ObjectKey),
+}
+
+impl Preemptor {
+    /// Key of the group or pod.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Group(key) | Self::Pod(key) => key,
+        }
+    }
+}
+
+impl std::fmt::Display for Preemptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Group(key) => write!(f, "podgroup/{key}"),
+            Self::Pod(key) => write!(f, "pod/{key}"),
+        }
+    }
+}
+
+/// A placement of a decision in flight. It holds its node against preemptors of equal or lower priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// UID of the pod.
+    pub uid: SmolStr,
+    /// The pod, which is in the model and not bound yet.
+    pub pod: ObjectKey,
+    /// The node that is held for it.
+    pub node: SmolStr,
+    /// Priority of the preemptor of that decision.
+    pub priority: i32,
+}
+
+/// How a plan is searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// Chooses victims and placement together; never worse than [`Strategy::Kep5710`].
+    #[default]
+    LeastCost,
+    /// KEP-5710 step by step, with one placement.
+    Kep5710,
+}
+
+impl Strategy {
+    /// Every strategy, the default first.
+    pub const ALL: [Self; 2] = [Self::LeastCost, Self::Kep5710];
+
+    /// The name as it is written on the command line and in a stored plan.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LeastCost => "least-cost",
+            Self::Kep5710 => "kep5710",
+        }
+    }
+
+    /// Reads the name; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
+    }
+}
+
+/// What a decision has to respect besides the cluster itself.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Placements of the decisions in flight.
+    pub reservations: Vec<Reservation>,
+    /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
+    pub departing: BTreeSet<SmolStr>,
+    /// UIDs of terminating pods that a critical add-on cannot wait for: they have long to go yet, or are overdue.
+    pub lingering: BTreeSet<SmolStr>,
+    /// UIDs of pods that must not be victims, nor any unit they belong to.
+    pub exempt: BTreeSet<SmolStr>,
+    /// How to search.
+    pub strategy: Strategy,
+}

@@ -1,0 +1,183 @@
+//! Why there is no room, and why somebody has to go, as sentences with numbers.
+
+use super::domain::Domain;
+use super::refusal::Refusal;
+use crate::model::{Cluster, ObjectKey, quantity};
+use std::fmt;
+
+/// Why a preemptor is unschedulable. `Display` is the sentence for a condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Pods that have to be placed together.
+    pub needed: usize,
+    /// How many of them fit now.
+    pub fit_now: usize,
+    /// What those that do not fit are missing.
+    pub missing: Vec<Missing>,
+    /// How many nodes are out, and why, for reasons other than resources; the most frequent first.
+    pub refusals: Vec<(usize, Refusal)>,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Whether no node that could be used is large enough for one of the pods, even when it is empty.
+    pub too_small: bool,
+    /// Priority of the preemptor.
+    pub priority: i32,
+    /// What preemption could do.
+    pub help: Help,
+    /// Places that could be made only by violating a budget that is guaranteed against this preemptor (KEP-3280).
+    pub withheld: usize,
+    /// Those budgets, by name.
+    pub guaranteed: Box<[GuaranteedBudget]>,
+    /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
+    pub domain: Option<NearestDomain>,
+}
+
+/// The domain in which a group lacks least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearestDomain {
+    /// The domain.
+    pub domain: Domain,
+}
+
+/// A budget that is guaranteed against a preemptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuaranteedBudget {
+    /// The budget; empty where its name is not to be told.
+    pub key: ObjectKey,
+    /// How many more of its pods may go now.
+    pub allowed: usize,
+    /// The priority from which on a preemptor may violate it.
+    pub threshold: i32,
+}
+
+/// As in "budget web/api, which allows 1 more disruption to preemptors below 5000".
+impl fmt::Display for GuaranteedBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, allowed, threshold } = self;
+        let plural = if *allowed == 1 { "" } else { "s" };
+        if key.name.is_empty() {
+            f.write_str("a budget of another namespace")?;
+        } else {
+            write!(f, "budget {key}")?;
+        }
+        write!(f, ", which allows {allowed} more disruption{plural} to preemptors below {threshold}")
+    }
+}
+
+/// A resource of which there is too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Name of the resource.
+    pub resource: String,
+    /// What the pods that do not fit ask for, in the scheduler's unit (`cpu` in thousandths).
+    pub amount: i128,
+    /// What evicting everybody of lower priority would free on nodes that can be used.
+    pub freed: i128,
+}
+
+/// What preemption could do for a preemptor that does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Help {
+    /// Its policy is `Never`.
+    #[default]
+    NotAllowed,
+    /// Nobody has a lower priority.
+    NobodyBelow,
+    /// There are workloads of lower priority, and none of them may go now.
+    NobodyMayGo,
+    /// With everybody of lower priority gone, this many pods would fit.
+    NotEnough(usize),
+}
+
+impl Shortfall {
+    /// How many would fit with everybody gone who may go.
+    pub(crate) fn fits_at_most(&self) -> usize {
+        match self.help {
+            Help::NotEnough(fit) => fit.max(self.fit_now),
+            _ => self.fit_now,
+        }
+    }
+
+    /// Whether guaranteed budgets are the reason: without them there would be a plan.
+    pub fn is_for_budgets(&self) -> bool {
+        self.withheld > 0
+    }
+}
+
+impl Help {
+    /// When there are no units to evict.
+    pub(crate) fn of_nobody(cluster: &Cluster, priority: i32) -> Self {
+        if cluster.anybody_below(priority) { Self::NobodyMayGo } else { Self::NobodyBelow }
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} needed, {} fit now.", pods(self.needed), self.fit_now)?;
+        if self.nodes == 0 {
+            f.write_str(" There is no node.")?;
+        }
+        if !self.missing.is_empty() {
+            write!(f, " Missing {}.", self.amounts(|missing| missing.amount, true))?;
+        }
+        if self.too_small {
+            f.write_str(" No node offers as much as one pod asks for.")?;
+        }
+        if !self.refusals.is_empty() {
+            let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
+            write!(f, " {}.", list.join(", "))?;
+        }
+        self.write_help(f)?;
+        match &self.domain {
+            Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shortfall {
+    fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fit = match self.help {
+            Help::NotAllowed => return f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
+            Help::NobodyBelow => return write!(f, " No workload has a priority below {}.", self.priority),
+            Help::NobodyMayGo => {
+                return write!(f, " No workload below priority {} may be evicted now.", self.priority);
+            }
+            Help::NotEnough(fit) => fit,
+        };
+        let nothing_freed = self.too_small || self.missing.iter().all(|missing| missing.freed == 0);
+        if nothing_freed && self.is_for_budgets() {
+            return self.write_budgets(f);
+        }
+        write!(f, " Evicting every workload below priority {} would ", self.priority)?;
+        if nothing_freed {
+            return f.write_str("not help.");
+        }
+        write!(f, "free {}", self.amounts(|missing| missing.freed, self.missing.len() > 1))?;
+        if fit < self.needed && self.missing.iter().all(|missing| missing.freed >= missing.amount) {
+            write!(f, ", but only {fit} would fit then")?;
+        }
+        f.write_str(".")?;
+        self.write_budgets(f)
+    }
+
+    fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_for_budgets() {
+            return Ok(());
+        }
+        let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
+        write!(f, " {} of {} places would need pods of {}.", self.withheld, self.needed, list.join(", or of "))
+    }
+
+    fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
+        let text = |missing: &Missing| {
+            let amount = quantity::format(&missing.resource, amount(missing));
+            if named { format!("{amount} {}", missing.resource) } else { amount }
+        };
+        self.missing.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn pods(count: usize) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}

@@ -1,0 +1,50 @@
+//! How far room is made for a critical add-on: the three steps of the rescheduler's design.
+
+/// How far it goes: the first step that makes room on some node is taken ("Evicting pods").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Only pods whose budgets hold and whose grace is not longer than 10 s.
+    #[default]
+    Gentle,
+    /// Only pods whose budgets hold; longer graces are shortened.
+    ShorterGrace,
+    /// Any that may go.
+    Any,
+}
+
+impl Step {
+    /// Every step, the first one first.
+    pub const ALL: [Self; 3] = [Self::Gentle, Self::ShorterGrace, Self::Any];
+
+    /// Its number, from 1.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Gentle => 1,
+            Self::ShorterGrace => 2,
+            Self::Any => 3,
+        }
+    }
+
+    /// What it does to pods that go, as half a sentence.
+    pub fn means(self) -> &'static str {
+        match self {
+            Self::Gentle => "budgets hold, and no grace is longer than 10 s",
+            Self::ShorterGrace => "budgets hold, and longer graces are shortened to 10 s",
+            Self::Any => "budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s",
+        }
+    }
+
+    /// The step of this number; the last one for any other.
+    pub fn of(number: i32) -> Self {
+        Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
+    }
+
+    /// The step of evictions that violate budgets so often, and shorten so many graces.
+    pub(crate) fn needed(violations: usize, shortened: usize) -> Self {
+        match (violations, shortened) {
+            (0, 0) => Self::Gentle,
+            (0, _) => Self::ShorterGrace,
+            _ => Self::Any,
+        }
+    }
+}

@@ -1,9 +1,0 @@
-//! Filter: a pod that names its node fits on no other (kube-scheduler's NodeName).
-
-use super::Refusal;
-use crate::model::{Node, Pod};
-
-pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
-    let named = pod.node.as_ref()?;
-    (*named != node.name).then_some(Refusal::NodeName)
-}

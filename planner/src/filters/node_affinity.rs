@@ -1,0 +1,39 @@
+//! Filter: node selector and required node affinity (kube-scheduler's NodeAffinity).
+
+use crate::api::Refusal;
+use crate::model::{Node, NodeTerm, Pod, Requirement};
+pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    (!matches(pod, node)).then_some(Refusal::NodeAffinity)
+}
+
+/// Whether node selector and required node affinity allow the node.
+pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
+    let constraints = &pod.constraints;
+    constraints.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
+}
+
+/// A term without requirements matches no node.
+fn term_matches(term: &NodeTerm, node: &Node) -> bool {
+    !(term.labels.is_empty() && term.fields.is_empty())
+        && term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key).map(String::as_str)))
+        && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(node.name.as_str())))
+}
+
+/// Whether a requirement holds for a value; one that makes no sense (`Gt` of a word) holds for none.
+fn holds(rule: &Requirement, value: Option<&str>) -> bool {
+    match rule.operator.as_str() {
+        "In" => value.is_some_and(|v| rule.values.iter().any(|value| value == v)),
+        "NotIn" => value.is_none_or(|v| !rule.values.iter().any(|value| value == v)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compare(rule, value).is_some_and(|(value, bound)| value > bound),
+        "Lt" => compare(rule, value).is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+fn compare(rule: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
+    let [bound] = rule.values.as_slice() else { return None };
+    Some((value?.parse().ok()?, bound.parse().ok()?))
+}

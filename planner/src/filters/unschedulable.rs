@@ -1,0 +1,15 @@
+//! Filter: a cordoned node takes only pods that tolerate it (kube-scheduler's NodeUnschedulable).
+
+use crate::api::Refusal;
+use crate::model::{Node, Pod, Taint};
+pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    if !node.unschedulable {
+        return None;
+    }
+    let cordon = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        value: String::new(),
+        effect: "NoSchedule".to_owned(),
+    };
+    (!pod.tolerates(&cordon)).then_some(Refusal::Unschedulable)
+}

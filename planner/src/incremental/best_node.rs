@@ -1,0 +1,203 @@
+//! The best node for a single pod: each node is a domain of its own, and what the best choice of victims costs there is
+//! found out only where a bound says that it could be the best of all (step 9). What was found out is kept until something
+//! changes on that node.
+
+use super::node_capacity::NodeCapacity;
+use super::node_capacity::Scale;
+use super::node_capacity::add;
+use super::node_capacity::free_now;
+use crate::api::{Cost, offset_priority};
+use crate::filters::{Nodes, Rank};
+use crate::model::{Cluster, UnitKind, UnitRef};
+use crate::problem::InFlight;
+use std::collections::BTreeSet;
+
+/// Nodes by what evicting there costs, or costs at least.
+#[derive(Debug, Default)]
+pub(super) struct BestNode {
+    order: BTreeSet<(Cost, Rank)>,
+    entries: Vec<Entry>,
+    /// Nodes where something cheaper than what was found may exist, by what it would cost at least.
+    unsure: BTreeSet<(Cost, Rank)>,
+    forgotten: BTreeSet<Rank>,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    cost: Option<Cost>,
+    exact: bool,
+    /// The bound, where something cheaper may exist.
+    unsure: Option<Cost>,
+}
+
+/// The best choice on a node.
+pub(super) struct Choice {
+    pub(super) cost: Cost,
+    /// Whether nothing cheaper exists there.
+    pub(super) proven: bool,
+}
+
+/// The best node of all.
+pub(super) struct Best {
+    pub(super) rank: Rank,
+    /// Whether nothing cheaper exists anywhere.
+    pub(super) proven: bool,
+}
+
+impl BestNode {
+    /// Nothing is known.
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
+    }
+
+    /// Something changed on a node.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.forgotten.insert(rank);
+    }
+
+    /// The best node. `bound` says what evicting on a node costs at least, and `choose` what it costs.
+    pub(super) fn best(
+        &mut self,
+        mut bound: impl FnMut(Rank) -> Option<Cost>,
+        mut choose: impl FnMut(Rank) -> Option<Choice>,
+    ) -> Option<Best> {
+        for rank in std::mem::take(&mut self.forgotten) {
+            let least = bound(rank);
+            self.put(rank, Entry { cost: least, exact: false, unsure: None });
+        }
+        loop {
+            let (cost, rank) = *self.order.first()?;
+            if self.entries[rank].exact {
+                let proven = self.unsure.first().is_none_or(|(least, _)| *least >= cost);
+                return Some(Best { rank, proven });
+            }
+            let choice = choose(rank);
+            let unsure = choice.as_ref().is_none_or(|choice| !choice.proven).then_some(cost);
+            self.put(rank, Entry { cost: choice.map(|choice| choice.cost), exact: true, unsure });
+        }
+    }
+
+    fn put(&mut self, rank: Rank, entry: Entry) {
+        let old = std::mem::replace(&mut self.entries[rank], entry);
+        for (set, old, new) in [(&mut self.order, old.cost, entry.cost), (&mut self.unsure, old.unsure, entry.unsure)] {
+            old.map(|cost| set.remove(&(cost, rank)));
+            new.map(|cost| set.insert((cost, rank)));
+        }
+    }
+}
+
+/// A unit on a node, with what it frees there.
+struct Here {
+    unit: UnitRef,
+    freed: Vec<i64>,
+}
+
+/// What evicting for one pod costs at least on a node: nobody above the lowest priority that is enough, those without
+/// whom it is not enough, and one unit at least. `None` where it is not enough whoever goes.
+pub(super) fn bound(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    scale: &Scale,
+    in_flight: &InFlight,
+    answer: &NodeCapacity,
+    rank: Rank,
+) -> Option<Cost> {
+    let ceiling = answer.steps.iter().find(|step| step.all > 0)?.priority;
+    let mut free = free_now(cluster, nodes, rank, scale, in_flight)?;
+    let mut here: Vec<Here> = Vec::new();
+    for (index, row) in cluster.rows_at(nodes.index(rank)) {
+        if in_flight.leaves(index, &row) {
+            add(&mut free, scale.of(row.class), 1);
+        } else if row.priority <= ceiling
+            && let Some(unit) = in_flight.unit_of(index, &row)
+        {
+            match here.iter_mut().find(|other| matches!(unit, UnitRef::Group(_)) && other.unit == unit) {
+                Some(known) => add(&mut known.freed, scale.of(row.class), 1),
+                None => here.push(Here { unit, freed: scale.of(row.class).to_vec() }),
+            }
+        }
+    }
+    let mut gone = free.clone();
+    here.iter().for_each(|unit| add(&mut gone, &unit.freed, 1));
+    let short = |at: usize| free[at] < scale.each[at];
+    let mut needed = Least::default();
+    let mut one = None;
+    for unit in &here {
+        if !(0..free.len()).any(|at| short(at) && unit.freed[at] > 0) {
+            continue;
+        }
+        let needs = (0..free.len()).any(|at| gone[at] - unit.freed[at] < scale.each[at]);
+        let least = Least::of(cluster, in_flight, unit.unit, ceiling)?;
+        if needs {
+            needed.add(&least);
+        }
+        one = Some(match one {
+            Some(so_far) => least.either(so_far),
+            None => least,
+        });
+    }
+    let least = needed.at_least(one?);
+    Some(Cost {
+        budget_violations: 0,
+        highest_priority: Some(ceiling),
+        priority_sum: least.sum,
+        victim_pods: least.pods,
+        earliest_start: least.start.filter(|start| *start < i64::MAX),
+        victim_groups: least.groups,
+    })
+}
+
+/// A lower bound in parts. A start counts only for units of the highest priority, and later is better.
+#[derive(Clone, Copy, Default)]
+struct Least {
+    sum: u64,
+    pods: usize,
+    groups: usize,
+    start: Option<i64>,
+}
+
+impl Least {
+    fn of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef, ceiling: i32) -> Option<Self> {
+        let found = cluster.unit(unit)?;
+        let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
+        let all = !in_flight.any_departs() || found.pods.len() == 1;
+        let pods = if all { found.pods.len() } else { found.pods.iter().filter(stays).count() };
+        // What leaves anyway may have started first.
+        let start = if all { found.started.unwrap_or(i64::MAX) } else { i64::MAX };
+        Some(Self {
+            sum: offset_priority(found.priority) * pods as u64,
+            pods,
+            groups: usize::from(found.kind == UnitKind::PodGroup),
+            start: (found.priority == ceiling).then_some(start),
+        })
+    }
+
+    /// Both go.
+    fn add(&mut self, other: &Self) {
+        self.sum = self.sum.saturating_add(other.sum);
+        self.pods += other.pods;
+        self.groups += other.groups;
+        self.start = [self.start, other.start].into_iter().flatten().min();
+    }
+
+    /// One of them goes.
+    fn either(self, other: Self) -> Self {
+        Self {
+            sum: self.sum.min(other.sum),
+            pods: self.pods.min(other.pods),
+            groups: self.groups.min(other.groups),
+            start: self.start.max(other.start),
+        }
+    }
+
+    /// These go, and one of the others at least.
+    fn at_least(self, one: Self) -> Self {
+        Self {
+            sum: self.sum.max(one.sum),
+            pods: self.pods.max(one.pods),
+            groups: self.groups.max(one.groups),
+            start: [self.start, one.start].into_iter().flatten().min(),
+        }
+    }
+}

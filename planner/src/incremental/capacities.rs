@@ -1,0 +1,282 @@
+//! What is known of every node for preemptors of one class and priority, and the sums of it. It is kept from decision to
+//! decision and caught up with what changed in the model, so that a decision after a small change is a small step.
+//!
+//! What a decision sees otherwise than the model ([`InFlight`]) is put in for that decision, and taken out by the next one.
+
+use super::best_node::BestNode;
+use super::node_capacity::NodeCapacity;
+use super::node_capacity::Reader;
+use super::node_capacity::Scale;
+use super::violations::Violations;
+use crate::api::Refusal;
+use crate::filters::{Nodes, Rank, unsuitable};
+use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, Pod, UnitRef};
+use crate::problem::InFlight;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is known, node by node.
+#[derive(Debug)]
+pub(super) struct Capacities {
+    pub(super) class: Arc<EquivalenceClass>,
+    pub(super) priority: i32,
+    pub(super) scale: Scale,
+    pub(super) violations: Violations,
+    /// By rank.
+    pub(super) nodes: Vec<NodeCapacity>,
+    /// By rank: whether the node is large enough for one pod when it is empty.
+    large: Vec<bool>,
+    pub(super) totals: Totals,
+    /// Nodes with room now: those nobody has to leave first, then by how many members fit, then by name.
+    pub(super) open: BTreeSet<(bool, u32, Rank)>,
+    /// For single pods: the best node, by strategy.
+    pub(super) best_nodes: [Option<BestNode>; 2],
+    /// Whether every topology domain that matters is a single node.
+    pub(super) domains_are_nodes: bool,
+    /// How many changes of the model are in it.
+    seen: Option<u64>,
+    /// Nodes that the last decision saw otherwise than the model.
+    patched: BTreeSet<Rank>,
+    /// And budgets.
+    patched_budgets: BTreeSet<BudgetIndex>,
+}
+
+/// Sums over nodes.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) now: u64,
+    pub(super) then: u64,
+    /// How many fit with everybody gone who may go.
+    pub(super) most: u64,
+    /// Nodes where members would meet somebody whom they must not.
+    pub(super) blocked: usize,
+    /// Nodes where that is any.
+    pub(super) candidates: usize,
+    /// By priority: how many more fit when the units of it go that are not at violations.
+    pub(super) gains: BTreeMap<i32, u64>,
+    /// Pods that may be evicted.
+    pub(super) movable: u64,
+    /// Nodes that are out, by reason.
+    pub(super) refusals: BTreeMap<Refusal, usize>,
+    /// Nodes that are not out, and those of them that are large enough for one pod.
+    pub(super) usable: usize,
+    pub(super) large: usize,
+    /// What pods that may be evicted ask for on those; and, as bits, what ends the room there now.
+    pub(super) freed: Vec<i128>,
+    pub(super) lacks: BTreeMap<u64, usize>,
+}
+
+impl Totals {
+    fn count(&mut self, answer: &NodeCapacity, more: bool) {
+        let add = |sum: &mut u64, amount: u32| {
+            *sum = if more { *sum + u64::from(amount) } else { sum.saturating_sub(u64::from(amount)) };
+        };
+        let one = |sum: &mut usize, yes: bool| {
+            *sum = if more { *sum + usize::from(yes) } else { sum.saturating_sub(usize::from(yes)) };
+        };
+        add(&mut self.movable, answer.movable);
+        one(&mut self.blocked, answer.blocked);
+        if let Some(refusal) = &answer.refusal {
+            let nodes = self.refusals.entry(refusal.as_ref().clone()).or_default();
+            one(nodes, true);
+            if *nodes == 0 {
+                self.refusals.remove(refusal);
+            }
+            return;
+        }
+        add(&mut self.now, answer.now);
+        add(&mut self.then, answer.then);
+        add(&mut self.most, answer.most());
+        one(&mut self.candidates, answer.most() > 0);
+        one(&mut self.usable, true);
+        let mut before = answer.then;
+        for step in answer.steps.iter().filter(|step| step.mild > 0) {
+            if step.mild > before {
+                let gain = self.gains.entry(step.priority).or_default();
+                add(gain, step.mild - before);
+                if *gain == 0 {
+                    self.gains.remove(&step.priority);
+                }
+                before = step.mild;
+            }
+        }
+        if answer.large {
+            one(&mut self.large, true);
+            self.freed.resize(answer.freed.len(), 0);
+            let sign = if more { 1 } else { -1 };
+            self.freed.iter_mut().zip(&answer.freed).for_each(|(sum, freed)| *sum += sign * i128::from(*freed));
+            let nodes = self.lacks.entry(answer.lacks).or_default();
+            one(nodes, true);
+            if *nodes == 0 {
+                self.lacks.remove(&answer.lacks);
+            }
+        }
+    }
+}
+
+impl Capacities {
+    /// Nothing is known yet; `None` when amounts are too large to count so.
+    pub(super) fn new(cluster: &Cluster, class: &Arc<EquivalenceClass>, priority: i32) -> Option<Self> {
+        Some(Self {
+            class: Arc::clone(class),
+            priority,
+            scale: Scale::new(cluster, class)?,
+            violations: Violations::default(),
+            nodes: Vec::new(),
+            large: Vec::new(),
+            totals: Totals::default(),
+            open: BTreeSet::new(),
+            best_nodes: [None, None],
+            domains_are_nodes: true,
+            seen: None,
+            patched: BTreeSet::new(),
+            patched_budgets: BTreeSet::new(),
+        })
+    }
+
+    /// Takes in what changed in the model, and what a decision sees otherwise; `None` when amounts are too large to count
+    /// so. `example` is a pod of the class.
+    pub(super) fn catch_up(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &Nodes<'_>,
+        example: &Pod,
+        in_flight: &InFlight,
+    ) -> Option<()> {
+        let changes: Option<Vec<Change>> =
+            self.seen.and_then(|seen| cluster.changes_since(seen)).map(|changes| changes.collect());
+        let relabels = |change: &Change| match change {
+            Change::Nodes => true,
+            Change::Node(_) => !self.class.constraints.anti_affinity.is_empty(),
+            _ => false,
+        };
+        let known = changes.filter(|changes| !changes.iter().any(relabels));
+        let mut stale = Stale::default();
+        match known {
+            Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale)?,
+            None => {
+                *self = Self::new(cluster, &self.class, self.priority)?;
+                for budget in (0u32..).take(cluster.budget_bound()) {
+                    self.violations.renew(cluster, in_flight, self.priority, budget);
+                }
+                let refusal = |rank| unsuitable(example, nodes.at(rank)).map(Box::new);
+                self.nodes =
+                    (0..nodes.len()).map(|r| NodeCapacity { refusal: refusal(r), ..NodeCapacity::default() }).collect();
+                self.large = (0..nodes.len()).map(|rank| self.scale.large(nodes.at(rank))).collect();
+                // Counted first, so that taking it out again is right.
+                self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
+                stale.nodes = (0..nodes.len()).collect();
+                let terms = &self.class.constraints.anti_affinity;
+                self.domains_are_nodes =
+                    terms.iter().all(|term| nodes.domains(&term.topology_key).len() == nodes.len());
+            }
+        }
+        self.seen = Some(cluster.changes());
+        self.patched_budgets = in_flight.budgets(cluster);
+        stale.nodes.extend(std::mem::replace(&mut self.patched, in_flight.nodes(cluster, nodes)));
+        stale.nodes.extend(&self.patched);
+        stale.nodes.sort_unstable();
+        stale.nodes.dedup();
+        let mut reader = Reader {
+            cluster,
+            nodes,
+            scale: &self.scale,
+            violations: &self.violations,
+            in_flight,
+            class: &self.class,
+            priority: self.priority,
+            movable: Vec::new(),
+        };
+        for rank in &stale.nodes {
+            let answer = reader.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take())?;
+            let old = std::mem::replace(&mut self.nodes[*rank], answer);
+            let new = &self.nodes[*rank];
+            // The refusal moved from the old one to the new one.
+            let old = NodeCapacity { refusal: new.refusal.clone(), ..old };
+            if old != *new {
+                self.totals.count(&old, false);
+                self.totals.count(new, true);
+                if old.now > 0 {
+                    self.open.remove(&(old.vacating, old.now, *rank));
+                }
+                if new.now > 0 {
+                    self.open.insert((new.vacating, new.now, *rank));
+                }
+            }
+        }
+        for best_nodes in self.best_nodes.iter_mut().flatten() {
+            stale.nodes.iter().chain(&stale.weighty).for_each(|rank| best_nodes.forget(*rank));
+        }
+        Some(())
+    }
+
+    /// Finds out which nodes are concerned by changes.
+    fn follow(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &Nodes<'_>,
+        example: &Pod,
+        in_flight: &InFlight,
+        changes: &[Change],
+        stale: &mut Stale,
+    ) -> Option<()> {
+        let mut budgets = self.patched_budgets.clone();
+        budgets.extend(in_flight.budgets(cluster));
+        let mut units = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Nodes => {}
+                Change::Node(node) => {
+                    let Some(rank) = nodes.rank(*node) else { continue };
+                    self.totals.count(&self.nodes[rank], false);
+                    if self.nodes[rank].now > 0 {
+                        self.open.remove(&(self.nodes[rank].vacating, self.nodes[rank].now, rank));
+                    }
+                    let refusal = unsuitable(example, nodes.at(rank)).map(Box::new);
+                    self.large[rank] = self.scale.large(nodes.at(rank));
+                    self.nodes[rank] = NodeCapacity { refusal, ..NodeCapacity::default() };
+                    self.totals.count(&self.nodes[rank], true);
+                    stale.nodes.push(rank);
+                }
+                Change::Pods(node) => stale.nodes.extend(nodes.rank(*node)),
+                Change::Unit(group) => drop(units.insert(UnitRef::Group(*group))),
+                Change::Budget(budget) => drop(budgets.insert(*budget)),
+                Change::Class(class) => self.scale.learn(cluster, *class)?,
+            }
+        }
+        for budget in budgets {
+            let moved = self.violations.renew(cluster, in_flight, self.priority, budget);
+            stale.of_units(cluster, nodes, moved, |stale| &mut stale.nodes);
+            if self.best_nodes.iter().any(Option::is_some) {
+                // The violations of whoever is under it may count otherwise.
+                let pods = cluster.budget_at(budget).into_iter().flat_map(|(_, pods)| pods);
+                units.extend(pods.filter_map(|pod| InFlight::default().unit_of(*pod, &cluster.row(*pod))));
+            }
+        }
+        stale.of_units(cluster, nodes, units, |stale| &mut stale.weighty);
+        Some(())
+    }
+}
+
+/// Nodes to look at again.
+#[derive(Default)]
+struct Stale {
+    nodes: Vec<Rank>,
+    /// Those where only the cost of evicting somebody changed.
+    weighty: Vec<Rank>,
+}
+
+impl Stale {
+    fn of_units(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &Nodes<'_>,
+        units: impl IntoIterator<Item = UnitRef>,
+        list: impl Fn(&mut Self) -> &mut Vec<Rank>,
+    ) {
+        for unit in units.into_iter().filter_map(|unit| cluster.unit(unit)) {
+            let ranks = unit.pods.iter().filter_map(|pod| nodes.rank(cluster.row(*pod).node?));
+            list(self).extend(ranks);
+        }
+    }
+}

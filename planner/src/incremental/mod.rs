@@ -1,0 +1,248 @@
+//! Decisions for members that are alike and look at no other pod (or keep away from each other at most), from what is kept of every node ([`capacities`]): most
+//! answers are sums that are known already. What is searched is searched on the few nodes that matter, by the same
+//! strategies as everywhere; what cannot be answered so is left to the general way.
+
+mod best_node;
+mod capacities;
+mod node_capacity;
+mod shortfall;
+mod violations;
+
+use crate::api::{Context, Decision, Plan, Strategy};
+use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
+use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex};
+use crate::problem::{Demand, InFlight, Problem, UnitIndex, placements};
+use crate::search::{Found, Matrix, greedy_matrix, kep5710, least_cost};
+use best_node::{BestNode, Choice, bound};
+use capacities::Capacities;
+use giveway_crds::policy::PreemptionPolicy;
+use std::sync::Arc;
+
+/// For so many kinds and priorities answers are kept.
+const KEPT: usize = 8;
+
+/// The answers that are kept; the last one that was used is the last.
+type Kept = Vec<Capacities>;
+
+/// Puts what was found in words.
+pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Plan;
+
+/// Decides; `None` when this is not the way to answer.
+pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, assemble: Assemble) -> Option<Decision> {
+    let first = *demand.members.first()?;
+    let (id, example) = (cluster.row(first).class, cluster.pod_at(first)?);
+    let class = cluster.class(id)?;
+    let constraints = &class.constraints;
+    if demand.members.iter().any(|member| cluster.row(*member).class != id)
+        || !constraints.ports.is_empty()
+        || !constraints.affinity.is_empty()
+        || !constraints.spread.is_empty()
+        || repelled(cluster, &demand.members, id)
+    {
+        return None;
+    }
+    // Members that keep away from each other, and from nobody else, are counted too: at most one on every node.
+    let apart = !constraints.anti_affinity.is_empty();
+    let mutual = |member: &Pod| constraints.anti_affinity.iter().all(|term| about(cluster, term, member));
+    if apart && !demand.members.iter().filter_map(|member| cluster.pod_at(*member)).all(mutual) {
+        return None;
+    }
+    let nodes = Nodes::new(cluster);
+    let in_flight = InFlight::new(cluster, &nodes, demand, context);
+    if apart && !in_flight.held.is_empty() {
+        return None;
+    }
+    let question =
+        Question { cluster, demand, context, assemble, nodes: &nodes, in_flight: &in_flight, example, class };
+    cluster.memory().with(|kept: &mut Kept| from_kept(kept, &question))
+}
+
+/// What is asked of the answers that are kept.
+struct Question<'d> {
+    cluster: &'d Cluster,
+    demand: &'d Demand,
+    context: &'d Context,
+    assemble: Assemble,
+    nodes: &'d Nodes<'d>,
+    in_flight: &'d InFlight,
+    /// One of the members.
+    example: &'d Pod,
+    class: &'d Arc<EquivalenceClass>,
+}
+
+fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
+    let &Question { cluster, demand, context, assemble, nodes, in_flight, example, class } = question;
+    let apart = !class.constraints.anti_affinity.is_empty();
+    // A class that was left by its last pod and entered again has another number, and the same answers.
+    let known = kept.iter().position(|known| known.priority == demand.priority && known.class == *class);
+    let mut capacities = match known {
+        Some(at) => kept.remove(at),
+        None => Capacities::new(cluster, class, demand.priority)?,
+    };
+    capacities.class = Arc::clone(class);
+    capacities.catch_up(cluster, nodes, example, in_flight)?;
+    let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
+    let decision = if counts {
+        Incremental { cluster, demand, context, assemble, nodes, in_flight, capacities: &mut capacities }.decide()
+    } else {
+        None
+    };
+    if kept.len() == KEPT {
+        kept.remove(0);
+    }
+    kept.push(capacities);
+    decision
+}
+
+/// A decision, and what is known for it.
+struct Incremental<'d> {
+    cluster: &'d Cluster,
+    demand: &'d Demand,
+    context: &'d Context,
+    assemble: Assemble,
+    nodes: &'d Nodes<'d>,
+    in_flight: &'d InFlight,
+    capacities: &'d mut Capacities,
+}
+
+impl Incremental<'_> {
+    fn decide(&mut self) -> Option<Decision> {
+        let need = self.demand.need as u64;
+        let (now, then) = (self.capacities.totals.now, self.capacities.totals.then);
+        if now >= need {
+            let open = self.capacities.open.iter().map(|(_, fit, rank)| (*rank, *fit));
+            let placed = self.fill(open);
+            let left = self.demand.members.len() - placed.len();
+            return Some(Decision::Fits {
+                placements: placements(self.cluster, self.nodes, &placed),
+                left,
+                domain: None,
+            });
+        }
+        if self.demand.policy == PreemptionPolicy::Never {
+            return self.shortfall();
+        }
+        if then >= need {
+            return Some(self.wait());
+        }
+        if self.capacities.totals.most < need {
+            return self.shortfall();
+        }
+        if self.demand.single { self.single() } else { self.gang() }
+    }
+
+    /// The members on nodes with room for so many.
+    fn fill(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
+        let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
+        self.demand.members.iter().copied().zip(places).collect()
+    }
+
+    /// The question as it is on some of the nodes.
+    fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
+        let room = Occupancy::of_amounts(self.cluster, nodes);
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room)
+    }
+
+    /// Those who leave anyway make room enough.
+    fn wait(&self) -> Decision {
+        let answers = self.capacities.nodes.iter().enumerate();
+        let mut open: Vec<(bool, u32, Rank)> = answers
+            .filter(|(_, answer)| answer.then > 0)
+            .map(|(r, answer)| (answer.vacating, answer.then, r))
+            .collect();
+        open.sort_unstable();
+        let placed = self.fill(open.into_iter().map(|(_, fit, rank)| (rank, fit)));
+        let mut places: Vec<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+        places.sort_unstable();
+        places.dedup();
+        let nodes = Nodes::some(self.cluster, places);
+        let problem = self.problem(&nodes);
+        let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
+        let room = problem.room_then();
+        Decision::Preempt(Box::new((self.assemble)(&problem, room, Found::by_waiting(placed))))
+    }
+
+    /// Looks for victims on the nodes where the units up to the lowest sufficient priority make room (step 7). When some
+    /// units at violations have to go it is left to the general way.
+    fn gang(&mut self) -> Option<Decision> {
+        let totals = &self.capacities.totals;
+        let members = self.demand.members.len();
+        let most = usize::try_from(totals.most).unwrap_or(usize::MAX).min(members);
+        let (mut fit, mut ceiling) = (totals.then, None);
+        for (priority, gain) in &totals.gains {
+            fit += gain;
+            if fit >= most as u64 {
+                ceiling = Some(*priority);
+                break;
+            }
+        }
+        let ceiling = ceiling?;
+        let answers = self.capacities.nodes.iter().enumerate();
+        let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
+        let nodes = Nodes::some(self.cluster, places);
+        let mut problem = self.problem(&nodes);
+        problem.consider_victims(ceiling);
+        let room = problem.room_then();
+        let mut trace =
+            vec![kep5710::reach_in_words(self.demand, most, self.cluster.units_below(self.demand.priority))];
+        if self.capacities.violations.units() > 0 {
+            trace.push(kep5710::spared_in_words(self.capacities.violations.units()));
+        }
+        trace.push(kep5710::ceiling_in_words(ceiling));
+        let available: Vec<bool> =
+            problem.potential.refs.iter().map(|unit| !self.capacities.violations.concerns(*unit)).collect();
+        let units: Vec<UnitIndex> = (0..available.len()).collect();
+        let mut matrix = Matrix::new(&problem, &room, &units, most, self.capacities.scale.cap as usize)?;
+        let first = greedy_matrix::find(&problem, &mut matrix, &available, trace);
+        let found = match self.context.strategy {
+            Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(matrix)),
+            Strategy::Kep5710 => first,
+        };
+        Some(Decision::Preempt(Box::new((self.assemble)(&problem, room, found))))
+    }
+
+    /// Looks for the best node.
+    fn single(&mut self) -> Option<Decision> {
+        let (cluster, nodes, in_flight, demand, context, assemble) =
+            (self.cluster, self.nodes, self.in_flight, self.demand, self.context, self.assemble);
+        let at = usize::from(context.strategy == Strategy::Kep5710);
+        let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;
+        let best_nodes = best_nodes[at].get_or_insert_with(|| BestNode::new(nodes.len()));
+        let best = best_nodes.best(
+            |rank| bound(cluster, nodes, scale, in_flight, &answers[rank], rank),
+            |rank| on_one_node(cluster, demand, context, in_flight, rank, |_, _, choice, _| choice),
+        );
+        let best = best?;
+        let candidates = self.capacities.totals.candidates;
+        on_one_node(cluster, demand, context, in_flight, best.rank, |problem, found, choice, room| {
+            let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
+            let mut found = Found { trace, ..found };
+            if context.strategy == Strategy::LeastCost {
+                found.trace.push(least_cost::outcome_in_words(best.proven));
+            }
+            Decision::Preempt(Box::new(assemble(problem, room, found)))
+        })
+    }
+}
+
+/// What a strategy chooses on one node; `None` when there is no choice.
+fn on_one_node<T>(
+    cluster: &Cluster,
+    demand: &Demand,
+    context: &Context,
+    in_flight: &InFlight,
+    rank: Rank,
+    then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
+) -> Option<T> {
+    let nodes = Nodes::some(cluster, vec![rank]);
+    let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, Occupancy::of_amounts(cluster, &nodes));
+    problem.consider_victims(i32::MAX);
+    let room = problem.room_then();
+    let first = kep5710::search(&problem, &room);
+    let (found, proven) = match context.strategy {
+        Strategy::LeastCost => least_cost::one_pod(&problem, &room, first)?,
+        Strategy::Kep5710 => (first?, true),
+    };
+    let choice = Choice { cost: found.cost, proven };
+    Some(then(&problem, found, choice, room))
+}

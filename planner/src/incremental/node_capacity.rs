@@ -1,0 +1,257 @@
+//! What a node has for pods of one class: how many fit now, how many once those are gone who leave anyway, and how many as
+//! the units of lower priority go, one priority after the other.
+
+use super::violations::Violations;
+use crate::api::Refusal;
+use crate::filters::{Nodes, Rank, about};
+use crate::model::{ClassId, Cluster, EquivalenceClass, Node, PodIndex, ResourceId, Row};
+use crate::problem::InFlight;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Amounts beyond this are left to the general way, which counts without limits. Sums over a node fit then.
+const LARGEST: i128 = 1 << 52;
+/// Resources beyond this as well: a set of them is kept as bits.
+const MOST_RESOURCES: usize = 64;
+
+/// Amounts in the order in which they are asked for; pods seldom ask for more than four.
+pub(super) type Amounts = SmallVec<[i64; 4]>;
+
+/// What a node has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NodeCapacity {
+    /// Why it is out, whatever runs there.
+    pub(super) refusal: Option<Box<Refusal>>,
+    /// Whether it is large enough for one pod when it is empty.
+    pub(super) large: bool,
+    /// Whether a pod there is one that the members must not meet, or must not meet them.
+    pub(super) blocked: bool,
+    /// Whether a pod leaves it.
+    pub(super) vacating: bool,
+    /// How many fit now.
+    pub(super) now: u32,
+    /// How many fit once everybody is gone who leaves anyway.
+    pub(super) then: u32,
+    /// The resources that end it now, as bits in the order in which they are asked for.
+    pub(super) lacks: u64,
+    /// More room, priority by priority.
+    pub(super) steps: Vec<Step>,
+    /// Pods that may be evicted.
+    pub(super) movable: u32,
+    /// What they ask for, in the order in which it is asked for.
+    pub(super) freed: Amounts,
+}
+
+/// How many fit when all units up to a priority are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) priority: i32,
+    /// All of them.
+    pub(super) all: u32,
+    /// All but those at violations.
+    pub(super) mild: u32,
+}
+
+impl NodeCapacity {
+    /// How many fit when all units of a priority up to `ceiling` are gone.
+    pub(super) fn up_to(&self, ceiling: i32) -> u32 {
+        self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
+    }
+
+    /// How many fit when everybody is gone who may go.
+    pub(super) fn most(&self) -> u32 {
+        self.steps.last().map_or(self.then, |step| step.all)
+    }
+}
+
+/// What pods of one class ask for, and what all the other kinds free of it.
+#[derive(Debug)]
+pub(super) struct Scale {
+    /// In an order that does not depend on when resources were first seen.
+    pub(super) ids: Vec<ResourceId>,
+    pub(super) each: Vec<i64>,
+    /// By class, and resource.
+    amounts: Vec<i64>,
+    /// No node takes more of them than this.
+    pub(super) cap: u32,
+}
+
+fn narrow(amount: i128) -> Option<i64> {
+    i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST)
+}
+
+impl Scale {
+    /// `None` when it cannot be put in such numbers.
+    pub(super) fn new(cluster: &Cluster, class: &EquivalenceClass) -> Option<Self> {
+        let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
+        if ids.len() > MOST_RESOURCES {
+            return None;
+        }
+        let each = ids.iter().map(|id| narrow(class.requests.get(*id)).filter(|n| *n > 0)).collect::<Option<_>>()?;
+        let cap = if class.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
+        let mut scale = Self { ids, each, amounts: Vec::new(), cap };
+        (0u32..).take(cluster.class_bound()).try_for_each(|id| scale.learn(cluster, id))?;
+        Some(scale)
+    }
+
+    /// Notes what pods of a class free.
+    pub(super) fn learn(&mut self, cluster: &Cluster, id: ClassId) -> Option<()> {
+        let Some(class) = cluster.class(id) else { return Some(()) };
+        let width = self.ids.len();
+        let start = id as usize * width;
+        self.amounts.resize(self.amounts.len().max(start + width), 0);
+        for (at, resource) in self.ids.iter().enumerate() {
+            self.amounts[start + at] = narrow(class.requests.get(*resource))?;
+        }
+        Some(())
+    }
+
+    /// What a pod of a class frees.
+    pub(super) fn of(&self, class: ClassId) -> &[i64] {
+        let start = class as usize * self.ids.len();
+        self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
+    }
+
+    /// Whether a node is large enough for one of them when it is empty.
+    pub(super) fn large(&self, node: &Node) -> bool {
+        self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
+    }
+
+    /// How many fit into so much.
+    fn fit(&self, free: &[i64]) -> u32 {
+        self.fit_each(free.iter().copied())
+    }
+
+    fn fit_each(&self, free: impl Iterator<Item = i64>) -> u32 {
+        let fit = free.zip(&self.each).map(|(free, each)| free.max(0) / each).min();
+        fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
+    }
+
+    /// The same, when `known` fit for sure.
+    fn fit_from(&self, free: &[i64], known: u32) -> u32 {
+        if known >= self.cap {
+            return known;
+        }
+        let next = i64::from(known) + 1;
+        let more = free.iter().zip(&self.each).all(|(free, each)| each.checked_mul(next).is_some_and(|n| n <= *free));
+        if more { self.fit(free) } else { known }
+    }
+}
+
+/// What is free on a node, in `scale`'s order; `None` when it is too much to count so.
+pub(super) fn free_now(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    rank: Rank,
+    scale: &Scale,
+    in_flight: &InFlight,
+) -> Option<Amounts> {
+    let row = cluster.free().row(nodes.index(rank));
+    let free = |id: &ResourceId| narrow(row.get(usize::from(*id)).copied().unwrap_or(0));
+    let mut free: Amounts = scale.ids.iter().map(free).collect::<Option<_>>()?;
+    for (pod, _) in in_flight.held.iter().filter(|(_, on)| *on == rank) {
+        add(&mut free, scale.of(cluster.row(*pod).class), -1);
+    }
+    Some(free)
+}
+
+pub(super) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
+    free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
+}
+
+/// Looks at nodes for preemptors of one priority.
+pub(super) struct Reader<'s> {
+    pub(super) cluster: &'s Cluster,
+    pub(super) nodes: &'s Nodes<'s>,
+    pub(super) scale: &'s Scale,
+    pub(super) violations: &'s Violations,
+    pub(super) in_flight: &'s InFlight,
+    pub(super) class: &'s Arc<EquivalenceClass>,
+    pub(super) priority: i32,
+    /// Used again for every node.
+    pub(super) movable: Vec<(i32, ClassId, bool)>,
+}
+
+impl Reader<'_> {
+    /// Looks at a node; `None` when its amounts are too large to count so.
+    pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> Option<NodeCapacity> {
+        let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.in_flight)?;
+        let now = self.scale.fit(&free);
+        let width = self.scale.ids.len();
+        let mut answer = NodeCapacity {
+            refusal,
+            large,
+            now,
+            lacks: (0..width)
+                .filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now))
+                .map(|at| 1 << at)
+                .sum(),
+            freed: Amounts::from_elem(0, width),
+            ..NodeCapacity::default()
+        };
+        let terms = &self.class.constraints.anti_affinity;
+        let meets = |(index, row): (PodIndex, Row)| {
+            self.cluster.class(row.class).is_some_and(|class| Arc::ptr_eq(class, self.class))
+                || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
+        };
+        let rows = || self.cluster.rows_at(self.nodes.index(rank));
+        answer.blocked = !terms.is_empty() && rows().any(meets);
+        for (index, row) in rows() {
+            if self.in_flight.leaves(index, &row) {
+                add(&mut free, self.scale.of(row.class), 1);
+                answer.vacating = true;
+            } else if row.priority < self.priority && self.in_flight.unit_of(index, &row).is_some() {
+                answer.movable += 1;
+                add(&mut answer.freed, self.scale.of(row.class), 1);
+            }
+        }
+        answer.then = self.scale.fit_from(&free, answer.now);
+        if answer.refusal.is_some() {
+            (answer.now, answer.then) = (0, 0);
+            return Some(answer);
+        }
+        let risky = self.find_movable(rank, &free, &answer);
+        self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
+        let mut mild = if risky { free.clone() } else { Amounts::new() };
+        let mut step = Step { priority: 0, all: answer.then, mild: answer.then };
+        for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
+            let before = step;
+            step.priority = level[0].0;
+            for (_, class, at_risk) in level {
+                add(&mut free, self.scale.of(*class), 1);
+                if risky && !at_risk {
+                    add(&mut mild, self.scale.of(*class), 1);
+                }
+            }
+            step.all = self.scale.fit_from(&free, step.all);
+            step.mild = if risky { self.scale.fit_from(&mild, step.mild) } else { step.all };
+            if (step.all, step.mild) != (before.all, before.mild) {
+                answer.steps.push(step);
+            }
+        }
+        Some(answer)
+    }
+
+    /// Notes the pods that may be evicted and free something of which there is too little for as many members as fit with
+    /// everybody gone; all others make no difference. Returns whether one of them is at violations.
+    fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &NodeCapacity) -> bool {
+        let Self { scale, .. } = self;
+        let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));
+        let mut risky = false;
+        self.movable.clear();
+        if most <= answer.then {
+            return risky;
+        }
+        let scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
+        let scarce: SmallVec<[usize; 4]> = (0..free.len()).filter(|at| scarce(*at)).collect();
+        for (index, row) in self.cluster.rows_at(self.nodes.index(rank)) {
+            let helps = row.priority < self.priority && scarce.iter().any(|at| scale.of(row.class)[*at] > 0);
+            if helps && let Some(unit) = self.in_flight.unit_of(index, &row) {
+                let at_risk = self.violations.concerns(unit);
+                risky |= at_risk;
+                self.movable.push((row.priority, row.class, at_risk));
+            }
+        }
+        risky
+    }
+}

@@ -1,0 +1,50 @@
+//! Why there is no room, from the sums over all nodes.
+
+use super::Incremental;
+use crate::api::{Decision, Help, Missing, Shortfall};
+use giveway_crds::policy::PreemptionPolicy;
+
+impl Incremental<'_> {
+    /// Explains why not enough members fit; `None` where no node is large enough for one of them, or they keep away
+    /// from each other, which is left to the general way.
+    pub(super) fn shortfall(&self) -> Option<Decision> {
+        let (demand, totals, scale) = (self.demand, &self.capacities.totals, &self.capacities.scale);
+        if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {
+            return None;
+        }
+        let never = demand.policy == PreemptionPolicy::Never;
+        let fit_now = usize::try_from(totals.now).unwrap_or(usize::MAX).min(demand.need);
+        let short = (demand.need - fit_now) as i128;
+        let fewest = totals.lacks.keys().map(|lacks| lacks.count_ones()).min();
+        let lacking = totals.lacks.keys().filter(|lacks| Some(lacks.count_ones()) == fewest);
+        let lacking = lacking.fold(0, |all, lacks| all | lacks);
+        let missing = (0..scale.ids.len()).filter(|at| lacking & (1 << at) != 0).map(|at| Missing {
+            resource: self.cluster.resource_name(scale.ids[at]).to_owned(),
+            amount: short * i128::from(scale.each[at]),
+            freed: if never { 0 } else { totals.freed.get(at).copied().unwrap_or(0) },
+        });
+        let mut refusals: Vec<_> = totals.refusals.iter().map(|(refusal, nodes)| (*nodes, refusal.clone())).collect();
+        refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let help = if never {
+            Help::NotAllowed
+        } else if totals.movable > 0 {
+            Help::NotEnough(usize::try_from(totals.most).unwrap_or(usize::MAX).min(demand.need))
+        } else {
+            Help::of_nobody(self.cluster, demand.priority)
+        };
+        Some(Decision::Unschedulable(Shortfall {
+            needed: demand.need,
+            fit_now,
+            missing: missing.collect(),
+            refusals,
+            nodes: self.nodes.len(),
+            too_small: false,
+            priority: demand.priority,
+            help,
+            // Whoever goes, there is not room enough: no budget stands in the way.
+            withheld: 0,
+            guaranteed: Box::default(),
+            domain: None,
+        }))
+    }
+}

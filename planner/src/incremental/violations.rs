@@ -1,0 +1,120 @@
+//! Units whose eviction would violate a budget when everybody of a lower priority goes (KEP-5710, step 6): kept for one
+//! priority, and found anew only for budgets that changed.
+//!
+//! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
+
+use crate::model::{BudgetIndex, Cluster, Row, UnitRef};
+use crate::problem::{InFlight, importance};
+use std::cmp::Reverse;
+
+/// The units at risk.
+#[derive(Debug, Default)]
+pub(super) struct Violations {
+    /// By budget: those that would violate it, in the order of their names in the model.
+    by_budget: Vec<Vec<UnitRef>>,
+    /// By pod and by group: how many budgets they would violate.
+    pods: Vec<u32>,
+    groups: Vec<u32>,
+    /// How many units would violate any.
+    units: usize,
+}
+
+impl Violations {
+    /// Whether a unit would violate a budget.
+    pub(super) fn concerns(&self, unit: UnitRef) -> bool {
+        let count = match unit {
+            UnitRef::Pod(index) => self.pods.get(index as usize),
+            UnitRef::Group(index) => self.groups.get(index as usize),
+        };
+        count.is_some_and(|count| *count > 0)
+    }
+
+    /// How many units would.
+    pub(super) fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Looks at a budget again. Returns the units that were at risk by it or are now, but not both.
+    pub(super) fn renew(
+        &mut self,
+        cluster: &Cluster,
+        in_flight: &InFlight,
+        priority: i32,
+        budget: BudgetIndex,
+    ) -> Vec<UnitRef> {
+        let at = budget as usize;
+        if self.by_budget.len() <= at {
+            self.by_budget.resize(at + 1, Vec::new());
+        }
+        let new = violating(cluster, in_flight, priority, budget);
+        let old = std::mem::replace(&mut self.by_budget[at], new.clone());
+        let gone: Vec<UnitRef> = old.iter().copied().filter(|unit| new.binary_search(unit).is_err()).collect();
+        let come: Vec<UnitRef> = new.iter().copied().filter(|unit| old.binary_search(unit).is_err()).collect();
+        gone.iter().for_each(|unit| self.count(*unit, false));
+        come.iter().for_each(|unit| self.count(*unit, true));
+        gone.into_iter().chain(come).collect()
+    }
+
+    fn count(&mut self, unit: UnitRef, more: bool) {
+        let (list, index) = match unit {
+            UnitRef::Pod(index) => (&mut self.pods, index as usize),
+            UnitRef::Group(index) => (&mut self.groups, index as usize),
+        };
+        if list.len() <= index {
+            list.resize(index + 1, 0);
+        }
+        let before = list[index] > 0;
+        list[index] = if more { list[index] + 1 } else { list[index].saturating_sub(1) };
+        match (before, list[index] > 0) {
+            (false, true) => self.units += 1,
+            (true, false) => self.units -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
+fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
+    let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
+    let counts = |index: u32, row: &Row| budget.counts_row(row, || cluster.pod_at(index));
+    let mut going: Vec<(Reverse<i32>, UnitRef)> = Vec::new();
+    for index in pods {
+        let row = cluster.row(*index);
+        if row.priority < priority
+            && let Some(unit) = in_flight.unit_of(*index, &row)
+            && counts(*index, &row)
+        {
+            going.push((Reverse(row.priority), unit));
+        }
+    }
+    let in_flight = in_flight
+        .evicting(cluster)
+        .filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod, &cluster.row(*pod)));
+    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.count());
+    if going.len() <= allowed {
+        return Vec::new();
+    }
+    going.sort_unstable();
+    let (mut counted, mut late) = (0, Vec::new());
+    for level in going.chunk_by(|a, b| a.0 == b.0) {
+        if counted + level.len() <= allowed {
+            counted += level.len();
+            continue;
+        }
+        let mut units: Vec<(UnitRef, usize)> = level.chunk_by(|a, b| a.1 == b.1).map(|u| (u[0].1, u.len())).collect();
+        if counted < allowed {
+            units.sort_by(|(a, _), (b, _)| match (cluster.unit(*a), cluster.unit(*b)) {
+                (Some(a), Some(b)) => importance::compare(&a, &b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            });
+        }
+        for (unit, pods) in units {
+            counted += pods;
+            if counted > allowed {
+                late.push(unit);
+            }
+        }
+    }
+    late.sort_unstable();
+    late
+}

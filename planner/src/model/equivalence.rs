@@ -1,0 +1,80 @@
+//! Equivalence classes of pods: what a pod asks for and demands, held once for all pods that are alike in it. Most pods come from a few
+//! templates, so that decisions compare and look up small numbers instead of lists.
+
+use super::constraints::Constraints;
+use super::resources::Resources;
+use super::slab::Slab;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Number of a kind; stable while a pod of it is in the model, and used again afterwards.
+pub(crate) type ClassId = u32;
+
+/// What makes pods alike for every filter that does not look at labels.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct EquivalenceClass {
+    /// What they ask of a node.
+    pub(crate) requests: Resources,
+    /// What they demand besides.
+    pub(crate) constraints: Constraints,
+}
+
+/// The kinds of the pods of a model.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EquivalenceClasses {
+    list: Slab<(Arc<EquivalenceClass>, usize)>,
+    index: BTreeMap<Resources, BTreeMap<Constraints, ClassId>>,
+    /// Those with a required anti-affinity, by number.
+    repelling: BTreeMap<ClassId, Arc<EquivalenceClass>>,
+}
+
+impl EquivalenceClasses {
+    /// The kind of one more pod, and whether it is a new one.
+    pub(super) fn hold(&mut self, requests: &Resources, constraints: &Constraints) -> (ClassId, bool) {
+        let known = self.index.get(requests).and_then(|kinds| kinds.get(constraints)).copied();
+        if let Some((id, slot)) = known.and_then(|id| Some((id, self.list.get_mut(id)?))) {
+            slot.1 += 1;
+            return (id, false);
+        }
+        let kind = Arc::new(EquivalenceClass { requests: requests.clone(), constraints: constraints.clone() });
+        let id = self.list.insert((Arc::clone(&kind), 1));
+        self.index.entry(requests.clone()).or_default().insert(constraints.clone(), id);
+        if !constraints.anti_affinity.is_empty() {
+            self.repelling.insert(id, kind);
+        }
+        (id, true)
+    }
+
+    /// One pod of a kind is gone.
+    pub(super) fn release(&mut self, id: ClassId) {
+        let Some((_, pods)) = self.list.get_mut(id) else { return };
+        *pods -= 1;
+        if *pods > 0 {
+            return;
+        }
+        self.repelling.remove(&id);
+        if let Some((kind, _)) = self.list.remove(id)
+            && let Some(kinds) = self.index.get_mut(&kind.requests)
+        {
+            kinds.remove(&kind.constraints);
+            if kinds.is_empty() {
+                self.index.remove(&kind.requests);
+            }
+        }
+    }
+
+    /// A kind by number.
+    pub(super) fn get(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
+        self.list.get(id).map(|(kind, _)| kind)
+    }
+
+    /// One more than the largest number.
+    pub(super) fn bound(&self) -> usize {
+        self.list.bound()
+    }
+
+    /// The kinds with a required anti-affinity.
+    pub(super) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
+        self.repelling.iter().map(|(id, kind)| (*id, kind.as_ref()))
+    }
+}

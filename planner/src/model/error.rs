@@ -1,0 +1,33 @@
+//! The one error of this crate: an object that the model cannot take.
+
+use super::quantity::QuantityError;
+
+/// An object with a value that cannot be read. The model does not hold the object until it is repaired.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {object}: {field}: Invalid value: \"{value}\": {problem}")]
+pub struct ModelError {
+    /// Kind of the object, as in `Pod`.
+    pub kind: &'static str,
+    /// `NAMESPACE/NAME`, or the name of an object without a namespace.
+    pub object: String,
+    /// Path of the field.
+    pub field: String,
+    /// What the field says.
+    pub value: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl ModelError {
+    /// An object without a name, or without the namespace its kind needs.
+    pub(crate) fn nameless(kind: &'static str, object: String, field: &str) -> Self {
+        let problem = "Required value: every stored object has one".to_owned();
+        Self { kind, object, field: field.to_owned(), value: String::new(), problem }
+    }
+
+    /// A quantity that cannot be read.
+    pub(crate) fn quantity(kind: &'static str, object: &str, field: String, error: QuantityError) -> Self {
+        let problem = error.problem.to_owned();
+        Self { kind, object: object.to_owned(), field, value: error.text, problem }
+    }
+}

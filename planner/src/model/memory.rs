@@ -1,0 +1,33 @@
+//! A slot for what others want to remember of a model. The model does not know what it is, and a copy of a model has nothing
+//! in it: whoever remembers finds out everything anew there.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// One value of any type.
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<Option<Box<dyn Any + Send>>>);
+
+impl Memory {
+    /// Lets `work` use and change what is remembered: the default where there is nothing of this type.
+    pub(crate) fn with<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut value = slot.take().and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();
+        let result = work(&mut value);
+        *slot = Some(value);
+        result
+    }
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory")
+    }
+}

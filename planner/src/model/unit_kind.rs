@@ -1,0 +1,20 @@
+//! What kind of unit is evicted together.
+
+/// What kind of unit a victim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnitKind {
+    /// A pod on its own, also one of a group in mode `Pod`.
+    Pod,
+    /// A whole group in mode `PodGroup`.
+    PodGroup,
+}
+
+impl UnitKind {
+    /// The kind as Kubernetes writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "Pod",
+            Self::PodGroup => "PodGroup",
+        }
+    }
+}

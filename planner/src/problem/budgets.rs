@@ -1,0 +1,288 @@
+//! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
+//! (KEP-3280: a guaranteed budget).
+
+use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The budgets that potential victims are under.
+#[derive(Default)]
+pub(crate) struct Budgets<'a> {
+    list: Vec<&'a Budget>,
+    /// By budget: pods that decisions in flight evict and that its status does not count yet.
+    in_flight: Vec<usize>,
+    of: BTreeMap<PodIndex, Vec<usize>>,
+    /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
+    priority: i32,
+}
+
+/// Victims so far, counted per budget.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
+    victims: Vec<usize>,
+    /// Victims whose threshold is above the preemptor's priority.
+    guarded: Vec<usize>,
+    /// Budgets that are violated although they are guaranteed.
+    breached: usize,
+}
+
+impl<'a> Budgets<'a> {
+    /// Looks up the budgets of the pods of these units. `departing` are pods that decisions in flight are going to
+    /// evict: two decisions cannot spend one allowance.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        units: &[Unit],
+        priority: i32,
+        departing: impl Iterator<Item = PodIndex>,
+    ) -> Self {
+        let mut budgets = Self { priority, ..Self::default() };
+        let pods = units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted);
+        let mut pairs: Vec<(BudgetIndex, PodIndex)> = Vec::new();
+        for pod in pods {
+            pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
+        }
+        let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
+        let counts = |index: BudgetIndex, pod: PodIndex| {
+            budget(index).zip(cluster.pod_at(pod)).is_some_and(|(budget, pod)| budget.counts(pod))
+        };
+        pairs.retain(|(index, pod)| counts(*index, *pod));
+        let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
+        let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
+        let numbers: BTreeMap<BudgetIndex, usize> =
+            list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
+        budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
+        for (index, pod) in pairs {
+            budgets.of.entry(pod).or_default().extend(numbers.get(&index));
+        }
+        budgets.in_flight = vec![0; budgets.list.len()];
+        for pod in departing {
+            for index in cluster.budgets_at(pod).iter().filter(|index| counts(**index, pod)) {
+                if let Some(number) = numbers.get(index) {
+                    budgets.in_flight[*number] += 1;
+                }
+            }
+        }
+        budgets
+    }
+
+    /// Whether no potential victim is under a budget.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Nobody evicted yet.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], breached: 0 }
+    }
+
+    /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
+    pub(crate) fn add(&self, tally: &mut Tally, unit: &Unit) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let guarded = self.guards(unit);
+        unit.pods.iter().filter(|pod| self.add_pod(tally, **pod, guarded)).count()
+    }
+
+    fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
+        let mut violates = false;
+        for number in self.of.get(&pod).into_iter().flatten() {
+            let breached = |tally: &Tally| self.breaches(*number, tally.victims[*number], tally.guarded[*number]);
+            let before = breached(tally);
+            tally.victims[*number] += 1;
+            tally.guarded[*number] += usize::from(guarded);
+            tally.breached += usize::from(!before && breached(tally));
+            violates |= tally.victims[*number] > self.allowed(*number);
+        }
+        violates
+    }
+
+    /// Whether the unit's budgets are guaranteed against this preemptor.
+    pub(crate) fn guards(&self, unit: &Unit) -> bool {
+        unit.threshold.is_some_and(|threshold| threshold > self.priority)
+    }
+
+    /// The first budget that is violated although a victim under it is guarded.
+    pub(crate) fn breach(&self, tally: &Tally) -> Option<usize> {
+        (0..self.list.len()).find(|b| self.breaches(*b, tally.victims[*b], tally.guarded[*b]))
+    }
+
+    fn breaches(&self, number: usize, victims: usize, guarded: usize) -> bool {
+        guarded > 0 && victims > self.allowed(number)
+    }
+
+    /// What adding these units to the victims would do: how many of their pods violate a budget, and whether a
+    /// guaranteed budget would be violated. Only the budgets of these units are looked at.
+    pub(crate) fn preview<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> (usize, bool) {
+        if self.is_empty() {
+            return (0, false);
+        }
+        let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        let (mut violations, mut breached) = (0, tally.breached > 0);
+        for unit in units {
+            let guarded = self.guards(unit);
+            for pod in &unit.pods {
+                let mut violates = false;
+                for number in self.of.get(pod).into_iter().flatten() {
+                    let start = (tally.victims[*number], tally.guarded[*number]);
+                    let (victims, guards) = counts.entry(*number).or_insert(start);
+                    *victims += 1;
+                    *guards += usize::from(guarded);
+                    violates |= *victims > self.allowed(*number);
+                    breached |= self.breaches(*number, *victims, *guards);
+                }
+                violations += usize::from(violates);
+            }
+        }
+        (violations, breached)
+    }
+
+    /// Whether these victims together violate no guaranteed budget.
+    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> bool {
+        !self.preview(tally, units).1
+    }
+
+    /// The first budget by name that would be violated if the unit went with the victims so far, and whether it is
+    /// guaranteed then. Guaranteed ones come first.
+    pub(crate) fn objection(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
+        let guarded = self.guards(unit);
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for number in unit.pods.iter().flat_map(|pod| self.of_pod(*pod)) {
+            *counts.entry(*number).or_default() += 1;
+        }
+        let violated =
+            counts.into_iter().filter(|(number, pods)| tally.victims[*number] + pods > self.allowed(*number));
+        violated
+            .map(|(number, _)| (number, guarded || tally.guarded[number] > 0))
+            .min_by_key(|(number, guaranteed)| (!guaranteed, *number))
+    }
+
+    /// Which of these units, from the most important on, violate a budget when all of them go.
+    pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
+        let mut tally = self.tally();
+        units.map(|unit| self.add(&mut tally, unit) > 0).collect()
+    }
+
+    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs.
+    pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let under = |pod: &PodIndex| cluster.row(*pod).budgeted && self.of.contains_key(pod);
+        let mut pods: Vec<PodIndex> = pods.filter(under).collect();
+        pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
+        let mut tally = self.tally();
+        pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
+    }
+
+    /// Whether a unit is under a budget by its number.
+    pub(crate) fn covers(&self, number: usize, unit: &Unit) -> bool {
+        unit.pods.iter().any(|pod| self.of.get(pod).is_some_and(|numbers| numbers.contains(&number)))
+    }
+
+    /// The budgets that cannot let all these units go and are guaranteed for some of them, by name; with how many pods
+    /// may go, and the priority that puts an end to every guarantee of theirs.
+    pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
+        let mut tally = self.tally();
+        for unit in units {
+            self.add(&mut tally, unit);
+        }
+        let scarce = (0..self.list.len()).filter(|number| tally.victims[*number] > self.allowed(*number));
+        let mut list: Vec<(&Budget, usize, i32)> = scarce
+            .filter_map(|number| {
+                let guarding = units.iter().filter(|unit| self.guards(unit) && self.covers(number, unit));
+                Some((self.list[number], self.allowed(number), guarding.filter_map(|unit| unit.threshold).max()?))
+            })
+            .collect();
+        list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
+        list
+    }
+
+    /// How many budgets there are; they are numbered from 0.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// A budget by its number; the numbers are in the order of the keys.
+    pub(crate) fn at(&self, number: usize) -> &'a Budget {
+        self.list[number]
+    }
+
+    /// The numbers of the budgets that a pod is under.
+    pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
+        self.of.get(&pod).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many pods under a budget may go.
+    pub(crate) fn allowed(&self, number: usize) -> usize {
+        let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
+        allowed.saturating_sub(self.in_flight[number])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectKey;
+    use crate::model::UnitKind;
+    use serde_json::{Value, json};
+
+    fn list(value: &Value) -> Vec<Value> {
+        value.as_array().cloned().unwrap_or_default()
+    }
+
+    fn upsert_budget(cluster: &mut Cluster, name: usize, data: &Value) {
+        let disrupted = list(&data["disruptedPods"]);
+        let disrupted = disrupted.iter().map(|pod| (pod.as_str().unwrap().to_owned(), json!("2026-01-01T00:00:00Z")));
+        let mut object = json!({
+            "metadata": {"namespace": data["namespace"], "name": name.to_string()},
+            "status": {"disruptionsAllowed": data["disruptionsAllowed"], "currentHealthy": 0, "desiredHealthy": 0,
+                "expectedPods": 0, "disruptedPods": disrupted.collect::<serde_json::Map<_, _>>()}
+        });
+        if data["matchLabels"].is_object() || data["matchExpressions"].is_array() {
+            object["spec"] = json!({"selector": {
+                "matchLabels": data.get("matchLabels").cloned().unwrap_or_else(|| json!({})),
+                "matchExpressions": list(&data["matchExpressions"])}});
+        }
+        cluster.upsert_budget(&serde_json::from_value(object).unwrap()).unwrap();
+    }
+
+    /// Adds the pods of a victim and returns them as a unit.
+    fn unit(cluster: &mut Cluster, victim: &Value) -> Unit<'static> {
+        let mut pods = Vec::new();
+        for pod in list(&victim["pods"]) {
+            let metadata = json!({"namespace": pod["namespace"], "name": pod["name"], "labels": pod["labels"]});
+            cluster.upsert_pod(&serde_json::from_value(json!({"metadata": metadata})).unwrap()).unwrap();
+            let key = ObjectKey::new(pod["namespace"].as_str().unwrap(), pod["name"].as_str().unwrap());
+            pods.push(cluster.pod_index(&key).unwrap());
+        }
+        let (kind, key) = (UnitKind::Pod, &*Box::leak(Box::new(ObjectKey::default())));
+        let pods = pods.into_iter().collect();
+        Unit { kind, key, priority: 0, grouped: false, pods, started: None, threshold: None }
+    }
+
+    #[test]
+    fn the_split_by_budgets_is_the_one_that_kube_schedulers_tests_expect() {
+        let all: Vec<Value> = serde_yaml_ng::from_str(include_str!("../../../tests/cases/units.yaml")).unwrap();
+        let cases: Vec<&Value> = all.iter().filter(|case| case["kind"] == "pdb_split").collect();
+        assert_eq!(cases.len(), 12);
+        for case in cases {
+            let mut cluster = Cluster::default();
+            for (name, budget) in list(&case["pdbs"]).iter().enumerate() {
+                upsert_budget(&mut cluster, name, budget);
+            }
+            let victims = list(&case["victims"]);
+            let units: Vec<Unit> = victims.iter().map(|victim| unit(&mut cluster, victim)).collect();
+            let budgets = Budgets::new(&cluster, &units, 0, std::iter::empty());
+            let mut tally = budgets.tally();
+            let got: Vec<usize> = units.iter().map(|unit| budgets.add(&mut tally, unit)).collect();
+            let violating = list(&case["expect"]["violating"]);
+            let wanted = victims.iter().map(|victim| {
+                let names: Vec<Value> = list(&victim["pods"]).iter().map(|pod| pod["name"].clone()).collect();
+                let found = violating.iter().find(|v| list(&v["pods"]) == names);
+                found.map_or(0, |v| usize::try_from(v["violateCount"].as_u64().unwrap()).unwrap())
+            });
+            assert_eq!(got, wanted.collect::<Vec<_>>(), "{}", case["source"]);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Who needs room: the members that wait, how many of them must fit together, and what they are like.
+
+use crate::api::{Decision, Preemptor, Refusal};
+use crate::filters::{Nodes, unsuitable};
+use crate::model::{Cluster, Pod, PodIndex};
+use giveway_crds::policy::PreemptionPolicy;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The pods of a preemptor that wait for a place.
+pub(crate) struct Demand {
+    /// Priority that counts for it.
+    pub(crate) priority: i32,
+    /// Whether anybody may be evicted for it.
+    pub(crate) policy: PreemptionPolicy,
+    /// The members that wait, by name.
+    pub(crate) members: Vec<PodIndex>,
+    /// How many of them must fit together.
+    pub(crate) need: usize,
+    /// Whether the preemptor is one pod, so that each node is a domain of its own.
+    pub(crate) single: bool,
+}
+
+/// Members that are alike for every filter.
+pub(crate) struct MemberClass {
+    /// The members, by name.
+    pub(crate) members: Vec<PodIndex>,
+    /// By rank: why the node is out for them, whatever else runs there.
+    pub(crate) unsuitable: Vec<Option<Refusal>>,
+}
+
+impl Demand {
+    /// What a preemptor demands.
+    ///
+    /// # Errors
+    /// The decision, when there is nothing to plan: it does not exist, nobody waits, or members are missing.
+    pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor) -> Result<Self, Decision> {
+        let key = match preemptor {
+            Preemptor::Pod(key) => return Self::of_pod(cluster, cluster.pod(key).ok_or(Decision::Nothing)?),
+            Preemptor::Group(key) => key,
+        };
+        let group = cluster.group(key).ok_or(Decision::Nothing)?;
+        let (mut bound, mut below, mut waiting) = (0, 0, Vec::new());
+        for index in cluster.members_of(key) {
+            match cluster.pod_at(*index) {
+                Some(pod) if !pod.live() => {}
+                Some(pod) if pod.bound() => bound += 1,
+                Some(pod) if group.is_above(pod) => below += 1,
+                Some(pod) if !pod.gated_by_others => waiting.push(*index),
+                _ => {}
+            }
+        }
+        if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
+            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count, below });
+        }
+        let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
+        Ok(Self {
+            priority: group.known_priority().unwrap_or(lowest),
+            policy: group.policy,
+            members: waiting,
+            need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
+            single: false,
+        })
+    }
+
+    fn of_pod(cluster: &Cluster, pod: &Pod) -> Result<Self, Decision> {
+        if !pod.live() || pod.bound() || pod.gated_by_others {
+            return Err(Decision::Nothing);
+        }
+        Ok(Self {
+            priority: cluster.effective_priority(pod),
+            policy: cluster.effective_policy(pod),
+            members: cluster.pod_index(&pod.key).into_iter().collect(),
+            need: 1,
+            single: true,
+        })
+    }
+
+    /// The members by class, the largest class first: by the largest share of what all nodes offer of a resource, then by
+    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`).
+    pub(crate) fn classes(&self, cluster: &Cluster, nodes: &Nodes<'_>, wide: bool) -> Vec<MemberClass> {
+        let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+        let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
+        for index in &self.members {
+            let labels = if wide { cluster.pod_at(*index).map(|pod| &pod.labels) } else { None };
+            let number = *numbers.entry((cluster.row(*index).class, labels)).or_insert(alike.len());
+            if number == alike.len() {
+                let Some(pod) = cluster.pod_at(*index) else { continue };
+                alike.push((pod, Vec::new()));
+            }
+            alike[number].1.push(*index);
+        }
+        let mut sized: Vec<(i128, i128, MemberClass)> = Vec::with_capacity(alike.len());
+        for (example, members) in alike {
+            let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
+            let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
+            let unsuitable = if nodes.all() {
+                (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()
+            } else {
+                vec![None; nodes.len()]
+            };
+            sized.push((largest, sum, MemberClass { members, unsuitable }));
+        }
+        sized.sort_by_key(|(largest, sum, _)| Reverse((*largest, *sum)));
+        sized.into_iter().map(|(_, _, class)| class).collect()
+    }
+}
+
+/// An amount in billionths of what there is.
+fn share(amount: i128, offered: i128) -> i128 {
+    if offered <= 0 { i128::MAX / 2 } else { amount.saturating_mul(1_000_000_000) / offered }
+}

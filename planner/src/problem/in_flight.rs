@@ -1,0 +1,129 @@
+//! What a decision has to see otherwise than the model has it: places that are held, pods that decisions in flight evict,
+//! and units that must not go. It concerns few nodes, so that what is known of all the others stays as it is.
+
+use crate::api::Context;
+use crate::filters::{Nodes, Rank};
+use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
+use crate::problem::demand::Demand;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The differences between a decision's cluster and the model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    /// Pods that are not there, and whose places are held against the preemptor.
+    pub(crate) held: Vec<(PodIndex, Rank)>,
+    /// Pods that decisions in flight evict.
+    departing: BTreeSet<PodIndex>,
+    /// Units that must not go: with pods that are to be spared, and the preemptor's own.
+    exempt: BTreeSet<UnitRef>,
+}
+
+impl InFlight {
+    /// What a preemptor and the decisions in flight make different.
+    pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
+        let own = || demand.members.iter().filter_map(|m| cluster.pod_at(*m)).map(|pod| pod.uid.as_str()).collect();
+        let held = held_places(cluster, nodes, demand.priority, context, own);
+        let departing: BTreeSet<PodIndex> = context.departing.iter().filter_map(|u| cluster.pod_with_uid(u)).collect();
+        let group = demand.members.first().and_then(|member| cluster.group_index_of(*member));
+        let group = group.filter(|group| cluster.group_at(*group).is_some());
+        let mates = group.map_or(&[][..], |group| cluster.members_at(group)).iter().copied();
+        let mates = mates.filter(|mate| cluster.row(*mate).priority < demand.priority);
+        let exempt = context.exempt.iter().filter_map(|uid| cluster.pod_with_uid(uid)).chain(mates);
+        let unit = |pod: PodIndex| match cluster.row(pod).role {
+            Role::Goes(unit) if !departing.contains(&pod) => Some(unit),
+            _ => None,
+        };
+        Self { held, exempt: exempt.filter_map(unit).collect(), departing }
+    }
+
+    /// Whether a pod leaves its node without a decision of ours.
+    pub(crate) fn leaves(&self, pod: PodIndex, row: &Row) -> bool {
+        row.role == Role::Leaves || (!self.departing.is_empty() && self.departing.contains(&pod))
+    }
+
+    /// The unit that a pod may be evicted with.
+    pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
+        match row.role {
+            Role::Goes(unit) if self.departing.is_empty() && self.exempt.is_empty() => Some(unit),
+            Role::Goes(unit) if !self.departing.contains(&pod) && !self.exempt.contains(&unit) => Some(unit),
+            _ => None,
+        }
+    }
+
+    /// The pods that decisions in flight evict and that live yet: their budgets are going to be used up.
+    pub(crate) fn evicting(&self, cluster: &Cluster) -> impl Iterator<Item = PodIndex> {
+        self.departing.iter().copied().filter(|pod| cluster.pod_at(*pod).is_some_and(Pod::live))
+    }
+
+    /// The budgets that it makes different.
+    pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
+        let exempt = self.exempt.iter().filter_map(|unit| cluster.unit(*unit));
+        let exempt: Vec<PodIndex> = exempt.flat_map(|unit| unit.pods.to_vec()).collect();
+        let pods = self.departing.iter().chain(&exempt);
+        pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
+    }
+
+    /// Whether some of a unit's pods can be leaving already.
+    pub(crate) fn any_departs(&self) -> bool {
+        !self.departing.is_empty()
+    }
+
+    /// Pods that leave anyway, by node and key, with their nodes.
+    pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
+        let leavers: BTreeSet<PodIndex> =
+            cluster.terminating().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
+        let place = |index: PodIndex| Some((index, nodes.rank(cluster.row(index).node?)?));
+        let mut leaving: Vec<(PodIndex, Rank)> = leavers.into_iter().filter_map(place).collect();
+        let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
+        leaving.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
+        leaving
+    }
+
+    /// The nodes that it makes different.
+    pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeSet<Rank> {
+        let mut changed: BTreeSet<NodeIndex> = BTreeSet::new();
+        changed.extend(self.departing.iter().filter_map(|pod| cluster.row(*pod).node));
+        let departing = self.departing.iter().filter_map(|pod| match cluster.row(*pod).role {
+            Role::Goes(unit) => Some(unit),
+            _ => None,
+        });
+        for unit in self.exempt.iter().copied().chain(departing).filter_map(|unit| cluster.unit(unit)) {
+            changed.extend(unit.pods.iter().filter_map(|pod| cluster.row(*pod).node));
+        }
+        let held = self.held.iter().map(|(_, rank)| *rank);
+        changed.into_iter().filter_map(|node| nodes.rank(node)).chain(held).collect()
+    }
+}
+
+/// The places held by preemptors of equal or higher priority (KEP-4832): by decisions in flight, and by nominations.
+/// Pods with a UID among their `own` hold nothing against themselves.
+pub(crate) fn held_places<'o>(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    priority: i32,
+    context: &Context,
+    own: impl FnOnce() -> BTreeSet<&'o str>,
+) -> Vec<(PodIndex, Rank)> {
+    if context.reservations.is_empty() && cluster.nominated().next().is_none() {
+        return Vec::new();
+    }
+    let own = own();
+    let mut places: BTreeMap<PodIndex, Option<Rank>> = BTreeMap::new();
+    let rank = |node: &str| cluster.node_index(node).and_then(|index| nodes.rank(index));
+    for reservation in &context.reservations {
+        let Some(index) = cluster.pod_index(&reservation.pod) else { continue };
+        let Some(pod) = cluster.pod_at(index) else { continue };
+        if pod.uid == reservation.uid && pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
+            let holds = reservation.priority >= priority;
+            places.insert(index, rank(&reservation.node).filter(|_| holds));
+        }
+    }
+    for (index, pod) in cluster.nominated() {
+        let Some(node) = &pod.nominated_node else { continue };
+        if pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
+            let holds = cluster.priority_at(index) >= priority;
+            places.entry(index).or_insert_with(|| rank(node).filter(|_| holds));
+        }
+    }
+    places.into_iter().filter_map(|(pod, rank)| Some((pod, rank?))).collect()
+}

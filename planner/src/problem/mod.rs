@@ -1,0 +1,95 @@
+//! One question to the planner, with everything that its answer depends on looked up once.
+
+mod budgets;
+mod cost;
+mod demand;
+pub(crate) mod importance;
+mod in_flight;
+mod placements;
+mod potential_victims;
+
+pub(crate) use budgets::{Budgets, Tally};
+pub(crate) use demand::{Demand, MemberClass};
+pub(crate) use in_flight::{InFlight, held_places};
+pub(crate) use placements::placements;
+pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks};
+
+use crate::api::Context;
+use crate::filters::{Nodes, Occupancy, Rank};
+use crate::model::{Cluster, PodIndex};
+/// A preemptor, the nodes, and who might have to go.
+pub(crate) struct Problem<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) context: &'a Context,
+    pub(crate) nodes: &'a Nodes<'a>,
+    pub(crate) demand: &'a Demand,
+    pub(crate) in_flight: &'a InFlight,
+    /// The cluster as it is: every bound pod in place, and the places that others hold against this preemptor.
+    pub(crate) now: Occupancy<'a>,
+    /// The members, by what they are like; the largest first.
+    pub(crate) classes: Vec<MemberClass>,
+    /// PotentialVictims victims.
+    pub(crate) potential: PotentialVictims<'a>,
+    /// The budgets of the potential victims.
+    pub(crate) budgets: Budgets<'a>,
+    /// Pods that leave anyway, by key, with their nodes.
+    pub(crate) leaving: Vec<(PodIndex, Rank)>,
+    /// By rank: whether a pod leaves the node.
+    pub(crate) vacating: Vec<bool>,
+}
+
+impl<'a> Problem<'a> {
+    /// Looks up what placing the members depends on. Nobody may go yet. `now` is the room with every bound
+    /// pod in place; of the in_flight's places those on `nodes` are held in it.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: &'a Nodes<'a>,
+        demand: &'a Demand,
+        context: &'a Context,
+        in_flight: &'a InFlight,
+        mut now: Occupancy<'a>,
+    ) -> Self {
+        for (pod, rank) in &in_flight.held {
+            if let Some(rank) = nodes.local(*rank) {
+                now.hold(*pod, rank);
+            }
+        }
+        let mut vacating = vec![false; nodes.len()];
+        let leaving = in_flight.leaving(cluster, nodes);
+        leaving.iter().for_each(|(_, rank)| vacating[*rank] = true);
+        Self {
+            cluster,
+            context,
+            nodes,
+            classes: demand.classes(cluster, nodes, now.wide()),
+            now,
+            demand,
+            in_flight,
+            potential: PotentialVictims::none(nodes),
+            budgets: Budgets::default(),
+            leaving,
+            vacating,
+        }
+    }
+
+    /// Looks up who may go, nobody above the priority `ceiling`.
+    pub(crate) fn consider_victims(&mut self, ceiling: i32) {
+        let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
+        self.potential = PotentialVictims::new(self.cluster, self.nodes, self.in_flight, self.demand.priority, ceiling);
+        self.budgets = Budgets::new(
+            self.cluster,
+            &self.potential.units,
+            self.demand.priority,
+            self.in_flight.evicting(self.cluster),
+        );
+    }
+
+    /// The room once everybody who leaves anyway is gone.
+    pub(crate) fn room_then(&self) -> Occupancy<'a> {
+        let mut room = self.now.clone();
+        for (pod, rank) in &self.leaving {
+            room.remove(*pod, *rank);
+        }
+        room
+    }
+}

@@ -1,0 +1,16 @@
+//! Members and their nodes, in words.
+
+use crate::api::Placement;
+use crate::filters::{Nodes, Rank};
+use crate::model::{Cluster, PodIndex};
+
+/// Placements in words, by pod.
+pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
+    let placement = |(index, rank): &(PodIndex, Rank)| {
+        let pod = cluster.pod_at(*index)?;
+        Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: nodes.at(*rank).name.clone() })
+    };
+    let mut list: Vec<Placement> = placed.iter().filter_map(placement).collect();
+    list.sort();
+    list
+}

@@ -1,0 +1,100 @@
+//! Domains and the potential victims in them (KEP-5710, preemption algorithm, steps 1 and 2).
+//!
+//! For a single pod each node is a domain; for a group it is the whole cluster. Members of a unit that run outside the
+//! domain are evicted with it: they count for its cost, not for feasibility.
+
+use crate::filters::{Nodes, Rank};
+use crate::model::{Cluster, PodIndex, Unit, UnitPods, UnitRef};
+use crate::problem::importance;
+use crate::problem::in_flight::InFlight;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Index of a unit in [`PotentialVictims::units`].
+pub(crate) type UnitIndex = usize;
+
+/// Everybody who may be evicted for a preemptor.
+pub(crate) struct PotentialVictims<'a> {
+    /// The units.
+    pub(crate) units: Vec<Unit<'a>>,
+    /// The same, as the model names them.
+    pub(crate) refs: Vec<UnitRef>,
+    /// By rank: the units with pods on the node.
+    pub(crate) on: Vec<Vec<UnitIndex>>,
+    /// The number of every whole group.
+    groups: BTreeMap<UnitRef, UnitIndex>,
+}
+
+impl<'a> PotentialVictims<'a> {
+    /// Nobody.
+    pub(crate) fn none(nodes: &Nodes<'_>) -> Self {
+        Self { units: Vec::new(), refs: Vec::new(), on: vec![Vec::new(); nodes.len()], groups: BTreeMap::new() }
+    }
+
+    /// The units with pods on `nodes`, of a priority strictly below the preemptor's and not above the ceiling, without
+    /// mirror pods, pods that leave anyway, what is to be spared, and the preemptor's own group.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: &Nodes<'_>,
+        in_flight: &InFlight,
+        priority: i32,
+        ceiling: i32,
+    ) -> Self {
+        let mut potential = Self::none(nodes);
+        for rank in 0..nodes.len() {
+            for (index, row) in cluster.rows_at(nodes.index(rank)) {
+                if row.priority >= priority || row.priority > ceiling {
+                    continue;
+                }
+                let Some(unit) = in_flight.unit_of(index, &row) else { continue };
+                let number = match unit {
+                    UnitRef::Pod(_) => potential.push(cluster, in_flight, unit),
+                    UnitRef::Group(_) => match potential.groups.get(&unit) {
+                        Some(number) => Some(*number),
+                        None => potential.push(cluster, in_flight, unit),
+                    },
+                };
+                let Some(number) = number else { continue };
+                if potential.on[rank].last() != Some(&number) && !potential.on[rank].contains(&number) {
+                    potential.on[rank].push(number);
+                }
+            }
+        }
+        potential
+    }
+
+    fn push(&mut self, cluster: &'a Cluster, in_flight: &InFlight, unit: UnitRef) -> Option<UnitIndex> {
+        let number = self.units.len();
+        let mut found = cluster.unit(unit)?;
+        if let UnitRef::Group(_) = unit {
+            self.groups.insert(unit, number);
+            if in_flight.any_departs() {
+                found = without_departing(cluster, in_flight, found);
+            }
+        }
+        self.units.push(found);
+        self.refs.push(unit);
+        Some(number)
+    }
+
+    /// Orders units of this list from the most to the least important.
+    pub(crate) fn compare(&self, a: UnitIndex, b: UnitIndex) -> Ordering {
+        importance::compare(&self.units[a], &self.units[b])
+    }
+}
+
+/// A whole group without those of its pods that decisions in flight evict.
+fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: Unit<'a>) -> Unit<'a> {
+    let stays = |index: &PodIndex| in_flight.unit_of(*index, &cluster.row(*index)).is_some();
+    let pods: Vec<PodIndex> = unit.pods.iter().copied().filter(stays).collect();
+    let all = || pods.iter().filter_map(|index| cluster.pod_at(*index));
+    unit.started = all().filter_map(|pod| pod.start_time).min();
+    unit.threshold = all().filter_map(|pod| pod.threshold).max();
+    unit.pods = UnitPods::Some(pods);
+    unit
+}
+
+/// The ranks that a unit's pods run on; a rank can come more than once.
+pub(crate) fn ranks<'u>(cluster: &'u Cluster, nodes: &'u Nodes<'_>, unit: &'u Unit) -> impl Iterator<Item = Rank> + 'u {
+    unit.pods.iter().filter_map(|pod| cluster.row(*pod).node).filter_map(|index| nodes.rank(index))
+}

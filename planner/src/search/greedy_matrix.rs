@@ -1,0 +1,266 @@
+//! Steps 7 and 8 for a gang, in numbers: the placement of [`super::greedy`] and the reprieve after it, for members
+//! that are alike, where no unit that may go violates a budget.
+
+use crate::api::Cost;
+use crate::filters::Rank;
+use crate::model::PodIndex;
+use crate::problem::{Problem, UnitIndex};
+use crate::search::found::Found;
+use crate::search::matrix::Matrix;
+use crate::search::victim_sets::Price;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Units that make room for at least one more member, and what that costs.
+type Cheapest = (Price, Vec<usize>);
+
+/// A placement that grows, and who has to go for it.
+pub(crate) struct Gang<'p, 'a> {
+    problem: &'p Problem<'a>,
+    matrix: &'p mut Matrix,
+    /// By unit: whether it may go.
+    open: Vec<bool>,
+    /// By unit: its place in the order of importance.
+    order: Vec<usize>,
+    /// By node: how many members are placed there.
+    used: Vec<usize>,
+    placed: Vec<(PodIndex, Rank)>,
+    doomed: Vec<usize>,
+    /// Prices of victim_sets. Those that changed since are found out when they are popped.
+    prices: BinaryHeap<Reverse<Price>>,
+    /// By node: the clearing whose price was noted last, and after how many victim_sets that was.
+    noted: Vec<Option<(Cheapest, usize)>>,
+    /// By node: after how many victim_sets it changed last.
+    changed: Vec<usize>,
+    cleared: usize,
+    scratch: Scratch,
+}
+
+/// Lists that are used again for every clearing.
+#[derive(Default)]
+struct Scratch {
+    short: Vec<i64>,
+    left: Vec<i64>,
+    frees: Vec<usize>,
+}
+
+/// Places the members when these units may go, and spares whom it can. Nobody is gone in `matrix`, which has the units of
+/// the problem and all its nodes, and is left as it was.
+pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool], mut trace: Vec<String>) -> Found {
+    let mut sorted: Vec<usize> = (0..matrix.units.len()).collect();
+    sorted.sort_by(|a, b| problem.potential.compare(matrix.units[*a].number, matrix.units[*b].number));
+    let mut order = vec![0; sorted.len()];
+    sorted.into_iter().enumerate().for_each(|(place, unit)| order[unit] = place);
+    let open = matrix.units.iter().map(|unit| available[unit.number]).collect();
+    let nodes = matrix.on.len();
+    let mut gang = Gang {
+        problem,
+        matrix,
+        open,
+        order,
+        used: vec![0; nodes],
+        placed: Vec::new(),
+        doomed: Vec::new(),
+        prices: BinaryHeap::new(),
+        noted: vec![None; nodes],
+        changed: vec![0; nodes],
+        cleared: 0,
+        scratch: Scratch::default(),
+    };
+    gang.place();
+    let (victims, cost) = gang.victims();
+    let mut gone = vec![false; problem.potential.units.len()];
+    victims.iter().for_each(|unit| gone[*unit] = true);
+    let stay = gang.doomed.iter().filter(|unit| !gone[gang.matrix.units[**unit].number]).count();
+    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    Found { placed: gang.placed, victims, cost, trace }
+}
+
+impl Gang<'_, '_> {
+    fn remaining(&self) -> usize {
+        self.problem.demand.members.len() - self.placed.len()
+    }
+
+    fn place(&mut self) {
+        let all: Vec<usize> = (0..self.used.len()).collect();
+        self.fill(&all);
+        while self.remaining() > 0 {
+            let Some((_, units)) = self.cheapest() else { return };
+            let mut touched = Vec::new();
+            self.matrix.flip_all(&units);
+            for unit in units {
+                self.open[unit] = false;
+                self.doomed.push(unit);
+                touched.extend(self.matrix.frees(unit).map(|(node, _)| node));
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            self.cleared += 1;
+            touched.iter().for_each(|node| self.changed[*node] = self.cleared);
+            self.fill(&touched);
+        }
+    }
+
+    /// Uses the room on these nodes, the tightest first, and notes what more of it costs.
+    fn fill(&mut self, nodes: &[usize]) {
+        let spare = |node: &usize| self.matrix.slots_on(*node).saturating_sub(self.used[*node]);
+        let mut free: Vec<(bool, usize, usize)> = nodes
+            .iter()
+            .filter(|node| spare(node) > 0)
+            .map(|node| (self.problem.vacating[*node], spare(node), *node))
+            .collect();
+        free.sort_unstable();
+        for (_, spare, node) in free {
+            let count = spare.min(self.remaining());
+            let next = &self.problem.demand.members[self.placed.len()..][..count];
+            self.placed.extend(next.iter().map(|member| (*member, node)));
+            self.used[node] += count;
+        }
+        if self.remaining() > 0 {
+            for node in nodes {
+                if let Some(clearing) = self.clearing(*node) {
+                    self.note(clearing);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, clearing: Cheapest) {
+        self.prices.push(Reverse(clearing.0));
+        let node = clearing.0.rank;
+        self.noted[node] = Some((clearing, self.cleared));
+    }
+
+    /// The cheapest clearing anywhere. Prices can have gone up since they were noted, so they are asked again unless
+    /// nothing changed for them.
+    fn cheapest(&mut self) -> Option<Cheapest> {
+        while let Some(Reverse(price)) = self.prices.pop() {
+            let noted = self.noted[price.rank].take();
+            let clearing = match noted.filter(|(clearing, at)| clearing.0 == price && self.lasts(clearing, *at)) {
+                Some((clearing, _)) => return Some(clearing),
+                None => self.clearing(price.rank),
+            };
+            let Some(clearing) = clearing else { continue };
+            if self.prices.peek().is_none_or(|Reverse(next)| clearing.0 <= *next) {
+                return Some(clearing);
+            }
+            self.note(clearing);
+        }
+        None
+    }
+
+    /// Whether a clearing still makes as much room for as much as when it was noted.
+    fn lasts(&self, (price, units): &Cheapest, noted: usize) -> bool {
+        let mut nodes = units.iter().flat_map(|unit| self.matrix.frees(*unit)).map(|(node, _)| node);
+        price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)
+    }
+
+    /// The cheapest units that make room for at least one more member on a node: one that is enough by itself, or the
+    /// least important that are enough together.
+    fn clearing(&mut self, node: usize) -> Option<Cheapest> {
+        if self.matrix.full(node) {
+            return None;
+        }
+        let wanted = i64::try_from(self.used[node] + 1).ok()?;
+        let matrix = &self.matrix;
+        let Scratch { short, left, frees } = &mut self.scratch;
+        short.clear();
+        short.extend(matrix.request.iter().zip(matrix.free_on(node)).map(|(each, free)| each * wanted - free));
+        left.clone_from(short);
+        frees.clear();
+        for unit in matrix.on[node].iter().copied().filter(|unit| self.open[*unit]) {
+            let freed = matrix.freed_on(unit, node);
+            if short.iter().zip(freed).any(|(short, freed)| *short > 0 && *freed > 0) {
+                left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
+                frees.push(unit);
+            }
+        }
+        if frees.is_empty() || left.iter().any(|amount| *amount > 0) {
+            return None;
+        }
+        frees.sort_unstable_by_key(|unit| self.order[*unit]);
+        let mut least = Vec::with_capacity(2);
+        for unit in frees.iter() {
+            let freed = matrix.freed_on(*unit, node);
+            if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
+                left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
+            } else {
+                least.push(*unit);
+            }
+        }
+        frees.retain(|unit| matrix.freed_on(*unit, node).iter().zip(short.iter()).all(|(freed, short)| freed >= short));
+        frees.retain(|unit| least != [*unit]);
+        let alone = std::mem::take(&mut self.scratch.frees);
+        let mut best = (self.price(node, &least), least);
+        for unit in &alone {
+            let price = self.price(node, &[*unit]);
+            if price.cmp(&best.0).then_with(|| self.compare(&[*unit], &best.1)) == Ordering::Less {
+                best = (price, vec![*unit]);
+            }
+        }
+        self.scratch.frees = alone;
+        Some(best)
+    }
+
+    fn price(&mut self, node: usize, set: &[usize]) -> Price {
+        let before = self.matrix.total;
+        self.matrix.flip_all(set);
+        let gain = (self.matrix.total - before).min(self.remaining());
+        self.matrix.flip_all(set);
+        let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
+        Price::of(units, 0, gain, node)
+    }
+
+    /// A last tie-break between sets of one price: the one whose units are less important.
+    fn compare(&self, a: &[usize], b: &[usize]) -> Ordering {
+        let pairs = a.iter().zip(b).map(|(a, b)| self.order[*b].cmp(&self.order[*a]));
+        pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+    }
+
+    /// Who has to go for the placement as it is: of those that were cleared for it, or of everybody who may go and runs
+    /// on its nodes, whichever costs less; the latter when they cost the same.
+    fn victims(&mut self) -> (Vec<UnitIndex>, Cost) {
+        let few = self.reprieve(self.doomed.clone());
+        let on_it = (0..self.used.len()).filter(|node| self.used[*node] > 0).flat_map(|node| &self.matrix.on[node]);
+        let mut touched: Vec<usize> = on_it.copied().filter(|unit| self.open[*unit]).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        if touched.is_empty() {
+            return self.put_back(few);
+        }
+        touched.extend(&self.doomed);
+        for unit in &touched {
+            if !self.matrix.gone[*unit] {
+                self.matrix.flip(*unit);
+            }
+        }
+        let all = self.reprieve(touched);
+        let (all, few) = (self.put_back(all), self.costed(few));
+        if few.1 < all.1 { few } else { all }
+    }
+
+    fn put_back(&mut self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
+        victims.iter().for_each(|unit| self.matrix.flip(*unit));
+        self.costed(victims)
+    }
+
+    fn costed(&self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
+        let victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.matrix.units[unit].number).collect();
+        let cost = Cost::of(self.problem, &victims);
+        (victims, cost)
+    }
+
+    /// Puts back whoever can stay, the most important first; all of `units` are gone. Returns those that cannot, from the
+    /// most to the least important.
+    fn reprieve(&mut self, mut units: Vec<usize>) -> Vec<usize> {
+        units.sort_unstable_by_key(|unit| self.order[*unit]);
+        units.retain(|unit| {
+            let stays = self.matrix.may_return(*unit, &self.used);
+            if stays {
+                self.matrix.flip(*unit);
+            }
+            !stays
+        });
+        units
+    }
+}

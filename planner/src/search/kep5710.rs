@@ -1,0 +1,309 @@
+//! Strategy `kep5710`: the preemption algorithm of KEP-5710, step by step, with one placement (design, section 4,
+//! steps 2 to 9).
+//!
+//! A single pod is tried on every node by itself, and the best node wins. A group has one domain, the whole cluster.
+
+use crate::api::Cost;
+use crate::filters::{Occupancy, Rank};
+use crate::model::PodIndex;
+use crate::problem::{Demand, Problem, UnitIndex};
+use crate::search::found::Found;
+use crate::search::greedy::{Layout, fill, place};
+use crate::search::reprieve::reprieve;
+use std::collections::BTreeSet;
+
+/// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
+/// members fit whoever goes.
+pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+    if problem.demand.single { search_nodes(problem, room) } else { search_cluster(problem, room) }
+}
+
+/// One pod: victims on each node by themselves, the best node by cost, then by name.
+fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+    let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
+    let mut room = room.clone();
+    let mut best: Option<(Cost, Rank, Vec<UnitIndex>)> = None;
+    let mut candidates = 0;
+    for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
+        let potential = &problem.potential.on[rank];
+        let victims = keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units));
+        let Some(victims) = victims else { continue };
+        candidates += 1;
+        let cost = Cost::of(problem, &victims);
+        if best.as_ref().is_none_or(|(best, ..)| cost < *best) {
+            best = Some((cost, rank, victims));
+        }
+    }
+    let (cost, rank, victims) = best?;
+    let trace = nodes_in_words(candidates, problem.nodes.len(), &problem.nodes.at(rank).name, &cost);
+    Some(Found { placed: vec![(member, rank)], victims, cost, trace })
+}
+
+/// The victims on one node; `None` when the pod does not fit even without all of `units`. Leaves the room as it was.
+fn victims_on(
+    problem: &Problem<'_>,
+    room: &mut Occupancy<'_>,
+    member: PodIndex,
+    rank: Rank,
+    units: &[UnitIndex],
+) -> Option<Vec<UnitIndex>> {
+    let pod = problem.cluster.pod_at(member)?;
+    let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
+    units.iter().for_each(|unit| room.take(pods(unit)));
+    if room.refuse(pod, rank).is_some() {
+        units.iter().for_each(|unit| room.put(pods(unit)));
+        return None;
+    }
+    room.add(member, rank);
+    let victims = reprieve(problem, room, &[(member, rank)], units);
+    room.remove(member, rank);
+    victims.iter().for_each(|unit| room.put(pods(unit)));
+    Some(victims)
+}
+
+/// A group: one placement in the whole cluster.
+fn search_cluster(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+    let mut trace = Vec::new();
+    let everybody = vec![true; problem.potential.units.len()];
+    let most = reach(problem, room, &everybody);
+    if most < problem.demand.need {
+        return None;
+    }
+    trace.push(reach_in_words(problem.demand, most, everybody.len()));
+    let (available, forced) = spare_budgets(problem, room, everybody, most, &mut trace);
+    let available = lower_ceiling(problem, room, available, &forced, most, &mut trace);
+    finish(problem, room, &available, most, trace)
+}
+
+/// Places `most` members when these units may go, and spares whom it can.
+pub(crate) fn finish(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    available: &[bool],
+    most: usize,
+    mut trace: Vec<String>,
+) -> Option<Found> {
+    let mut layout = place(problem, room, available);
+    if layout.placed.len() < most {
+        layout = clear_all(problem, room, available);
+    }
+    let (placed, doomed) = (layout.placed.clone(), layout.doomed.clone());
+    let (victims, cost) = best_victims(problem, room, available, layout)?;
+    let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
+    let stay = doomed.iter().filter(|unit| !gone.contains(unit)).count();
+    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    Some(Found { placed, victims, cost, trace })
+}
+
+/// How far a plan can go, as a sentence.
+pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
+    format!(
+        "{most} of {} members would fit without all {units} units of a priority below {}; {} are needed.",
+        demand.members.len(),
+        demand.priority,
+        demand.need
+    )
+}
+
+/// How many units step 6 spares, as a sentence.
+pub(crate) fn spared_in_words(units: usize) -> String {
+    format!("{units} units are spared because their budgets would be violated.")
+}
+
+/// What step 7 found, as a sentence.
+pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
+    format!("Nobody above priority {ceiling} has to go.")
+}
+
+/// Which node is the best for a single pod, as sentences.
+pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
+    vec![
+        format!("{candidates} of {nodes} nodes would have room without their lower-priority workloads."),
+        format!("{best} costs least: {cost}."),
+    ]
+}
+
+/// The most members that can be placed when these units may go (step 4).
+pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> usize {
+    let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
+    let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
+    if !any_guarded && let Some(count) = count(problem, room, available) {
+        return count;
+    }
+    let units = || (0..available.len()).filter(|unit| available[*unit]);
+    if problem.budgets.is_empty() || !units().any(|unit| guarded(&unit)) {
+        return clear_all(problem, room, available).placed.len();
+    }
+    // Not everybody can go at once: count what a placement that keeps the guarantees reaches.
+    let unguarded: Vec<bool> = (0..available.len()).map(|unit| available[unit] && !guarded(&unit)).collect();
+    place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
+}
+
+/// How many members fit with all these units gone, where they are all alike and only amounts matter: then it need not be
+/// tried, it can be added up.
+fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Option<usize> {
+    let [class] = problem.classes.as_slice() else { return None };
+    let pod = problem.cluster.pod_at(*class.members.first()?).filter(|pod| room.counts_only(pod))?;
+    let (most, mut sum) = (class.members.len(), 0);
+    let mut goes = vec![false; problem.cluster.pod_bound()];
+    let units = problem.potential.units.iter().zip(available).filter(|(_, available)| **available);
+    units.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
+    let gone = |pod: PodIndex| goes[pod as usize];
+    for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
+        sum += room.capacity_without(pod, rank, most - sum, gone);
+        if sum == most {
+            break;
+        }
+    }
+    Some(sum)
+}
+
+/// Places the members with all these units gone, whatever it costs.
+fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
+    let mut room = room.clone();
+    let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();
+    units.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+    Layout { doomed: units, ..fill(problem, &room) }
+}
+
+/// Step 6: spares the units whose eviction would violate a budget, as far as that goes. Returns who may still go, and
+/// those of them that have to.
+fn spare_budgets(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    available: Vec<bool>,
+    most: usize,
+    trace: &mut Vec<String>,
+) -> (Vec<bool>, BTreeSet<UnitIndex>) {
+    if problem.budgets.is_empty() {
+        return (available, BTreeSet::new());
+    }
+    let potential = &problem.potential;
+    // Only units under a budget can violate one.
+    let under = |unit: &UnitIndex| potential.units[*unit].pods.iter().any(|p| !problem.budgets.of_pod(*p).is_empty());
+    let mut order: Vec<UnitIndex> = (0..potential.units.len()).filter(under).collect();
+    order.sort_by(|a, b| potential.compare(*a, *b));
+    let violating = problem.budgets.split(order.iter().map(|unit| &potential.units[*unit]));
+    let violating: BTreeSet<UnitIndex> = order.into_iter().zip(violating).filter(|(_, v)| *v).map(|(u, _)| u).collect();
+    let mild: Vec<bool> = (0..available.len()).map(|unit| !violating.contains(&unit)).collect();
+    if violating.is_empty() || reach(problem, room, &mild) >= most {
+        trace.push(spared_in_words(violating.len()));
+        return (mild, BTreeSet::new());
+    }
+    let Layout { placed, doomed, room: mut cleared } = place(problem, room, &available);
+    if placed.len() < most {
+        return (available, BTreeSet::new());
+    }
+    let (severe, rest): (Vec<UnitIndex>, Vec<UnitIndex>) = doomed.iter().partition(|unit| violating.contains(unit));
+    let rest: BTreeSet<UnitIndex> = rest.into_iter().collect();
+    let others = (0..available.len()).filter(|unit| mild[*unit] && !rest.contains(unit));
+    others.for_each(|unit| cleared.take(&potential.units[unit].pods));
+    let forced: BTreeSet<UnitIndex> = reprieve(problem, &mut cleared, &placed, &severe).into_iter().collect();
+    let available: Vec<bool> = (0..available.len()).map(|unit| mild[unit] || forced.contains(&unit)).collect();
+    if reach(problem, room, &available) < most {
+        return (vec![true; available.len()], BTreeSet::new());
+    }
+    trace.push(format!(
+        "{} of {} units are spared because their budgets would be violated.",
+        violating.len() - forced.len(),
+        violating.len()
+    ));
+    (available, forced)
+}
+
+/// Step 7: the lowest priority such that nobody above it has to go, found by binary search over distinct priorities.
+fn lower_ceiling(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    available: Vec<bool>,
+    forced: &BTreeSet<UnitIndex>,
+    most: usize,
+    trace: &mut Vec<String>,
+) -> Vec<bool> {
+    let priority = |unit: UnitIndex| problem.potential.units[unit].priority;
+    let free = (0..available.len()).filter(|unit| available[*unit] && !forced.contains(unit));
+    let ceilings: Vec<i32> = free.map(priority).collect::<BTreeSet<i32>>().into_iter().collect();
+    let below = |ceiling: i32| -> Vec<bool> {
+        (0..available.len())
+            .map(|unit| available[unit] && (forced.contains(&unit) || priority(unit) <= ceiling))
+            .collect()
+    };
+    let (mut low, mut high) = (0, ceilings.len().saturating_sub(1));
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if reach(problem, room, &below(ceilings[middle])) >= most {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    let Some(ceiling) = ceilings.get(low) else { return available };
+    trace.push(ceiling_in_words(*ceiling));
+    below(*ceiling)
+}
+
+/// Step 8 for a frozen placement. The units it cleared are reprieved; so, for comparison, is everybody who may go and
+/// runs on a node of the placement. The cheaper set of victims wins, the latter when they cost the same.
+fn best_victims(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    available: &[bool],
+    layout: Layout<'_>,
+) -> Option<(Vec<UnitIndex>, Cost)> {
+    let Layout { placed, doomed, room: mut cleared } = layout;
+    let few = reprieve(problem, &mut cleared, &placed, &doomed);
+    let few = Some(few).filter(|victims| may_go(problem, victims));
+    let everywhere = room.wide();
+    let touched: BTreeSet<UnitIndex> = if everywhere {
+        (0..available.len()).collect()
+    } else {
+        placed.iter().flat_map(|(_, rank)| problem.potential.on[*rank].iter().copied()).collect()
+    };
+    let touched: Vec<UnitIndex> = touched.into_iter().filter(|unit| available[*unit]).collect();
+    let all = keep_guarantees(problem, &touched, |units| {
+        let mut room = room.clone();
+        units.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+        room.holds(&placed, |_| true).then(|| reprieve(problem, &mut room, &placed, units))
+    });
+    let costed = [all, few].into_iter().flatten().map(|victims| (Cost::of(problem, &victims), victims));
+    costed.min_by(|a, b| a.0.cmp(&b.0)).map(|(cost, victims)| (victims, cost))
+}
+
+fn may_go(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
+    let units = victims.iter().map(|unit| &problem.potential.units[*unit]);
+    problem.budgets.may_go(&problem.budgets.tally(), units)
+}
+
+/// Step 3, guaranteed budgets: asks for victims among `units`; when they violate a guaranteed budget, asks again without
+/// the most important guarded victim under it. When that ends without an answer, the other victims under the budget are
+/// left out instead.
+fn keep_guarantees(
+    problem: &Problem<'_>,
+    units: &[UnitIndex],
+    mut victims: impl FnMut(&[UnitIndex]) -> Option<Vec<UnitIndex>>,
+) -> Option<Vec<UnitIndex>> {
+    if units.is_empty() {
+        return None;
+    }
+    let (potential, budgets) = (&problem.potential, &problem.budgets);
+    for leave_out_guarded in [true, false] {
+        let mut units = units.to_vec();
+        while let Some(found) = victims(&units) {
+            let mut tally = budgets.tally();
+            found.iter().for_each(|unit| {
+                budgets.add(&mut tally, &potential.units[*unit]);
+            });
+            let Some(breached) = budgets.breach(&tally) else { return Some(found) };
+            let under: Vec<&UnitIndex> =
+                found.iter().filter(|unit| budgets.covers(breached, &potential.units[**unit])).collect();
+            let preferred = under.iter().find(|unit| budgets.guards(&potential.units[***unit]) == leave_out_guarded);
+            let Some(left_out) = preferred.or(under.first()).map(|unit| **unit) else { break };
+            units.retain(|unit| *unit != left_out);
+        }
+        if budgets.is_empty() {
+            break;
+        }
+    }
+    None
+}

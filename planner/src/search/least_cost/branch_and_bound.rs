@@ -1,0 +1,102 @@
+//! Every choice of victims, one unit after the other, without those that cannot become cheaper than the best so far and
+//! those that cannot become enough.
+
+use crate::api::Cost;
+use crate::problem::{Problem, Tally, UnitIndex};
+/// What is free as units come and go, and whether that is enough for the members.
+pub(super) trait Ground {
+    /// The unit is evicted.
+    fn take(&mut self, unit: UnitIndex);
+    /// It is back.
+    fn put(&mut self, unit: UnitIndex);
+    /// Whether as many members fit as are to be placed.
+    fn enough(&mut self) -> bool;
+}
+
+/// A search over all subsets.
+pub(super) struct Exact<'p, 'a> {
+    problem: &'p Problem<'a>,
+    best: Option<Vec<UnitIndex>>,
+    cost: Option<Cost>,
+    checks: usize,
+    chosen: Vec<UnitIndex>,
+    /// Whether evicting more never makes members fit worse. Where pods look at other pods it can.
+    monotone: bool,
+}
+
+impl<'p, 'a> Exact<'p, 'a> {
+    /// Looks for something cheaper than `cost`, and asks at most so many times whether there is room.
+    pub(super) fn new(problem: &'p Problem<'a>, cost: Cost, checks: usize) -> Self {
+        Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
+    }
+
+    /// Looks for anything.
+    pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
+        Self { problem, best: None, cost: None, checks, chosen: Vec::new(), monotone: true }
+    }
+
+    /// The cheapest victims that were found, if any are cheaper than what was known.
+    pub(super) fn into_best(self) -> Option<Vec<UnitIndex>> {
+        self.best
+    }
+
+    /// How many more times it may ask.
+    pub(super) fn checks_left(&self) -> usize {
+        self.checks
+    }
+
+    /// Tries all subsets of `units`. Nobody is gone in `least` and `most`. Returns whether it came to an end.
+    /// Both are left as they were.
+    pub(super) fn run<G: Ground>(&mut self, least: &mut G, most: &mut G, units: &[UnitIndex], monotone: bool) -> bool {
+        let mut order = units.to_vec();
+        order.sort_by(|a, b| self.problem.potential.compare(*a, *b));
+        order.iter().for_each(|unit| most.take(*unit));
+        self.monotone = monotone;
+        if !monotone || most.enough() {
+            let tally = self.problem.budgets.tally();
+            self.decide(least, most, &order, &tally);
+        }
+        order.iter().for_each(|unit| most.put(*unit));
+        self.checks > 0
+    }
+
+    /// Decides about the first unit of `rest`: first spared, then evicted. In `least` the chosen are gone, in `most` the
+    /// rest as well.
+    fn decide<G: Ground>(&mut self, least: &mut G, most: &mut G, rest: &[UnitIndex], tally: &Tally) {
+        let Some((unit, rest)) = rest.split_first() else { return };
+        if self.checks < 2 {
+            self.checks = 0;
+            return;
+        }
+        most.put(*unit);
+        if !self.monotone || self.ask(most) {
+            self.decide(least, most, rest, tally);
+        }
+        most.take(*unit);
+        let mut tally = tally.clone();
+        self.problem.budgets.add(&mut tally, &self.problem.potential.units[*unit]);
+        if self.checks == 0 || self.problem.budgets.breach(&tally).is_some() {
+            return;
+        }
+        self.chosen.push(*unit);
+        let cost = Cost::of(self.problem, &self.chosen);
+        if self.cost.as_ref().is_none_or(|best| cost.no_dearer_before_ties(best)) {
+            least.take(*unit);
+            if self.ask(least) {
+                if self.cost.as_ref().is_none_or(|best| cost < *best) {
+                    self.best = Some(self.chosen.clone());
+                    self.cost = Some(cost);
+                }
+            } else {
+                self.decide(least, most, rest, &tally);
+            }
+            least.put(*unit);
+        }
+        self.chosen.pop();
+    }
+
+    fn ask<G: Ground>(&mut self, ground: &mut G) -> bool {
+        self.checks = self.checks.saturating_sub(1);
+        ground.enough()
+    }
+}

@@ -1,0 +1,122 @@
+//! From a choice of victims to a plan: it is placed and checked in the room itself, whatever the search believed, and
+//! whoever can stay after all stays.
+
+use super::Candidate;
+use crate::api::Cost;
+use crate::filters::{Occupancy, Rank};
+use crate::model::Pod;
+use crate::problem::{Problem, UnitIndex};
+use crate::search::least_cost::branch_and_bound::Ground;
+use crate::search::matrix::Matrix;
+use crate::search::packing;
+use crate::search::reprieve::{order, reprieve};
+/// The plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be violated.
+pub(super) fn complete(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    victims: &[UnitIndex],
+    goal: usize,
+) -> Option<Candidate> {
+    let units = &problem.potential.units;
+    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+        return None;
+    }
+    let mut room = room.clone();
+    victims.iter().for_each(|unit| room.take(&units[*unit].pods));
+    let placed = packing::pack(problem, &room, goal)?;
+    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    let victims = reprieve(problem, &mut room, &placed, victims);
+    Some(Candidate { cost: Cost::of(problem, &victims), placed, victims })
+}
+
+/// The same in numbers, for units of `matrix`, of which nobody is gone.
+pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victims: &[UnitIndex]) -> Option<Candidate> {
+    let units = &problem.potential.units;
+    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+        return None;
+    }
+    let order: Vec<usize> =
+        order(problem, victims).into_iter().map(|unit| matrix.local(unit)).collect::<Option<_>>()?;
+    order.iter().for_each(|unit| matrix.flip(*unit));
+    let (placed, used) = matrix.fill(problem);
+    let enough = placed.len() >= matrix.goal;
+    let mut victims = Vec::new();
+    for unit in order {
+        if enough && !matrix.may_return(unit, &used) {
+            victims.push(unit);
+        } else {
+            matrix.flip(unit);
+        }
+    }
+    victims.iter().for_each(|unit| matrix.flip(*unit));
+    let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| matrix.units[unit].number).collect();
+    victims.sort_by(|a, b| problem.potential.compare(*a, *b));
+    enough.then(|| Candidate { cost: Cost::of(problem, &victims), placed, victims })
+}
+
+/// A room in which units come and go.
+pub(super) struct OccupancyGround<'p, 'a> {
+    problem: &'p Problem<'a>,
+    room: Occupancy<'a>,
+    goal: usize,
+}
+
+impl<'p, 'a> OccupancyGround<'p, 'a> {
+    pub(super) fn new(problem: &'p Problem<'a>, room: &Occupancy<'a>, goal: usize) -> Self {
+        Self { problem, room: room.clone(), goal }
+    }
+}
+
+impl Ground for OccupancyGround<'_, '_> {
+    fn take(&mut self, unit: UnitIndex) {
+        self.room.take(&self.problem.potential.units[unit].pods);
+    }
+
+    fn put(&mut self, unit: UnitIndex) {
+        self.room.put(&self.problem.potential.units[unit].pods);
+    }
+
+    fn enough(&mut self) -> bool {
+        packing::pack(self.problem, &self.room, self.goal).is_some()
+    }
+}
+
+/// A room in which units come and go, for one pod on one node.
+pub(super) struct NodeGround<'p, 'a> {
+    pub(super) problem: &'p Problem<'a>,
+    pub(super) room: Occupancy<'a>,
+    pub(super) pod: &'a Pod,
+    pub(super) rank: Rank,
+}
+
+impl Ground for NodeGround<'_, '_> {
+    fn take(&mut self, unit: UnitIndex) {
+        self.room.take(&self.problem.potential.units[unit].pods);
+    }
+
+    fn put(&mut self, unit: UnitIndex) {
+        self.room.put(&self.problem.potential.units[unit].pods);
+    }
+
+    fn enough(&mut self) -> bool {
+        self.room.refuse(self.pod, self.rank).is_none()
+    }
+}
+
+impl Ground for Matrix {
+    fn take(&mut self, unit: UnitIndex) {
+        if let Some(unit) = self.local(unit).filter(|unit| !self.gone[*unit]) {
+            self.flip(unit);
+        }
+    }
+
+    fn put(&mut self, unit: UnitIndex) {
+        if let Some(unit) = self.local(unit).filter(|unit| self.gone[*unit]) {
+            self.flip(unit);
+        }
+    }
+
+    fn enough(&mut self) -> bool {
+        self.total >= self.goal
+    }
+}

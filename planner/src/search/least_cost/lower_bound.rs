@@ -1,0 +1,97 @@
+//! What every plan costs at least, so that a search can stop, or need not start.
+//!
+//! The members ask for so much of a resource; what is free on the nodes with the most of it covers a part; the rest has
+//! to be freed, and no units free it more cheaply than those that free most for their weight.
+
+use super::Candidate;
+use crate::api::{Cost, offset_priority};
+use crate::search::matrix::Matrix;
+/// Lower bounds for plans that violate no budget.
+pub(super) struct Bound {
+    /// The least sum of offset priorities.
+    weight: u64,
+    /// Whether nobody below this priority is enough, however many go.
+    tight: Option<i32>,
+    /// What a plan may cost above the bound and still be left as it is.
+    slack: u64,
+}
+
+/// Above so many units a search is worth a pod, and above so many only a fiftieth of the plan.
+const MANY_UNITS: usize = 64;
+const VERY_MANY_UNITS: usize = 500;
+
+impl Bound {
+    /// The bounds for the units of `matrix`, of which nobody is gone.
+    pub(super) fn new(matrix: &mut Matrix, best: &Candidate) -> Self {
+        let ceiling = best.cost.highest_priority;
+        let below: Vec<usize> =
+            (0..matrix.units.len()).filter(|unit| Some(matrix.units[*unit].priority) < ceiling).collect();
+        below.iter().for_each(|unit| matrix.flip(*unit));
+        let tight = (matrix.total < matrix.goal).then_some(ceiling).flatten();
+        below.iter().for_each(|unit| matrix.flip(*unit));
+        let weight = (0..matrix.request.len()).map(|resource| weight(matrix, resource)).max().unwrap_or(0);
+        let slack = match matrix.units.len() {
+            0..=MANY_UNITS => 0,
+            units if units <= VERY_MANY_UNITS => offset_priority(0),
+            _ => offset_priority(0).max(weight / 50),
+        };
+        Self { weight, tight, slack }
+    }
+
+    /// The least sum of offset priorities.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Whether a lower highest priority is out of the question for plans that violate no budget.
+    pub(super) fn ceiling_is_tight(&self) -> bool {
+        self.tight.is_some()
+    }
+
+    /// Whether nothing can be cheaper, but for the tie-breaks.
+    pub(super) fn reached(&self, cost: &Cost) -> bool {
+        self.settled(cost) && cost.priority_sum <= self.weight
+    }
+
+    /// Whether there are many units, and no plan is so much cheaper that a search is worth it: where there are very many
+    /// by more than a fiftieth, else by a pod.
+    pub(super) fn negligible(&self, cost: &Cost) -> bool {
+        self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
+    }
+
+    fn settled(&self, cost: &Cost) -> bool {
+        cost.budget_violations == 0 && self.tight.is_some() && self.tight == cost.highest_priority
+    }
+}
+
+/// The least weight that frees enough of one resource.
+fn weight(matrix: &Matrix, resource: usize) -> u64 {
+    let mut free: Vec<i64> = (0..matrix.on.len()).map(|node| matrix.free_on(node)[resource].max(0)).collect();
+    free.sort_unstable_by(|a, b| b.cmp(a));
+    let covered: i128 = free.iter().take(matrix.goal).map(|amount| i128::from(*amount)).sum();
+    let mut missing = i128::from(matrix.request[resource]) * matrix.goal as i128 - covered;
+    if missing <= 0 {
+        return 0;
+    }
+    let mut offers: Vec<(u64, i128)> = (0..matrix.units.len())
+        .map(|unit| {
+            (matrix.units[unit].weight, matrix.frees(unit).map(|(_, amounts)| i128::from(amounts[resource])).sum())
+        })
+        .filter(|(_, freed)| *freed > 0)
+        .collect();
+    offers.sort_unstable_by(|a, b| (i128::from(a.0) * b.1).cmp(&(i128::from(b.0) * a.1)));
+    let mut total = 0u64;
+    for (weight, freed) in offers {
+        if missing <= 0 {
+            break;
+        }
+        if freed <= missing {
+            total = total.saturating_add(weight);
+        } else {
+            let part = (i128::from(weight) * missing + freed - 1) / freed;
+            total = total.saturating_add(u64::try_from(part).unwrap_or(0));
+        }
+        missing -= freed;
+    }
+    total
+}

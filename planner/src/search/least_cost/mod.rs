@@ -1,0 +1,181 @@
+//! Strategy `least-cost`: chooses victims and placement together, so that the plan costs as little as can be found by
+//! the order of step 9 (design, section 4).
+//!
+//! It starts from the plan of `kep5710` and only ever replaces it by a cheaper one, so it is never worse, and places as
+//! many members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by taking a plan partly apart and
+//! putting it together again ([`ruin_and_recreate`] where members are alike and look at nobody, [`restarts`] otherwise), unless a
+//! bound says that nothing can be cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and what
+//! looks like chance comes from a fixed sequence of numbers: the same cluster gives the same plan.
+
+mod branch_and_bound;
+mod completion;
+mod lower_bound;
+mod one_pod;
+mod restarts;
+mod ruin_and_recreate;
+mod under;
+
+use crate::api::Cost;
+use crate::filters::{Occupancy, Rank};
+use crate::model::PodIndex;
+use crate::problem::{Problem, UnitIndex};
+use crate::search::found::Found;
+use crate::search::kep5710;
+use crate::search::matrix::Matrix;
+use crate::search::packing;
+use branch_and_bound::Exact;
+use completion::{OccupancyGround, complete, complete_matrix};
+use lower_bound::Bound;
+pub(crate) use one_pod::search as one_pod;
+
+/// Up to so many units, all their subsets are searched: where trying one is cheap, and where it takes a placement of all
+/// members.
+const FEW_UNITS: usize = 18;
+const VERY_FEW_UNITS: usize = 12;
+/// So many subsets are tried then.
+const CHEAP_CHECKS: usize = 40_000;
+const DEAR_CHECKS: usize = 1_500;
+/// So many looks at a node for a member, in all those placements together.
+const LOOKS: usize = 400_000;
+
+/// A plan under comparison.
+#[derive(Clone)]
+struct Candidate {
+    placed: Vec<(PodIndex, Rank)>,
+    /// From the most to the least important.
+    victims: Vec<UnitIndex>,
+    cost: Cost,
+}
+
+/// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
+/// members fit whoever goes.
+pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+    let first = kep5710::search(problem, room);
+    if problem.demand.single {
+        return one_pod(problem, room, first).map(|(found, _)| found);
+    }
+    match first {
+        Some(first) => Some(improve(problem, room, first, None)),
+        None => from_nothing(problem, room),
+    }
+}
+
+/// Looks for something cheaper than `first`. `matrix` is the question in numbers, where that is known already.
+pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
+    let goal = first.placed.len();
+    let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
+    let outcome = if let Some(mut matrix) =
+        matrix.or_else(|| Matrix::new(problem, room, &useful(problem, &best.cost), goal, usize::MAX))
+    {
+        improve_matrix(problem, &mut matrix, &mut best)
+    } else {
+        improve_room(problem, room, &mut best, goal)
+    };
+    found(best, first.trace, &first.cost, outcome)
+}
+
+/// How sure it is that nothing is cheaper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is.
+    Proven,
+    /// A bounded search found nothing.
+    Searched,
+}
+
+fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome) -> Found {
+    if best.cost < *first {
+        trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
+    }
+    trace.push(outcome_in_words(outcome == Outcome::Proven));
+    Found { placed: best.placed, victims: best.victims, cost: best.cost, trace }
+}
+
+/// How sure it is that nothing is cheaper, as a sentence.
+pub(crate) fn outcome_in_words(proven: bool) -> String {
+    let sentence =
+        if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." };
+    sentence.to_owned()
+}
+
+/// The units that a plan better than one of this cost can contain: none above its highest priority, unless that spares a
+/// budget.
+fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
+    let units = &problem.potential.units;
+    let ceiling = cost.highest_priority.filter(|_| cost.budget_violations == 0).unwrap_or(i32::MAX);
+    (0..units.len()).filter(|unit| units[*unit].priority <= ceiling).collect()
+}
+
+/// Members that are alike and look at no other pod: how many fit is a sum over nodes.
+fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> Outcome {
+    let bound = Bound::new(matrix, best);
+    if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
+        return Outcome::Proven;
+    }
+    let units = matrix.units();
+    if units.len() <= FEW_UNITS {
+        let mut exact = Exact::new(problem, best.cost, CHEAP_CHECKS);
+        let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
+        take_better(exact.into_best().and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
+        if ended {
+            return Outcome::Proven;
+        }
+    }
+    if !bound.negligible(&best.cost) {
+        let victims = ruin_and_recreate::run(problem, matrix, &best.victims, bound.weight(), bound.ceiling_is_tight());
+        matrix.clear();
+        take_better(victims.and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
+    }
+    if bound.reached(&best.cost) { Outcome::Proven } else { Outcome::Searched }
+}
+
+/// Members of several kinds, or such as look at other pods.
+fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) -> Outcome {
+    let units = useful(problem, &best.cost);
+    let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
+    if units.len() <= VERY_FEW_UNITS {
+        let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
+        let (mut least, mut most) =
+            (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
+        let ended = exact.run(&mut least, &mut most, &units, !room.wide());
+        take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
+        if ended && packing::exact(problem) {
+            return Outcome::Proven;
+        }
+    }
+    restarts::run(problem, room, best, goal);
+    Outcome::Searched
+}
+
+fn take_better(other: Option<Candidate>, best: &mut Candidate) {
+    if let Some(better) = other.filter(|other| other.cost < best.cost) {
+        *best = better;
+    }
+}
+
+/// KEP-5710 step by step finds no plan: its placement is greedy, and with guaranteed budgets not everybody can go at
+/// once. Where few can go, every choice is tried.
+fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+    let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
+    if units.len() > VERY_FEW_UNITS || !packing::small(problem) {
+        return None;
+    }
+    for goal in (problem.demand.need..=problem.demand.members.len()).rev() {
+        let mut exact = Exact::unbounded(problem, DEAR_CHECKS);
+        let (mut least, mut most) =
+            (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
+        exact.run(&mut least, &mut most, &units, !room.wide());
+        let Some(best) = exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)) else {
+            continue;
+        };
+        let trace = vec![format!(
+            "{goal} of {} members fit when the right ones of {} units of a priority below {} go: {}.",
+            problem.demand.members.len(),
+            units.len(),
+            problem.demand.priority,
+            best.cost
+        )];
+        return Some(Found { placed: best.placed, victims: best.victims, cost: best.cost, trace });
+    }
+    None
+}

@@ -1,0 +1,104 @@
+//! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
+
+use super::Candidate;
+use super::Outcome;
+use super::completion::NodeGround;
+use super::found;
+use crate::api::{Cost, offset_priority};
+use crate::filters::{Occupancy, Rank};
+use crate::model::Pod;
+use crate::problem::{Problem, UnitIndex};
+use crate::search::found::Found;
+use crate::search::least_cost::branch_and_bound::Exact;
+use crate::search::reprieve::reprieve;
+/// So many units may go on a node where all their subsets are searched, and so many subsets are tried on all nodes.
+const FEW_UNITS: usize = 40;
+const CHECKS: usize = 30_000;
+/// Up to so many nodes, the tie-breaks of step 9 are searched as well.
+const FEW_NODES: usize = 16;
+
+/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
+/// (guaranteed budgets). Also returns whether nothing cheaper exists.
+pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<(Found, bool)> {
+    let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
+    let pod = problem.cluster.pod_at(member)?;
+    let trace = first.as_ref().map(|found| found.trace.clone());
+    let known = first.as_ref().map(|found| found.cost);
+    let mut best = first.map(|f| Candidate { placed: f.placed, victims: f.victims, cost: f.cost });
+    if best.is_none() && problem.budgets.is_empty() {
+        return None;
+    }
+    let ground = || NodeGround { problem, room: room.clone(), pod, rank: 0 };
+    let mut grounds = None;
+    let (mut checks, mut complete) = (CHECKS, true);
+    for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
+        let useful = useful(problem, room, pod, rank);
+        let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
+        if units.len() > FEW_UNITS || checks == 0 {
+            complete = false;
+            continue;
+        }
+        let mut exact = match &best {
+            Some(best) => Exact::new(problem, best.cost, checks),
+            None => Exact::unbounded(problem, checks),
+        };
+        let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
+        (least.rank, most.rank) = (rank, rank);
+        complete &= exact.run(least, most, &units, !room.wide());
+        checks = exact.checks_left();
+        let Some(victims) = exact.into_best() else { continue };
+        let mut cleared = room.clone();
+        victims.iter().for_each(|unit| cleared.take(&problem.potential.units[*unit].pods));
+        cleared.add(member, rank);
+        let placed = vec![(member, rank)];
+        let victims = reprieve(problem, &mut cleared, &placed, &victims);
+        let cost = Cost::of(problem, &victims);
+        if best.as_ref().is_none_or(|best| cost < best.cost) {
+            best = Some(Candidate { placed, victims, cost });
+        }
+    }
+    let best = best?;
+    let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
+    let trace = trace.unwrap_or_default();
+    Some((found(best, trace, &known.unwrap_or_default(), outcome), complete))
+}
+
+/// The units of a node without whom something can be missing no longer: where only amounts matter, those that free
+/// something of which there is too little.
+fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Vec<UnitIndex> {
+    let units = &problem.potential.on[rank];
+    if !room.counts_only(pod) {
+        return units.clone();
+    }
+    let (node, lacks) = (problem.nodes.index(rank), room.lacks(pod, rank));
+    let frees = |index: &u32| {
+        let row = problem.cluster.row(*index);
+        let kind = problem.cluster.class(row.class).filter(|_| row.node == Some(node));
+        kind.is_some_and(|kind| lacks.iter().any(|id| kind.requests.get(*id) > 0))
+    };
+    units.iter().copied().filter(|unit| problem.potential.units[*unit].pods.iter().any(frees)).collect()
+}
+
+/// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.
+fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) -> Option<Vec<UnitIndex>> {
+    let unit = |number: &UnitIndex| &problem.potential.units[*number];
+    let Some(cost) = cost else { return Some(units.to_vec()) };
+    let Some(ceiling) = cost.highest_priority.filter(|_| cost.budget_violations == 0) else {
+        return Some(units.to_vec());
+    };
+    let budgeted = |number: &UnitIndex| unit(number).pods.iter().any(|pod| !problem.budgets.of_pod(*pod).is_empty());
+    // Without budgets the node's lowest ceiling is known, and one pod is the least there is.
+    if cost.victim_pods == 1
+        && problem.nodes.len() > FEW_NODES
+        && (problem.budgets.is_empty() || !units.iter().any(budgeted))
+    {
+        return None;
+    }
+    let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
+    let weight =
+        |number: &UnitIndex| offset_priority(unit(number).priority).saturating_mul(unit(number).pods.len() as u64);
+    let lightest = units.iter().map(weight).min()?;
+    // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
+    let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
+    worth.then_some(units)
+}

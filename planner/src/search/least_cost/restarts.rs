@@ -1,0 +1,71 @@
+//! Improves a plan for members of several kinds, or such as look at other pods: some victims are put back and kept out
+//! of it, and the greedy placement starts again without them.
+
+use super::Candidate;
+use super::completion::complete;
+use crate::filters::Occupancy;
+use crate::problem::{Problem, UnitIndex};
+use crate::search::greedy::place;
+use crate::search::numbers::Numbers;
+/// At most so many attempts, each of which looks at every node for every member, and so many such looks; none at all where
+/// that would be less than a few.
+const ATTEMPTS: usize = 48;
+const LOOKS: usize = 400_000;
+const FEWEST_ATTEMPTS: usize = 4;
+
+/// Replaces `best` by something cheaper, if it is found.
+pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) {
+    let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
+    let attempts = ATTEMPTS.min(LOOKS / looks);
+    if attempts < FEWEST_ATTEMPTS {
+        return;
+    }
+    let mut numbers = Numbers::new();
+    spare_one_by_one(problem, room, best, goal, attempts);
+    for attempt in 0..attempts {
+        if best.victims.is_empty() {
+            return;
+        }
+        let banned: Vec<UnitIndex> = match attempt {
+            0 => Vec::new(),
+            _ => (0..1 + numbers.below(2)).map(|_| best.victims[numbers.below(best.victims.len())]).collect(),
+        };
+        let keeps = attempt % 3 != 0;
+        let mut cleared = room.clone();
+        let kept: Vec<UnitIndex> = best
+            .victims
+            .iter()
+            .copied()
+            .filter(|unit| keeps && !banned.contains(unit) && numbers.below(4) > 0)
+            .collect();
+        kept.iter().for_each(|unit| cleared.take(&problem.potential.units[*unit].pods));
+        let ceiling = best.cost.highest_priority.filter(|_| best.cost.budget_violations == 0).unwrap_or(i32::MAX);
+        let units = &problem.potential.units;
+        let available: Vec<bool> = (0..units.len())
+            .map(|unit| units[unit].priority <= ceiling && !banned.contains(&unit) && !kept.contains(&unit))
+            .collect();
+        let layout = place(problem, &cleared, &available);
+        if layout.placed.len() < goal {
+            continue;
+        }
+        let victims: Vec<UnitIndex> = kept.into_iter().chain(layout.doomed).collect();
+        if let Some(better) = complete(problem, room, &victims, goal)
+            && better.cost < best.cost
+        {
+            *best = better;
+        }
+    }
+}
+
+/// Asks for every victim, the most important first, whether the members can be placed otherwise without it.
+fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize, attempts: usize) {
+    for unit in best.victims.clone().into_iter().take(attempts) {
+        let without: Vec<UnitIndex> = best.victims.iter().copied().filter(|other| *other != unit).collect();
+        if without.len() < best.victims.len()
+            && let Some(better) = complete(problem, room, &without, goal)
+            && better.cost < best.cost
+        {
+            *best = better;
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Improves a choice of victims by putting some of them back and making up for it in the cheapest way, again and again.
+//!
+//! Evicting a group makes a little room on many nodes, so that what is cheap depends on who else goes. A step puts back
+//! a few victims, or most of those on one node; then the node where the next member costs least is cleared until there
+//! is room enough, and whoever has become superfluous is put back. Steps that make it a little worse are kept at first,
+//! and ever more rarely, so that the search leaves the neighbourhood of its start.
+
+use crate::problem::{Problem, UnitIndex};
+use crate::search::least_cost::under::Under;
+use crate::search::matrix::Matrix;
+use crate::search::numbers::Numbers;
+/// So many steps are taken, and so many amounts are looked at, at most.
+const STEPS: usize = 1_500;
+const EFFORT: usize = 6_000_000;
+/// What costs at most a twentieth more than the bound is given up after so many without anything better.
+const PATIENCE: usize = 1_500_000;
+/// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
+/// plan can weigh, and what is lost in rounding does not matter for a price.
+const VIOLATION: f64 = 1e18;
+const CEILING: f64 = 1e16;
+
+/// How good a choice is: the order of step 9 without its tie-breaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    violations: usize,
+    highest: i32,
+    weight: u64,
+    pods: usize,
+}
+
+/// The best victims found from `start` on, of units of `matrix`, of which nobody is gone. Stops at the lower bound
+/// `weight`. `None` when nothing better than the start was found.
+pub(super) fn run(
+    problem: &Problem<'_>,
+    matrix: &mut Matrix,
+    start: &[UnitIndex],
+    weight: u64,
+    ceiling_is_tight: bool,
+) -> Option<Vec<UnitIndex>> {
+    let mut rebuild = Rebuild::new(problem, matrix);
+    start
+        .iter()
+        .filter_map(|unit| rebuild.matrix.local(*unit))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|unit| rebuild.flip(unit));
+    if rebuild.matrix.total < rebuild.matrix.goal || rebuild.gone.is_empty() {
+        return None;
+    }
+    let first = rebuild.score();
+    let (mut current, mut best, mut victims, mut found) = (first, first, rebuild.gone.clone(), 0);
+    for step in 0..STEPS {
+        let near = |weight| best.violations == 0 && best.weight <= weight;
+        let limit = if near(weight + weight / 20) { EFFORT.min(found + PATIENCE) } else { EFFORT };
+        if rebuild.effort > limit || (near(weight) && ceiling_is_tight) {
+            break;
+        }
+        let limit = if best.violations == 0 { best.highest } else { i32::MAX };
+        let lower = !ceiling_is_tight && rebuild.numbers.below(4) == 0;
+        rebuild.limit = if lower { current.highest.saturating_sub(1) } else { limit };
+        rebuild.soft = best.highest;
+        rebuild.journal.clear();
+        rebuild.ruin(lower);
+        let rebuilt = rebuild.recreate();
+        let score = rebuild.score();
+        let heat = 1.0 - share(step, STEPS).max(share(rebuild.effort, EFFORT)).min(1.0);
+        if rebuilt && rebuild.accepts(&current, &score, heat) {
+            current = score;
+            if score < best {
+                (best, found) = (score, rebuild.effort);
+                victims.clone_from(&rebuild.gone);
+            }
+        } else {
+            rebuild.undo();
+        }
+    }
+    (best < first).then(|| victims.into_iter().map(|unit| rebuild.matrix.units[unit].number).collect())
+}
+
+/// How much of something is used up.
+fn share(used: usize, all: usize) -> f64 {
+    f64::from(u32::try_from(used).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX))
+}
+
+struct Rebuild<'p, 'a> {
+    problem: &'p Problem<'a>,
+    matrix: &'p mut Matrix,
+    numbers: Numbers,
+    gone: Vec<usize>,
+    /// By unit: its place in `gone`.
+    position: Vec<usize>,
+    weight: u64,
+    pods: usize,
+    /// By unit: the budgets it is under.
+    under: Vec<Under>,
+    /// By budget: victims, and those of them that are guarded.
+    victims: Vec<usize>,
+    guarded: Vec<usize>,
+    /// How many budgets more victims are under than may go.
+    exceeded: usize,
+    /// By node: what the next member costs there, as far as that is known.
+    prices: Vec<Option<f64>>,
+    /// What was flipped in this step.
+    journal: Vec<usize>,
+    /// Nobody above this priority is taken out, and above that one only at a price.
+    limit: i32,
+    soft: i32,
+    effort: usize,
+}
+
+impl<'p, 'a> Rebuild<'p, 'a> {
+    fn new(problem: &'p Problem<'a>, matrix: &'p mut Matrix) -> Self {
+        Self {
+            problem,
+            under: matrix.units.iter().map(|unit| Under::new(problem, unit.number)).collect(),
+            exceeded: 0,
+            numbers: Numbers::new(),
+            gone: Vec::new(),
+            position: vec![usize::MAX; matrix.units.len()],
+            weight: 0,
+            pods: 0,
+            victims: vec![0; problem.budgets.len()],
+            guarded: vec![0; problem.budgets.len()],
+            prices: vec![None; matrix.on.len()],
+            journal: Vec::new(),
+            limit: i32::MAX,
+            soft: i32::MAX,
+            effort: 0,
+            matrix,
+        }
+    }
+
+    fn flip(&mut self, unit: usize) {
+        let leaves = !self.matrix.gone[unit];
+        self.matrix.flip(unit);
+        let (weight, pods) = (self.matrix.units[unit].weight, self.matrix.units[unit].pods);
+        if leaves {
+            self.position[unit] = self.gone.len();
+            self.gone.push(unit);
+            self.weight += weight;
+            self.pods += pods;
+        } else {
+            let at = self.position[unit];
+            self.gone.swap_remove(at);
+            if let Some(moved) = self.gone.get(at) {
+                self.position[*moved] = at;
+            }
+            self.weight -= weight;
+            self.pods -= pods;
+        }
+        self.count_budgets(unit, leaves);
+        for (node, _) in self.matrix.frees(unit) {
+            self.prices[node] = None;
+            self.effort += 4;
+        }
+        self.journal.push(unit);
+    }
+
+    fn count_budgets(&mut self, unit: usize, leaves: bool) {
+        let Under { sets, guarded } = &self.under[unit];
+        for (budgets, pods) in sets {
+            let guarded = if *guarded { *pods } else { 0 };
+            for budget in budgets {
+                let allowed = self.problem.budgets.allowed(*budget);
+                let before = self.victims[*budget] > allowed;
+                if leaves {
+                    self.victims[*budget] += pods;
+                    self.guarded[*budget] += guarded;
+                } else {
+                    self.victims[*budget] -= pods;
+                    self.guarded[*budget] -= guarded;
+                }
+                match (before, self.victims[*budget] > allowed) {
+                    (false, true) => self.exceeded += 1,
+                    (true, false) => self.exceeded -= 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn breached(&self) -> bool {
+        if self.exceeded == 0 {
+            return false;
+        }
+        let over = |budget: usize| self.victims[budget] > self.problem.budgets.allowed(budget);
+        (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
+    }
+
+    fn undo(&mut self) {
+        for unit in std::mem::take(&mut self.journal).into_iter().rev() {
+            self.flip(unit);
+        }
+        self.journal.clear();
+    }
+
+    fn score(&mut self) -> Score {
+        let units = self.gone.iter().map(|unit| &self.matrix.units[*unit]);
+        let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
+        self.effort += self.gone.len();
+        let violations = if self.exceeded == 0 {
+            0
+        } else {
+            self.effort += 16 * self.pods;
+            let pods = units.flat_map(|unit| self.problem.potential.units[unit.number].pods.iter().copied());
+            self.problem.budgets.violating(self.problem.cluster, pods).len()
+        };
+        Score { violations, highest, weight: self.weight, pods: self.pods }
+    }
+
+    /// Better is always kept; a heavier choice sometimes, and hardly ever one that is worse in what counts more.
+    fn accepts(&mut self, current: &Score, score: &Score, heat: f64) -> bool {
+        if score <= current {
+            return true;
+        }
+        if (score.violations, score.highest) != (current.violations, current.highest) {
+            return self.numbers.fraction() < 0.02 * heat;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "a probability need not be exact")]
+        let (more, mean) =
+            ((score.weight - current.weight) as f64, score.weight as f64 / self.gone.len().max(1) as f64);
+        self.numbers.fraction() < (-more / (0.5 * mean * heat + 1.0)).exp()
+    }
+
+    /// Puts some victims back: everybody above the limit; else a few, or most of those on a node.
+    fn ruin(&mut self, lower: bool) {
+        if lower {
+            let above = |unit: &usize| self.matrix.units[*unit].priority > self.limit;
+            let above: Vec<usize> = self.gone.iter().copied().filter(above).collect();
+            above.into_iter().for_each(|unit| self.flip(unit));
+        }
+        for _ in 0..1 + self.numbers.below(3) {
+            if self.gone.is_empty() {
+                return;
+            }
+            let unit = self.gone[self.numbers.below(self.gone.len())];
+            if self.numbers.below(2) == 0 {
+                self.flip(unit);
+                continue;
+            }
+            let nodes: Vec<usize> = self.matrix.frees(unit).map(|(node, _)| node).collect();
+            let node = nodes[self.numbers.below(nodes.len())];
+            let here: Vec<usize> =
+                self.matrix.on[node].iter().copied().filter(|unit| self.matrix.gone[*unit]).collect();
+            for unit in here {
+                if self.numbers.below(4) > 0 {
+                    self.flip(unit);
+                }
+            }
+        }
+    }
+
+    /// Clears nodes until there is room enough. Returns whether there is.
+    fn recreate(&mut self) -> bool {
+        while self.matrix.total < self.matrix.goal {
+            let mut cheapest: Option<(f64, usize)> = None;
+            self.effort += self.prices.len() / 4;
+            for node in 0..self.prices.len() {
+                let price = match self.prices[node] {
+                    Some(price) => price,
+                    None => self.price(node),
+                };
+                if !price.is_finite() {
+                    continue;
+                }
+                let price = price * (1.0 + 0.3 * self.numbers.fraction());
+                if cheapest.is_none_or(|(least, _)| price < least) {
+                    cheapest = Some((price, node));
+                }
+            }
+            let Some((_, node)) = cheapest else { return false };
+            let set = self.clearing(node, 0.3).unwrap_or_default();
+            if set.is_empty() {
+                return false;
+            }
+            set.into_iter().for_each(|unit| self.flip(unit));
+            if self.breached() {
+                return false;
+            }
+        }
+        self.put_back_superfluous();
+        true
+    }
+
+    /// What it costs per member to have room for one more on a node.
+    fn price(&mut self, node: usize) -> f64 {
+        let price = match self.clearing(node, 0.0) {
+            None => f64::INFINITY,
+            Some(set) => {
+                let cost: f64 = set.iter().map(|unit| self.dearness(*unit)).sum();
+                let before = self.matrix.total;
+                self.matrix.flip_all(&set);
+                let gain = (self.matrix.total - before).min(self.matrix.goal.saturating_sub(before)).max(1);
+                self.matrix.flip_all(&set);
+                self.effort += set.iter().map(|unit| 8 * self.matrix.frees(*unit).count()).sum::<usize>();
+                cost / f64::from(u32::try_from(gain).unwrap_or(u32::MAX))
+            }
+        };
+        self.prices[node] = Some(price);
+        price
+    }
+
+    /// Who would have to go for one more member on a node: those that free most for what they cost.
+    fn clearing(&mut self, node: usize, noise: f64) -> Option<Vec<usize>> {
+        let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
+        if self.matrix.full(node) {
+            return None;
+        }
+        let missing: Vec<i64> = self
+            .matrix
+            .request
+            .iter()
+            .zip(self.matrix.free_on(node))
+            .map(|(each, free)| each * wanted - free)
+            .collect();
+        let mut offers: Vec<(f64, usize)> = Vec::with_capacity(self.matrix.on[node].len());
+        for at in 0..self.matrix.on[node].len() {
+            let unit = self.matrix.on[node][at];
+            if self.matrix.gone[unit] || self.matrix.units[unit].priority > self.limit {
+                continue;
+            }
+            let use_of = |(missing, freed): (&i64, &i64)| {
+                #[allow(clippy::cast_precision_loss, reason = "a price need not be exact")]
+                let share = (*freed).min(*missing) as f64 / *missing as f64;
+                if *missing > 0 { share } else { 0.0 }
+            };
+            let share: f64 = missing.iter().zip(self.matrix.freed_on(unit, node)).map(use_of).sum();
+            if share > 0.0 {
+                let luck = if noise > 0.0 { 1.0 + noise * self.numbers.fraction() } else { 1.0 };
+                offers.push((luck * self.dearness(unit) / share, unit));
+            }
+        }
+        self.effort += 8 * offers.len();
+        offers.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.cover(node, missing, offers)
+    }
+
+    /// The first of the offers that together free what is missing, without those that are not needed for it.
+    fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(f64, usize)>) -> Option<Vec<usize>> {
+        let mut set = Vec::new();
+        for (_, unit) in offers {
+            if missing.iter().all(|amount| *amount <= 0) {
+                break;
+            }
+            missing.iter_mut().zip(self.matrix.freed_on(unit, node)).for_each(|(missing, freed)| *missing -= freed);
+            set.push(unit);
+        }
+        if missing.iter().any(|amount| *amount > 0) {
+            return None;
+        }
+        for at in (0..set.len()).rev() {
+            let freed = self.matrix.freed_on(set[at], node);
+            if missing.iter().zip(freed).all(|(missing, freed)| missing + freed <= 0) {
+                missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing += freed);
+                set.remove(at);
+            }
+        }
+        Some(set)
+    }
+
+    /// The weight of a unit, and what it adds for budgets and for its priority.
+    fn dearness(&self, unit: usize) -> f64 {
+        let (unit, under) = (&self.matrix.units[unit], &self.under[unit]);
+        #[allow(clippy::cast_precision_loss, reason = "a price need not be exact")]
+        let mut dearness = unit.weight as f64 + unit.pods as f64;
+        if unit.priority > self.soft {
+            dearness += CEILING;
+        }
+        let over = |budget: &usize| self.victims[*budget] >= self.problem.budgets.allowed(*budget);
+        let violating: usize =
+            under.sets.iter().filter(|(budgets, _)| budgets.iter().any(over)).map(|(_, pods)| pods).sum();
+        if violating > 0 {
+            dearness += VIOLATION * f64::from(u32::try_from(violating).unwrap_or(u32::MAX));
+        }
+        dearness
+    }
+
+    fn put_back_superfluous(&mut self) {
+        let mut order = self.gone.clone();
+        let turn = self.numbers.below(order.len().max(1));
+        order.rotate_left(turn);
+        order.truncate(256);
+        order.sort_by_key(|unit| std::cmp::Reverse(self.matrix.units[*unit].priority));
+        for unit in order {
+            self.matrix.flip(unit);
+            let enough = self.matrix.total >= self.matrix.goal;
+            self.matrix.flip(unit);
+            self.effort += 8 * self.matrix.frees(unit).count();
+            if enough {
+                self.flip(unit);
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The budgets of a unit, looked up once: a search asks for them over and over again.
+
+use crate::problem::{Problem, UnitIndex};
+/// The budgets of a unit.
+#[derive(Default)]
+pub(super) struct Under {
+    /// Budgets, and how many of its pods are under just these.
+    pub(super) sets: Vec<(Vec<usize>, usize)>,
+    /// Whether they are guaranteed against the preemptor.
+    pub(super) guarded: bool,
+}
+
+impl Under {
+    /// Looks them up.
+    pub(super) fn new(problem: &Problem<'_>, unit: UnitIndex) -> Self {
+        if problem.budgets.is_empty() {
+            return Self::default();
+        }
+        let unit = &problem.potential.units[unit];
+        let mut sets: Vec<(Vec<usize>, usize)> = Vec::new();
+        for budgets in unit.pods.iter().map(|pod| problem.budgets.of_pod(*pod)).filter(|set| !set.is_empty()) {
+            match sets.iter_mut().find(|(set, _)| set == budgets) {
+                Some((_, pods)) => *pods += 1,
+                None => sets.push((budgets.to_vec(), 1)),
+            }
+        }
+        Self { sets, guarded: problem.budgets.guards(unit) }
+    }
+}

@@ -1,0 +1,253 @@
+//! The question in numbers, for members that are alike and look at no other pod: then a node has room for so many
+//! members as what is free on it allows, and a plan is enough when these add up. Taking a unit out and putting it back
+//! costs a few additions per node that it runs on.
+
+use crate::api::offset_priority;
+use crate::filters::{Occupancy, Rank};
+use crate::model::{PodIndex, ResourceId};
+use crate::problem::{Problem, UnitIndex};
+use std::ops::Range;
+
+/// Amounts beyond this are left to the room, which counts without limits.
+const LARGEST: i128 = 1 << 58;
+
+/// Nodes, units, and who is gone.
+#[derive(Clone)]
+pub(crate) struct Matrix {
+    /// What one member asks for, of each resource that it asks for.
+    pub(crate) request: Vec<i64>,
+    pub(crate) goal: usize,
+    /// No node takes more members than this.
+    cap: usize,
+    /// By node: its rank.
+    ranks: Vec<Rank>,
+    /// By node and resource.
+    free: Vec<i64>,
+    /// By node: how many members fit, at most `goal`.
+    slots: Vec<usize>,
+    /// How many members fit on all nodes together.
+    pub(crate) total: usize,
+    pub(crate) units: Vec<MatrixUnit>,
+    /// By node: the units with pods there.
+    pub(crate) on: Vec<Vec<usize>>,
+    /// What the units free: a node, and an amount for each resource.
+    places: Vec<usize>,
+    amounts: Vec<i64>,
+    /// By unit of the problem: its number here.
+    numbers: Vec<Option<usize>>,
+    pub(crate) gone: Vec<bool>,
+}
+
+/// A unit in numbers.
+#[derive(Clone)]
+pub(crate) struct MatrixUnit {
+    pub(crate) number: UnitIndex,
+    pub(crate) priority: i32,
+    /// Sum of the priorities of its pods, each offset by 2^31.
+    pub(crate) weight: u64,
+    pub(crate) pods: usize,
+    /// Where [`Matrix::places`] and the amounts have it.
+    span: Range<usize>,
+}
+
+impl Matrix {
+    /// The question for these units, with at most `cap` members on a node; `None` when it cannot be put in such numbers.
+    pub(crate) fn new(
+        problem: &Problem<'_>,
+        room: &Occupancy<'_>,
+        units: &[UnitIndex],
+        goal: usize,
+        cap: usize,
+    ) -> Option<Self> {
+        let [class] = problem.classes.as_slice() else { return None };
+        let pod = problem.cluster.pod_at(*class.members.first()?)?;
+        if room.wide() || !pod.constraints.ports.is_empty() {
+            return None;
+        }
+        // In an order that does not depend on when resources were first seen: prices are sums that are rounded.
+        let ids = problem.cluster.in_order(pod.requests.iter().map(|(id, _)| id).collect());
+        let asked: Vec<(ResourceId, i128)> = ids.into_iter().map(|id| (id, pod.requests.get(id))).collect();
+        let narrow = |amount: i128| i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST);
+        let request: Vec<i64> = asked.iter().map(|(_, amount)| narrow(*amount)).collect::<Option<_>>()?;
+        let usable: Vec<Rank> = (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()).collect();
+        let mut local: Vec<Option<usize>> = vec![None; problem.nodes.len()];
+        let mut free = Vec::with_capacity(usable.len() * asked.len());
+        for (node, rank) in usable.iter().enumerate() {
+            local[*rank] = Some(node);
+            for (id, _) in &asked {
+                free.push(narrow(room.free(*rank).get(usize::from(*id)).copied().unwrap_or(0))?);
+            }
+        }
+        let mut matrix = Self {
+            request,
+            goal,
+            cap: cap.min(goal),
+            free,
+            slots: vec![0; usable.len()],
+            total: 0,
+            units: Vec::new(),
+            on: vec![Vec::new(); usable.len()],
+            places: Vec::new(),
+            amounts: Vec::new(),
+            numbers: vec![None; problem.potential.units.len()],
+            gone: Vec::new(),
+            ranks: usable,
+        };
+        (0..matrix.ranks.len()).for_each(|node| matrix.count(node));
+        for number in units {
+            matrix.add_unit(problem, *number, &local, &asked)?;
+        }
+        Some(matrix)
+    }
+
+    fn add_unit(
+        &mut self,
+        problem: &Problem<'_>,
+        number: UnitIndex,
+        local: &[Option<usize>],
+        asked: &[(ResourceId, i128)],
+    ) -> Option<()> {
+        let unit = &problem.potential.units[number];
+        let start = self.places.len();
+        for index in &unit.pods {
+            let row = problem.cluster.row(*index);
+            let rank = row.node.and_then(|node| problem.nodes.rank(node));
+            let (Some(node), Some(kind)) = (rank.and_then(|rank| local[rank]), problem.cluster.class(row.class)) else {
+                continue;
+            };
+            let known = self.places[start..].iter().position(|place| *place == node).map(|at| start + at);
+            let place = known.unwrap_or_else(|| {
+                self.places.push(node);
+                self.amounts.resize(self.places.len() * asked.len(), 0);
+                self.places.len() - 1
+            });
+            for (at, (id, _)) in asked.iter().enumerate() {
+                let amount = i64::try_from(kind.requests.get(*id).min(LARGEST + 1)).ok()?;
+                let sum = &mut self.amounts[place * asked.len() + at];
+                *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= LARGEST)?;
+            }
+        }
+        if self.places.len() > start {
+            let here = self.units.len();
+            self.places[start..].iter().for_each(|node| self.on[*node].push(here));
+            self.numbers[number] = Some(here);
+            self.gone.push(false);
+            self.units.push(MatrixUnit {
+                number,
+                priority: unit.priority,
+                weight: offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64),
+                pods: unit.pods.len(),
+                span: start..self.places.len(),
+            });
+        }
+        Some(())
+    }
+
+    /// The units, as the problem numbers them.
+    pub(crate) fn units(&self) -> Vec<UnitIndex> {
+        self.units.iter().map(|unit| unit.number).collect()
+    }
+
+    /// The number here of a unit of the problem.
+    pub(crate) fn local(&self, unit: UnitIndex) -> Option<usize> {
+        self.numbers.get(unit).copied().flatten()
+    }
+
+    /// The nodes that a unit runs on, with what it frees there.
+    pub(crate) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
+        let (span, width) = (self.units[unit].span.clone(), self.request.len());
+        span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
+    }
+
+    /// What a unit frees on a node; nothing where it does not run.
+    pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
+        self.frees(unit).find(|(place, _)| *place == node).map_or(&[], |(_, amounts)| amounts)
+    }
+
+    /// What is free on a node.
+    pub(crate) fn free_on(&self, node: usize) -> &[i64] {
+        &self.free[node * self.request.len()..(node + 1) * self.request.len()]
+    }
+
+    /// Uses the room there is for the members: nodes that nobody has to leave first, then the tightest. Returns who goes
+    /// where, and how many are on every node.
+    pub(crate) fn fill(&self, problem: &Problem<'_>) -> (Vec<(PodIndex, Rank)>, Vec<usize>) {
+        let open = (0..self.slots.len()).filter(|node| self.slots[*node] > 0);
+        let mut open: Vec<(bool, usize, usize)> =
+            open.map(|node| (problem.vacating[self.ranks[node]], self.slots[node], node)).collect();
+        open.sort_unstable();
+        let (mut placed, mut used) = (Vec::new(), vec![0; self.slots.len()]);
+        for (_, slots, node) in open {
+            let next = problem.demand.members[placed.len()..].iter().take(slots);
+            used[node] = next.len();
+            placed.extend(next.map(|member| (*member, self.ranks[node])));
+        }
+        (placed, used)
+    }
+
+    /// Whether a unit that is gone can be put back where so many members are on every node.
+    pub(crate) fn may_return(&self, unit: usize, used: &[usize]) -> bool {
+        self.frees(unit).all(|(node, amounts)| {
+            let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
+            let mut left =
+                self.free_on(node).iter().zip(amounts).map(|(free, amount)| free - amount).zip(&self.request);
+            left.all(|(left, each)| each.saturating_mul(members) <= left)
+        })
+    }
+
+    /// Whether a node takes no more members whoever goes.
+    pub(crate) fn full(&self, node: usize) -> bool {
+        self.slots[node] >= self.cap
+    }
+
+    /// How many members fit on a node.
+    pub(crate) fn slots_on(&self, node: usize) -> usize {
+        self.slots[node]
+    }
+
+    /// Puts everybody back.
+    pub(crate) fn clear(&mut self) {
+        (0..self.units.len())
+            .filter(|unit| self.gone[*unit])
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|u| self.flip(u));
+    }
+
+    /// Takes a unit out when it is in, and the other way round.
+    pub(crate) fn flip(&mut self, unit: usize) {
+        self.flip_all(&[unit]);
+    }
+
+    /// Does so for several units; a node that they share is counted once.
+    pub(crate) fn flip_all(&mut self, units: &[usize]) {
+        let width = self.request.len();
+        for unit in units {
+            let sign = if self.gone[*unit] { -1 } else { 1 };
+            self.gone[*unit] = !self.gone[*unit];
+            for at in self.units[*unit].span.clone() {
+                let node = self.places[at];
+                for resource in 0..width {
+                    self.free[node * width + resource] += sign * self.amounts[at * width + resource];
+                }
+            }
+        }
+        let mut counted = None;
+        for unit in units {
+            for at in self.units[*unit].span.clone() {
+                let node = self.places[at];
+                if counted.replace(node) != Some(node) {
+                    self.count(node);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, node: usize) {
+        let free = &self.free[node * self.request.len()..(node + 1) * self.request.len()];
+        let fit = free.iter().zip(&self.request).map(|(free, each)| free.max(&0) / each).min();
+        let fit = fit.map_or(self.cap, |fit| usize::try_from(fit).unwrap_or(self.cap).min(self.cap));
+        self.total = self.total - self.slots[node] + fit;
+        self.slots[node] = fit;
+    }
+}

@@ -1,0 +1,21 @@
+//! Strategies: who goes where, and who has to go for it. None of them says why in words, and none keeps anything for the
+//! next decision.
+
+pub(crate) mod effort;
+pub(crate) mod found;
+pub(crate) mod greedy;
+pub(crate) mod greedy_matrix;
+pub(crate) mod kep5710;
+pub(crate) mod least_cost;
+pub(crate) mod matrix;
+mod numbers;
+pub(crate) mod packing;
+pub(crate) mod reprieve;
+pub(crate) mod rescue;
+pub(crate) mod victim_sets;
+
+pub(crate) use effort::Effort;
+pub(crate) use found::Found;
+pub(crate) use greedy::{Layout, fill};
+pub(crate) use matrix::Matrix;
+pub(crate) use packing::try_everything;

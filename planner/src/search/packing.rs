@@ -1,0 +1,82 @@
+//! Places a number of members without evicting anybody: greedily, and where that does not reach the number and there are
+//! few members and nodes, by trying every node for every member.
+
+use crate::filters::{Occupancy, Rank};
+use crate::model::PodIndex;
+use crate::problem::{MemberClass, Problem};
+use crate::search::greedy::fill;
+/// So many members times nodes count as few, and so many places are tried.
+const FEW: usize = 32;
+const TRIES: usize = 1_500;
+
+/// Members with their nodes.
+type Placed = Vec<(PodIndex, Rank)>;
+
+/// Places at least `goal` members. `None` when no way was found.
+pub(super) fn pack(problem: &Problem<'_>, room: &Occupancy<'_>, goal: usize) -> Option<Placed> {
+    let layout = fill(problem, room);
+    if layout.placed.len() >= goal { Some(layout.placed) } else { try_everything(problem, room, goal) }
+}
+
+/// Places `goal` members where the greedy placement does not. `None` also where there is too much to try.
+pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: usize) -> Option<Placed> {
+    if greedy_is_exact(problem) || !small(problem) {
+        return None;
+    }
+    let members: Vec<(PodIndex, &MemberClass)> =
+        problem.classes.iter().flat_map(|class| class.members.iter().map(move |member| (*member, class))).collect();
+    let mut attempt = Attempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: TRIES };
+    attempt.place(&members).then_some(attempt.placed)
+}
+
+/// Whether there are so few members and nodes that every placement is tried.
+pub(super) fn small(problem: &Problem<'_>) -> bool {
+    problem.demand.members.len() * problem.nodes.len() <= FEW
+}
+
+/// Whether [`pack`] finds a placement whenever there is one (but for the limit on tries).
+pub(super) fn exact(problem: &Problem<'_>) -> bool {
+    greedy_is_exact(problem) || small(problem)
+}
+
+fn greedy_is_exact(problem: &Problem<'_>) -> bool {
+    problem.classes.len() == 1 && !problem.now.wide()
+}
+
+struct Attempt<'p, 'a> {
+    problem: &'p Problem<'a>,
+    room: Occupancy<'a>,
+    goal: usize,
+    placed: Placed,
+    tries: usize,
+}
+
+impl Attempt<'_, '_> {
+    /// Places the first of `members` on each node in turn, or leaves it out.
+    fn place(&mut self, members: &[(PodIndex, &MemberClass)]) -> bool {
+        if self.placed.len() >= self.goal {
+            return true;
+        }
+        let Some(((member, class), rest)) = members.split_first() else { return false };
+        let Some(pod) = self.problem.cluster.pod_at(*member).filter(|_| self.placed.len() + members.len() >= self.goal)
+        else {
+            return false;
+        };
+        for rank in (0..self.problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
+            self.tries = self.tries.saturating_sub(1);
+            if self.tries == 0 {
+                return false;
+            }
+            if self.room.refuse(pod, rank).is_none() {
+                self.room.add(*member, rank);
+                self.placed.push((*member, rank));
+                if self.place(rest) {
+                    return true;
+                }
+                self.placed.pop();
+                self.room.remove(*member, rank);
+            }
+        }
+        self.place(rest)
+    }
+}

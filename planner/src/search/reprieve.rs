@@ -1,0 +1,66 @@
+//! Reprieve: with the preemptor in place, potential victims stay where they run if they still fit, the most important
+//! first (KEP-5710, preemption algorithm; kube-scheduler's SelectVictimsOnNode).
+//!
+//! What is left are the victims, and none of them is evicted for nothing: each was asked with everybody more important
+//! in place, and putting others back later can only take room away.
+
+use crate::filters::{Occupancy, Rank};
+use crate::model::PodIndex;
+use crate::problem::{Problem, UnitIndex, ranks};
+use std::collections::BTreeMap;
+
+/// Decides who of `candidates` has to go. They must be out of `room` and `placed` in it; afterwards those who stay are
+/// back in it. Returns the victims from the most to the least important.
+pub(crate) fn reprieve(
+    problem: &Problem<'_>,
+    room: &mut Occupancy<'_>,
+    placed: &[(PodIndex, Rank)],
+    candidates: &[UnitIndex],
+) -> Vec<UnitIndex> {
+    let potential = &problem.potential;
+    let mut victims = Vec::new();
+    // Only members on the nodes of a unit can lose their place to it, unless pods look at other nodes.
+    let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
+    for place in placed {
+        placed_on.entry(place.1).or_default().push(*place);
+    }
+    for number in order(problem, candidates) {
+        let unit = &potential.units[number];
+        room.put(&unit.pods);
+        let holds = if room.wide() {
+            room.holds(placed, |_| true)
+        } else {
+            let mut touched = ranks(problem.cluster, problem.nodes, unit).filter_map(|rank| placed_on.get(&rank));
+            touched.all(|placed| room.holds(placed, |_| true))
+        };
+        if !holds {
+            room.take(&unit.pods);
+            victims.push(number);
+        }
+    }
+    victims.sort_by(|a, b| potential.compare(*a, *b));
+    victims
+}
+
+/// The order of mercy: first those whose guaranteed budget would be violated, then those whose budget would be, then
+/// the others; in each class the most important first.
+pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
+    let (potential, budgets) = (&problem.potential, &problem.budgets);
+    let mut units = candidates.to_vec();
+    units.sort_by(|a, b| potential.compare(*a, *b));
+    if budgets.is_empty() {
+        return units;
+    }
+    let violating = budgets.split(units.iter().map(|unit| &potential.units[*unit]));
+    let mut classed: Vec<(u8, UnitIndex)> = units
+        .into_iter()
+        .zip(violating)
+        .map(|(unit, violates)| match (violates, budgets.guards(&potential.units[unit])) {
+            (true, true) => (0, unit),
+            (true, false) => (1, unit),
+            (false, _) => (2, unit),
+        })
+        .collect();
+    classed.sort_by_key(|(class, _)| *class);
+    classed.into_iter().map(|(_, unit)| unit).collect()
+}

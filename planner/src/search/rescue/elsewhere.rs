@@ -1,0 +1,92 @@
+//! Whether pods that go for a critical add-on have a place on another node.
+
+use crate::filters::{Nodes, Occupancy, Rank, repelled, unsuitable_anew};
+use crate::model::{ClassId, Cluster, Pod, PodIndex};
+use crate::search::effort::Effort;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What is known of places for pods that go.
+pub(crate) struct Elsewhere<'a> {
+    cluster: &'a Cluster,
+    /// All nodes.
+    nodes: &'a Nodes<'a>,
+    /// Places that are held for others.
+    held: &'a [(PodIndex, Rank)],
+    /// Every bound pod in place; only amounts count.
+    amounts: Occupancy<'a>,
+    effort: Effort,
+    /// By kind: the first two nodes with room, where only amounts decide.
+    open: BTreeMap<ClassId, [Option<Rank>; 2]>,
+}
+
+impl<'a> Elsewhere<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [(PodIndex, Rank)]) -> Self {
+        let mut amounts = Occupancy::of_amounts(cluster, nodes);
+        held.iter().for_each(|(pod, rank)| amounts.add(*pod, *rank));
+        Self { cluster, nodes, held, amounts, effort: Effort::of_places(), open: BTreeMap::new() }
+    }
+
+    /// Whether a pod fits on another node than this one, as the cluster is. Without the effort to find out: no.
+    pub(crate) fn has_place(&mut self, index: PodIndex, without: Rank) -> bool {
+        let Some(pod) = self.cluster.pod_at(index) else { return false };
+        let kind = self.cluster.row(index).class;
+        let alone = pod.constraints.ports.is_empty()
+            && !pod.constraints.looks_at_other_nodes()
+            && !repelled(self.cluster, &[index], kind);
+        let open = match self.open.get(&kind).filter(|_| alone) {
+            Some(open) => *open,
+            None if alone => {
+                if !self.effort.take(self.nodes.len()) {
+                    return false;
+                }
+                let open = self.first_two(pod, &self.amounts);
+                self.open.insert(kind, open);
+                open
+            }
+            None => {
+                if !self.effort.take(self.nodes.len() + self.cluster.pod_bound()) {
+                    return false;
+                }
+                let mut room = self.room(&[index]);
+                room.take(&[index]);
+                self.first_two(pod, &room)
+            }
+        };
+        open.into_iter().flatten().any(|rank| rank != without)
+    }
+
+    fn first_two(&self, pod: &Pod, room: &Occupancy<'_>) -> [Option<Rank>; 2] {
+        let mut open = (0..self.nodes.len()).filter(|rank| self.fits(pod, *rank, room));
+        [open.next(), open.next()]
+    }
+
+    fn fits(&self, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
+        room.refuse(pod, rank).is_none() && unsuitable_anew(pod, self.nodes.at(rank)).is_none()
+    }
+
+    fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
+        let mut room = Occupancy::new(self.cluster, self.nodes, pods);
+        self.held.iter().for_each(|(pod, rank)| room.hold(*pod, *rank));
+        room
+    }
+
+    /// Whether these pods find places on other nodes than this one, all of them at the same time, once `gone` are gone and
+    /// the add-on is in its place. The largest looks first, each takes the first node with room.
+    pub(crate) fn have_places(&mut self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
+        if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
+            return false;
+        }
+        let mut room = self.room(pods);
+        room.take(gone);
+        room.add(addon.0, addon.1);
+        let mut order: Vec<(PodIndex, &Pod)> =
+            pods.iter().filter_map(|p| Some((*p, self.cluster.pod_at(*p)?))).collect();
+        order.sort_by_key(|(_, pod)| (Reverse(self.cluster.share_of(&pod.requests)), &pod.key));
+        order.into_iter().all(|(index, pod)| {
+            let mut others = (0..self.nodes.len()).filter(|rank| *rank != addon.1);
+            let place = others.find(|rank| self.fits(pod, *rank, &room));
+            place.inspect(|rank| room.add(index, *rank)).is_some()
+        })
+    }
+}

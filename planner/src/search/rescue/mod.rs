@@ -1,0 +1,509 @@
+//! The lightest evictions that make room for a critical add-on on one of the nodes: a greedy choice, then branch and bound
+//! over the units of each node, with one incumbent for all of them.
+//!
+//! Nodes are tried in the order of a lower bound, and left out where that is no lighter than the incumbent. On a node,
+//! units that are alike for everything but their name are one equivalence class, of which the first names are taken. So
+//! the answer is exact unless the [effort](crate::search::effort) runs out, which is said.
+
+mod elsewhere;
+mod weight;
+
+pub(crate) use elsewhere::Elsewhere;
+
+use crate::api::{Fate, Step};
+use crate::filters::{Occupancy, Rank};
+use crate::model::{ClassId, Given, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
+use crate::problem::{Problem, UnitIndex};
+use crate::search::effort::{Effort, ON_ONE_NODE};
+use std::collections::{BTreeMap, BTreeSet};
+use weight::Weight;
+
+/// The node and the units that were found.
+pub(crate) struct Choice<'a> {
+    pub(crate) units: Vec<UnitIndex>,
+    pub(crate) weight: Weight<'a>,
+}
+
+/// Looks for the lightest evictions.
+pub(crate) struct Search<'p, 'a> {
+    pub(crate) problem: &'p Problem<'a>,
+    pub(crate) pod: &'a Pod,
+    pub(crate) member: PodIndex,
+    /// By unit.
+    pub(crate) fates: &'p [Fate],
+    /// The cluster once everybody who leaves anyway is gone; changed, and changed back.
+    pub(crate) room: Occupancy<'a>,
+    pub(crate) elsewhere: &'p mut Elsewhere<'a>,
+    pub(crate) effort: &'p mut Effort,
+    pub(crate) best: Option<Choice<'a>>,
+    /// The effort that has to be left when the search on the node at hand ends.
+    pub(crate) floor: usize,
+    /// By kind of pods: what they ask for, as a share.
+    pub(crate) shares: BTreeMap<ClassId, i128>,
+    /// What is known of whole groups, whose pods are read once.
+    pub(crate) groups: BTreeMap<UnitIndex, Group>,
+}
+
+/// What going means for a unit, wherever its place is needed.
+#[derive(Clone, Copy)]
+struct Price {
+    /// The first step in which it can go.
+    step: Step,
+    /// What its pods ask for, as a share.
+    requests: i128,
+}
+
+/// What is known of a whole group.
+pub(crate) struct Group {
+    price: Price,
+    /// By rank: what it frees there, by resource that the add-on asks for.
+    freed: BTreeMap<Rank, Vec<i128>>,
+}
+
+/// What evicting on a node weighs at least.
+struct NodeBound<'a> {
+    bound: Weight<'a>,
+    missing: Vec<i128>,
+}
+
+/// A unit of the node at hand that may go.
+struct Candidate {
+    unit: UnitIndex,
+    class: Class,
+    /// What it frees on the node, by resource that the add-on asks for.
+    freed: Vec<i128>,
+    /// The first step in which it can go.
+    step: Step,
+}
+
+/// What units have in common that can stand in for each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    /// Pods that several budgets select: their eviction violates one, as it were.
+    tangled: usize,
+    shortened: usize,
+    pods: usize,
+    homeless: usize,
+    requests: i128,
+    uncontrolled: usize,
+    elsewhere: bool,
+    kind: ClassId,
+    budgets: Vec<usize>,
+    guarded: bool,
+    labels: Option<BTreeMap<String, String>>,
+    /// Whole groups are alike nobody.
+    group: Option<UnitIndex>,
+}
+
+/// Chosen units, added up.
+#[derive(Clone)]
+struct Sums {
+    tangled: usize,
+    shortened: usize,
+    pods: usize,
+    homeless: usize,
+    requests: i128,
+    uncontrolled: usize,
+    /// What the add-on is still missing on the node.
+    missing: Vec<i128>,
+}
+
+/// A node that is being searched.
+struct OnNode {
+    rank: Rank,
+    candidates: Vec<Candidate>,
+    /// By position: what all candidates from there on free.
+    rest: Vec<Vec<i128>>,
+    /// By position: the most that one of the candidates from there on frees.
+    most: Vec<Vec<i128>>,
+}
+
+impl<'a> Search<'_, 'a> {
+    /// Searches the nodes of the problem. Returns how many of those that could help were looked at, and how many there are.
+    pub(crate) fn run(&mut self) -> (usize, usize) {
+        let mut bounds: Vec<(Weight<'a>, Vec<i128>)> = Vec::new();
+        for rank in 0..self.problem.nodes.len() {
+            if let Some(NodeBound { bound, missing }) = self.node_bound(rank) {
+                bounds.push((bound, missing));
+            }
+        }
+        bounds.sort();
+        let (all, mut exact) = (bounds.len(), true);
+        for (looked, (bound, missing)) in bounds.into_iter().enumerate() {
+            if self.best.as_ref().is_some_and(|best| best.weight <= bound) {
+                break;
+            }
+            if self.effort.spent() {
+                return (looked, all);
+            }
+            let node = self.on_node(bound.node, missing.len());
+            let sums = Sums { tangled: 0, shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
+            for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
+                self.greedy(&node, step, &sums);
+            }
+            self.floor = self.effort.left().saturating_sub(ON_ONE_NODE);
+            self.descend(&node, 0, &sums, &mut Vec::new(), &mut Spent::default());
+            exact &= self.effort.left() > self.floor;
+            self.floor = 0;
+        }
+        (if exact { all } else { all.saturating_sub(1) }, all)
+    }
+
+    /// One choice among the units that can go in this step: again and again the one that frees most of what is missing.
+    /// Those that turn out not to be needed stay.
+    fn greedy(&mut self, node: &OnNode, step: Step, start: &Sums) {
+        let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
+        let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
+        while missing.iter().any(|missing| *missing > 0) {
+            let covers = |at: &usize| covered(&node.candidates[*at].freed, &missing);
+            let Some((place, _)) = open.iter().enumerate().rev().max_by_key(|(_, at)| covers(at)) else { return };
+            if !self.effort.take(open.len()) {
+                return;
+            }
+            let at = open.remove(place);
+            missing.iter_mut().zip(&node.candidates[at].freed).for_each(|(missing, freed)| *missing -= freed);
+            chosen.push(at);
+        }
+        for at in chosen.clone() {
+            let freed = &node.candidates[at].freed;
+            if missing.iter().zip(freed).all(|(missing, freed)| missing + freed <= 0) {
+                missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing += freed);
+                chosen.retain(|other| *other != at);
+            }
+        }
+        let mut spent = Spent::default();
+        let mut sums = start.clone();
+        for at in &chosen {
+            let candidate = &node.candidates[*at];
+            let unit = &self.problem.potential.units[candidate.unit];
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
+            self.room.take(&unit.pods);
+            sums = sums.with(candidate);
+        }
+        if !chosen.is_empty() && !spent.breached(self.problem) && self.fits(node.rank) {
+            self.consider(node, &sums, &chosen);
+        }
+        for at in &chosen {
+            self.room.put(&self.problem.potential.units[node.candidates[*at].unit].pods);
+        }
+    }
+
+    /// A lower bound for a node; `None` where the amounts do not suffice whoever goes, or the node is out.
+    fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
+        if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
+            return None;
+        }
+        let missing = self.missing(rank);
+        let mut freed = [(); 3].map(|()| vec![0; missing.len()]);
+        // By resource: the most that a unit frees for each of its pods, as what it frees and how many they are.
+        let mut best: Vec<(i128, i128)> = vec![(0, 1); missing.len()];
+        let mut lightest = i128::MAX;
+        let potential = &self.problem.potential;
+        for unit in potential.on[rank].iter().filter(|unit| self.fates[**unit] != Fate::Stays) {
+            let (gains, price) = (self.freed(*unit, rank), self.price(*unit));
+            let least = price.step.number();
+            for (step, freed) in (1..).zip(&mut freed) {
+                if least <= step {
+                    freed.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain);
+                }
+            }
+            let pods = i128::try_from(potential.units[*unit].pods.len()).unwrap_or(i128::MAX);
+            for (best, gain) in best.iter_mut().zip(&gains) {
+                if gain.saturating_mul(best.1) > best.0.saturating_mul(pods) {
+                    *best = (*gain, pods);
+                }
+            }
+            lightest = lightest.min(price.requests);
+        }
+        let enough = |freed: &[i128]| freed.iter().zip(&missing).all(|(freed, missing)| freed >= missing);
+        let step = Step::ALL.into_iter().zip(&freed).find(|(_, freed)| enough(freed)).map(|(step, _)| step)?;
+        let least = missing.iter().zip(&best).filter(|(missing, (freed, _))| **missing > 0 && *freed > 0);
+        let least =
+            least.map(|(missing, (freed, pods))| missing.saturating_mul(*pods).saturating_add(freed - 1) / freed);
+        let pods = least.max().and_then(|pods| usize::try_from(pods).ok()).unwrap_or(0).max(1);
+        let bound = Weight {
+            step,
+            disturbances: usize::from(step > Step::Gentle),
+            pods,
+            homeless: 0,
+            requests: lightest,
+            uncontrolled: 0,
+            node: rank,
+            names: Vec::new(),
+        };
+        Some(NodeBound { bound, missing })
+    }
+
+    /// What the add-on is missing on a node, by resource that it asks for; nothing counts as 0.
+    fn missing(&self, rank: Rank) -> Vec<i128> {
+        let free = self.room.free(rank);
+        self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
+    }
+
+    /// What a unit frees on a node, by resource that the add-on asks for.
+    fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
+        let found = &self.problem.potential.units[unit];
+        if found.kind == UnitKind::PodGroup {
+            let freed = self.group(unit).freed.get(&rank).cloned();
+            return freed.unwrap_or_else(|| vec![0; self.pod.requests.iter().count()]);
+        }
+        found.pods.first().map(|pod| self.asks(*pod)).unwrap_or_default()
+    }
+
+    /// What a pod asks for, by resource that the add-on asks for.
+    fn asks(&self, pod: PodIndex) -> Vec<i128> {
+        let kind = self.problem.cluster.class(self.problem.cluster.row(pod).class);
+        let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
+        ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
+    }
+
+    /// What going means for a unit.
+    fn price(&mut self, unit: UnitIndex) -> Price {
+        match self.problem.potential.units[unit].kind {
+            UnitKind::PodGroup => self.group(unit).price,
+            UnitKind::Pod => self.read_price(unit),
+        }
+    }
+
+    fn read_price(&mut self, unit: UnitIndex) -> Price {
+        let problem = self.problem;
+        let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
+        let held = !budgets.is_empty()
+            && pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
+        let tangled = pods.iter().any(|pod| self.is_tangled(*pod));
+        let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
+        let requests = pods.iter().map(|pod| self.share(*pod)).fold(0, i128::saturating_add);
+        Price { step: Step::needed(usize::from(held || tangled), shortened), requests }
+    }
+
+    fn group(&mut self, unit: UnitIndex) -> &Group {
+        if !self.groups.contains_key(&unit) {
+            let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();
+            for pod in &self.problem.potential.units[unit].pods {
+                let Some(rank) = self.room.rank_of(*pod) else { continue };
+                let asks = self.asks(*pod);
+                let sums = freed.entry(rank).or_insert_with(|| vec![0; asks.len()]);
+                sums.iter_mut().zip(asks).for_each(|(sum, amount)| *sum += amount);
+            }
+            let price = self.read_price(unit);
+            self.groups.insert(unit, Group { price, freed });
+        }
+        &self.groups[&unit]
+    }
+
+    /// Whether several budgets select a pod. The eviction API refuses such a pod whatever they allow.
+    fn is_tangled(&self, pod: PodIndex) -> bool {
+        self.problem.cluster.row(pod).budgeted && self.problem.cluster.budgets_at(pod).len() > 1
+    }
+
+    fn is_shortened(&self, index: PodIndex) -> bool {
+        match self.problem.cluster.row(index).given {
+            Given::Short => false,
+            Given::Long => true,
+            Given::Special => self.problem.cluster.pod_at(index).is_some_and(crate::api::is_shortened),
+        }
+    }
+
+    fn share(&mut self, pod: PodIndex) -> i128 {
+        let cluster = self.problem.cluster;
+        let id = cluster.row(pod).class;
+        let share = || cluster.class(id).map_or(0, |kind| cluster.share_of(&kind.requests));
+        *self.shares.entry(id).or_insert_with(share)
+    }
+
+    fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
+        let units = self.problem.potential.on[rank].clone();
+        let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
+        let mut candidates: Vec<Candidate> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
+        let units = &self.problem.potential.units;
+        candidates.sort_by(|a, b| a.class.cmp(&b.class).then_with(|| units[a.unit].key.cmp(units[b.unit].key)));
+        let (mut rest, mut most) = (vec![vec![0; resources]], vec![vec![0; resources]]);
+        for candidate in candidates.iter().rev() {
+            let (mut sum, mut max) = (rest[rest.len() - 1].clone(), most[most.len() - 1].clone());
+            sum.iter_mut().zip(&candidate.freed).for_each(|(sum, freed)| *sum += freed);
+            max.iter_mut().zip(&candidate.freed).for_each(|(max, freed)| *max = (*max).max(*freed));
+            rest.push(sum);
+            most.push(max);
+        }
+        rest.reverse();
+        most.reverse();
+        OnNode { rank, candidates, rest, most }
+    }
+
+    fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<Candidate> {
+        let (cluster, problem) = (self.problem.cluster, self.problem);
+        let found = &problem.potential.units[unit];
+        let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
+        self.effort.take(2 * found.pods.len());
+        let mut class = Class {
+            tangled: 0,
+            shortened: 0,
+            pods: found.pods.len(),
+            homeless: 0,
+            requests: 0,
+            uncontrolled: 0,
+            elsewhere: self.fates[unit] == Fate::GoesElsewhere,
+            kind: cluster.row(*found.pods.first()?).class,
+            budgets: found.pods.iter().flat_map(|pod| problem.budgets.of_pod(*pod)).copied().collect(),
+            guarded: problem.budgets.guards(found),
+            labels: None,
+            group: (found.kind == UnitKind::PodGroup).then_some(unit),
+        };
+        for index in &found.pods {
+            let pod = cluster.pod_at(*index)?;
+            class.tangled += usize::from(self.is_tangled(*index));
+            class.shortened += usize::from(self.is_shortened(*index));
+            class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
+            class.requests = class.requests.saturating_add(self.share(*index));
+            class.uncontrolled += usize::from(pod.owner.is_none());
+            class.labels = self.room.wide().then(|| pod.labels.clone());
+        }
+        let nowhere = class.elsewhere && class.homeless > 0;
+        let freed = self.freed(unit, rank);
+        (!nowhere).then(|| Candidate { unit, class, freed, step: self.price(unit).step })
+    }
+
+    /// Whether the add-on fits on the node as the room is now.
+    fn fits(&mut self, rank: Rank) -> bool {
+        let looks = if self.room.wide() { self.problem.nodes.len() } else { 1 };
+        self.effort.take(looks) && self.room.refuse(self.pod, rank).is_none()
+    }
+
+    /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the incumbent.
+    fn descend(&mut self, node: &OnNode, from: usize, sums: &Sums, chosen: &mut Vec<usize>, spent: &mut Spent) {
+        if !chosen.is_empty() && sums.missing.iter().all(|missing| *missing <= 0) && self.fits(node.rank) {
+            self.consider(node, sums, chosen);
+            return;
+        }
+        for at in from..node.candidates.len() {
+            let candidate = &node.candidates[at];
+            let enough = |(missing, rest): (&i128, &i128)| missing <= rest;
+            if self.effort.left() <= self.floor || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
+                return;
+            }
+            // Of alike units the ones with the first names go.
+            if at > from && candidate.class == node.candidates[at - 1].class {
+                continue;
+            }
+            let unit = &self.problem.potential.units[candidate.unit];
+            let next = sums.with(candidate);
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
+            let bound = self.bound(node, at + 1, &next, spent);
+            let lighter = self.best.as_ref().is_none_or(|best| bound < best.weight);
+            if self.effort.take(1) && lighter && !spent.breached(self.problem) {
+                self.room.take(&unit.pods);
+                chosen.push(at);
+                self.descend(node, at + 1, &next, chosen, spent);
+                chosen.pop();
+                self.room.put(&unit.pods);
+            }
+            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, -1);
+        }
+    }
+
+    /// What these units weigh at least, with those that have to follow.
+    fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
+        let violations = spent.most_over(self.problem).max(sums.tangled);
+        Weight {
+            step: Step::needed(violations, sums.shortened),
+            disturbances: sums.shortened + violations,
+            pods: sums.pods + further(&sums.missing, &node.most[from]),
+            homeless: sums.homeless,
+            requests: sums.requests,
+            uncontrolled: sums.uncontrolled,
+            node: node.rank,
+            names: Vec::new(),
+        }
+    }
+
+    /// Takes a choice that makes room for the incumbent, if it is lighter.
+    fn consider(&mut self, node: &OnNode, sums: &Sums, chosen: &[usize]) {
+        let (problem, cluster) = (self.problem, self.problem.cluster);
+        let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
+        let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
+        let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
+        violating.extend(pods().filter(|pod| self.is_tangled(*pod)));
+        let violations = violating.len();
+        let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
+        names.sort();
+        let weight = Weight {
+            step: Step::needed(violations, sums.shortened),
+            disturbances: sums.shortened + violations,
+            pods: sums.pods,
+            homeless: sums.homeless,
+            requests: sums.requests,
+            uncontrolled: sums.uncontrolled,
+            node: node.rank,
+            names,
+        };
+        if self.best.as_ref().is_some_and(|best| best.weight <= weight) {
+            return;
+        }
+        let elsewhere = units.iter().filter(|unit| self.fates[**unit] == Fate::GoesElsewhere);
+        let elsewhere: Vec<PodIndex> =
+            elsewhere.flat_map(|unit| problem.potential.units[*unit].pods.iter().copied()).collect();
+        let gone: Vec<PodIndex> = pods().collect();
+        let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
+        if elsewhere.is_empty() || self.elsewhere.have_places(&elsewhere, &gone, (self.member, rank)) {
+            self.best = Some(Choice { units, weight });
+        }
+    }
+}
+
+impl Sums {
+    fn with(&self, candidate: &Candidate) -> Self {
+        let class = &candidate.class;
+        Self {
+            tangled: self.tangled + class.tangled,
+            shortened: self.shortened + class.shortened,
+            pods: self.pods + class.pods,
+            homeless: self.homeless + class.homeless,
+            requests: self.requests.saturating_add(class.requests),
+            uncontrolled: self.uncontrolled + class.uncontrolled,
+            missing: self.missing.iter().zip(&candidate.freed).map(|(missing, freed)| missing - freed).collect(),
+        }
+    }
+}
+
+/// How much of what is missing this frees, in millionths, added up over the resources.
+fn covered(freed: &[i128], missing: &[i128]) -> i128 {
+    let lacking = freed.iter().zip(missing).filter(|(_, missing)| **missing > 0);
+    lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
+}
+
+/// How many more units have to go at least for the amounts to suffice, when one frees `most` at most.
+fn further(missing: &[i128], most: &[i128]) -> usize {
+    let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
+        most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
+        _ => 0,
+    });
+    units.max().unwrap_or(0)
+}
+
+/// What the chosen units take of their budgets: pods, and those of them that are guarded, by number of the budget.
+#[derive(Default)]
+struct Spent(BTreeMap<usize, (i64, i64)>);
+
+impl Spent {
+    fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
+        for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
+            let (pods, guards) = self.0.entry(*number).or_default();
+            *pods += sign;
+            *guards += sign * i64::from(guarded);
+        }
+    }
+
+    fn over(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
+        usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
+    }
+
+    /// Whether a guaranteed budget is violated: no further eviction mends that.
+    fn breached(&self, problem: &Problem<'_>) -> bool {
+        self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::over(problem, *number, *pods) > 0)
+    }
+
+    /// How far the budget that is violated most is overdrawn: so many pods violate a budget at least.
+    fn most_over(&self, problem: &Problem<'_>) -> usize {
+        self.0.iter().map(|(number, (pods, _))| Self::over(problem, *number, *pods)).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,304 @@
+//! VictimSets: the ways to make room on one node, and what each costs for what it gains.
+//!
+//! Evicting a group that runs on many nodes makes room on all of them. So a clearing is not judged by its node: what
+//! counts is what is evicted, cluster-wide, for each member that gets a place.
+
+use crate::api::offset_priority;
+use crate::filters::{Occupancy, Rank};
+use crate::model::{Pod, ResourceId, Unit};
+use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
+
+/// Units that have to go to make room for at least one more member on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VictimSet {
+    /// Who goes.
+    pub(crate) units: Vec<UnitIndex>,
+    price: Price,
+}
+
+/// What a clearing costs. Smaller is better: budget violations per member gained, then victims (weighed by their
+/// priority) per member, then the highest priority, then the latest start, then the name of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Price {
+    violations: u128,
+    weight: u128,
+    gain: u128,
+    highest: i32,
+    started: Reverse<i64>,
+    pub(crate) rank: Rank,
+}
+
+impl Ord for Price {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let per_member = |mine: u128, theirs: u128| (mine * other.gain).cmp(&(theirs * self.gain));
+        per_member(self.violations, other.violations)
+            .then_with(|| per_member(self.weight, other.weight))
+            .then_with(|| self.highest.cmp(&other.highest))
+            .then_with(|| self.started.cmp(&other.started))
+            .then_with(|| self.rank.cmp(&other.rank))
+    }
+}
+
+impl Price {
+    /// The price of these units, which violate so many budgets and make room for `gain` members, of which some are on the
+    /// node with this rank.
+    pub(crate) fn of<'u>(
+        units: impl Iterator<Item = &'u Unit<'u>> + Clone,
+        violations: usize,
+        gain: usize,
+        rank: Rank,
+    ) -> Self {
+        let pods = || units.clone().map(|unit| (offset_priority(unit.priority), unit.pods.len() as u128));
+        let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
+        let top = units.clone().filter(|unit| unit.priority == highest);
+        let started = top.map(|unit| unit.started.unwrap_or(i64::MAX)).min();
+        Self {
+            violations: violations as u128,
+            // A weight of 0 (the lowest priority there is) must not make many victims as cheap as few.
+            weight: pods().map(|(priority, pods)| (u128::from(priority) + 1) * pods).sum(),
+            gain: gain.max(1) as u128,
+            highest,
+            started: Reverse(started.unwrap_or(i64::MAX)),
+            rank,
+        }
+    }
+}
+
+impl Price {
+    /// Whether room is made for no more than so many members.
+    pub(crate) fn gains_at_most(&self, members: usize) -> bool {
+        self.gain <= members as u128
+    }
+}
+
+impl PartialOrd for Price {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl VictimSet {
+    /// What it costs.
+    pub(crate) fn price(&self) -> Price {
+        self.price
+    }
+}
+
+/// What a node lacks for one more member.
+struct Short {
+    /// Resources of which there is too little.
+    ids: Vec<ResourceId>,
+    /// By how much, in the same order.
+    by: Vec<i128>,
+}
+
+impl Short {
+    fn new(room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
+        let ids = room.lacks(pod, rank);
+        let by = ids.iter().map(|id| pod.requests.get(*id) - room.free(rank)[usize::from(*id)]).collect();
+        Self { ids, by }
+    }
+
+    /// How much of it a unit's eviction frees on this node.
+    fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
+        let mut freed = vec![0; self.ids.len()];
+        let node = problem.nodes.index(rank);
+        for index in &problem.potential.units[unit].pods {
+            if problem.cluster.node_index_of(*index) == Some(node)
+                && let Some(pod) = problem.cluster.pod_at(*index)
+            {
+                freed.iter_mut().zip(&self.ids).for_each(|(freed, id)| *freed += pod.requests.get(*id));
+            }
+        }
+        freed
+    }
+}
+
+fn less(left: &mut [i128], freed: &[i128]) {
+    left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
+}
+
+/// Looks for victim_sets, given what is gone and placed so far.
+pub(crate) struct VictimSets<'p, 'a> {
+    pub(crate) problem: &'p Problem<'a>,
+    pub(crate) class: &'p MemberClass,
+    pub(crate) pod: &'p Pod,
+    /// By unit: whether it may be taken.
+    pub(crate) available: &'p [bool],
+}
+
+impl VictimSets<'_, '_> {
+    /// The cheapest clearing on a node that has no room for another member. `remaining` members still need a place.
+    /// The room is left as it was.
+    pub(crate) fn cheapest(
+        &self,
+        room: &mut Occupancy<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+    ) -> Option<VictimSet> {
+        let problem = self.problem;
+        if remaining == 0 || self.class.unsuitable[rank].is_some() {
+            return None;
+        }
+        let unit = |number: &UnitIndex| &problem.potential.units[*number];
+        let candidates: Vec<UnitIndex> = problem.potential.on[rank]
+            .iter()
+            .copied()
+            .filter(|number| self.available[*number] && problem.budgets.may_go(tally, std::iter::once(unit(number))))
+            .collect();
+        if room.counts_only(self.pod) {
+            return self.cheapest_by_count(room, tally, rank, remaining, &candidates);
+        }
+        if candidates.is_empty() || !self.suffices(room, &candidates, rank) {
+            return None;
+        }
+        let singles = candidates.iter().filter(|number| self.suffices(room, &[**number], rank));
+        let singles: Vec<Vec<UnitIndex>> = singles.map(|number| vec![*number]).collect();
+        let least = self.least_important(room, tally, &candidates, rank);
+        self.best_of(room, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
+    }
+
+    /// The same where only amounts matter: units that free nothing of what the node lacks are left alone, and the others
+    /// are judged by what they free.
+    fn cheapest_by_count(
+        &self,
+        room: &mut Occupancy<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+        candidates: &[UnitIndex],
+    ) -> Option<VictimSet> {
+        let problem = self.problem;
+        let short = Short::new(room, self.pod, rank);
+        let mut frees = Vec::new();
+        for number in candidates {
+            let freed = short.freed(problem, *number, rank);
+            if freed.iter().any(|amount| *amount > 0) {
+                frees.push((*number, freed));
+            }
+        }
+        let mut left = short.by.clone();
+        frees.iter().for_each(|(_, freed)| less(&mut left, freed));
+        if left.iter().any(|amount| *amount > 0) {
+            return None;
+        }
+        let alone = |freed: &[i128]| freed.iter().zip(&short.by).all(|(freed, short)| freed >= short);
+        let singles: Vec<Vec<UnitIndex>> =
+            frees.iter().filter(|(_, freed)| alone(freed)).map(|(number, _)| vec![*number]).collect();
+        let order = self.order_of_mercy(tally, frees.iter().map(|(number, _)| *number).collect());
+        let mut least = Vec::new();
+        for number in order {
+            let Some((_, freed)) = frees.iter().find(|(other, _)| *other == number) else { continue };
+            if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
+                left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
+            } else {
+                least.push(number);
+            }
+        }
+        let least =
+            std::iter::once(least).filter(|set| !matches!(set[..], [only] if singles.iter().any(|s| s[0] == only)));
+        let sets: Vec<Vec<UnitIndex>> = least.chain(singles.iter().cloned()).collect();
+        self.best_of(room, tally, rank, remaining, sets.into_iter())
+    }
+
+    fn best_of(
+        &self,
+        room: &mut Occupancy<'_>,
+        tally: &Tally,
+        rank: Rank,
+        remaining: usize,
+        sets: impl Iterator<Item = Vec<UnitIndex>>,
+    ) -> Option<VictimSet> {
+        let problem = self.problem;
+        let unit = |number: &UnitIndex| &problem.potential.units[*number];
+        sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit)))
+            .map(|units| VictimSet { price: self.price(room, tally, &units, rank, remaining), units })
+            .min_by(|a, b| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units)))
+    }
+
+    /// Whether one more member fits on the node when these units are gone.
+    fn suffices(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
+        for number in units {
+            room.take(&self.problem.potential.units[*number].pods);
+        }
+        let fits = room.refuse(self.pod, rank).is_none();
+        for number in units {
+            room.put(&self.problem.potential.units[*number].pods);
+        }
+        fits
+    }
+
+    /// What remains of the candidates when everybody is spared who can be, violating and important ones first.
+    fn least_important(
+        &self,
+        room: &mut Occupancy<'_>,
+        tally: &Tally,
+        candidates: &[UnitIndex],
+        rank: Rank,
+    ) -> Vec<UnitIndex> {
+        let units = &self.problem.potential.units;
+        let order = self.order_of_mercy(tally, candidates.to_vec());
+        for number in &order {
+            room.take(&units[*number].pods);
+        }
+        let mut set = Vec::new();
+        for number in &order {
+            room.put(&units[*number].pods);
+            if room.refuse(self.pod, rank).is_some() {
+                room.take(&units[*number].pods);
+                set.push(*number);
+            }
+        }
+        for number in &set {
+            room.put(&units[*number].pods);
+        }
+        set
+    }
+
+    /// Violating and important ones first.
+    fn order_of_mercy(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
+        let units = &self.problem.potential.units;
+        order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
+        if !self.problem.budgets.is_empty() {
+            let mut so_far = tally.clone();
+            let violates: BTreeSet<UnitIndex> =
+                order.iter().copied().filter(|n| self.problem.budgets.add(&mut so_far, &units[*n]) > 0).collect();
+            order.sort_by_key(|number| !violates.contains(number));
+        }
+        order
+    }
+
+    fn price(&self, room: &mut Occupancy<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
+        let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
+        let (violations, _) = self.problem.budgets.preview(tally, units());
+        Price::of(units(), violations, self.gain(room, set, rank, remaining), rank)
+    }
+
+    /// How many more members fit anywhere when these units are gone, at most `remaining`.
+    fn gain(&self, room: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
+        let problem = self.problem;
+        let units = || set.iter().map(|number| &problem.potential.units[*number]);
+        let mut touched: Vec<Rank> = units().flat_map(|unit| ranks(problem.cluster, problem.nodes, unit)).collect();
+        touched.push(rank);
+        touched.sort_unstable();
+        touched.dedup();
+        touched.retain(|rank| self.class.unsuitable[*rank].is_none());
+        let fit = |room: &Occupancy<'_>| -> usize {
+            touched.iter().map(|rank| room.capacity(self.pod, *rank, remaining)).sum()
+        };
+        let before = fit(room);
+        units().for_each(|unit| room.take(&unit.pods));
+        let after = fit(room);
+        units().for_each(|unit| room.put(&unit.pods));
+        after.saturating_sub(before).min(remaining)
+    }
+
+    /// A last tie-break between sets of one price: the one whose units are less important.
+    fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
+        let pairs = a.iter().zip(b).map(|(a, b)| self.problem.potential.compare(*b, *a));
+        pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+    }
+}

@@ -1,0 +1,68 @@
+//! The planner is made of layers, and each knows only those before it: what a `use` line or a path in the code names is
+//! read from the sources.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::path::{Path, PathBuf};
+
+/// Every layer, from the first that knows nobody to the last.
+const LAYERS: [&str; 7] = ["model", "api", "filters", "problem", "search", "incremental", "answer"];
+
+fn sources(folder: &Path, list: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, list);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            list.push(path);
+        }
+    }
+}
+
+/// What follows `crate::` anywhere in a text: the first name, or each first name in braces.
+fn named(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for rest in text.split("crate::").skip(1) {
+        let (list, one) = match rest.strip_prefix('{') {
+            Some(list) => (list.split('}').next().unwrap_or_default(), ""),
+            None => ("", rest),
+        };
+        let first =
+            |path: &str| path.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+        names.extend(list.split(',').filter_map(first).filter(|name| !name.is_empty()));
+        names.extend(first(one).filter(|name| !name.is_empty()));
+    }
+    names
+}
+
+fn violations(layer: usize, text: &str) -> Vec<String> {
+    let allowed = &LAYERS[..=layer];
+    named(text).into_iter().filter(|name| !allowed.contains(&name.as_str())).collect()
+}
+
+#[test]
+fn each_layer_knows_only_those_before_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for entry in std::fs::read_dir(&root).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "lib.rs" || LAYERS.contains(&name.as_str()), "src/{name} is in no layer");
+    }
+    for (layer, name) in LAYERS.iter().enumerate() {
+        let mut files = Vec::new();
+        sources(&root.join(name), &mut files);
+        assert!(!files.is_empty(), "layer {name} has no file");
+        for file in files {
+            let wrong = violations(layer, &std::fs::read_to_string(&file).unwrap());
+            assert!(wrong.is_empty(), "{} is of layer {name} and names {wrong:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn what_a_layer_must_not_name_is_found() {
+    let search = LAYERS.iter().position(|layer| *layer == "search").unwrap();
+    assert_eq!(violations(search, "use crate::model::Pod;\nuse crate::search::found::Found;"), Vec::<String>::new());
+    assert_eq!(violations(search, "use crate::answer::plan;"), ["answer"]);
+    assert_eq!(violations(search, "use crate::{model::Pod, incremental::Kept};"), ["incremental"]);
+    assert_eq!(violations(search, "let kept = crate::incremental::decide();"), ["incremental"]);
+    assert_eq!(violations(search, "use crate::plan;"), ["plan"], "the crate itself is below all layers");
+}
