@@ -249,6 +249,10 @@ impl Walk<'_> {
             self.text(Sort::Unit, preemptor.get_mut("name"));
             self.text(Sort::Uid, preemptor.get_mut("uid"));
         }
+        if let Some(domain) = plan.get_mut("domain") {
+            let key = domain["key"].as_str().unwrap_or_default().to_owned();
+            self.label(&key, &mut domain["value"]);
+        }
         self.each(plan.get_mut("placements"), |walk, placement| {
             walk.text(Sort::Unit, placement.get_mut("pod"));
             walk.text(Sort::Uid, placement.get_mut("uid"));

@@ -7,7 +7,7 @@ use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::model::Pod;
-use giveway_planner::{Cost, Decision, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
+use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,9 @@ pub(crate) struct Answer {
     pub(crate) preemptor: String,
     /// The priority that counts; of several preemptors the highest.
     pub(crate) priority: i32,
+    /// The domain of topology that its pods get, where the group must stay within one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) domain: Option<DomainLine>,
     /// Who goes where.
     pub(crate) placements: Vec<PlacementLine>,
     /// Who is evicted, by unit.
@@ -59,6 +62,26 @@ pub(crate) struct Answer {
     /// The answers one by one, when there is more than one preemptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) decisions: Vec<Answer>,
+}
+
+/// The nodes with this value of a label.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DomainLine {
+    /// Key of the label.
+    pub(crate) key: String,
+    /// Its value.
+    pub(crate) value: String,
+}
+
+impl DomainLine {
+    fn of(domain: Option<&Domain>) -> Option<Self> {
+        domain.map(|domain| Self { key: domain.key.to_string(), value: domain.value.to_string() })
+    }
+}
+
+/// As in "It fits in rack=r3 now": nothing where there is no domain.
+fn within(domain: Option<&Domain>) -> String {
+    domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
 }
 
 /// A pod and its node.
@@ -155,12 +178,14 @@ impl Answer {
         let mut answer =
             Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
         match &outcome.decision {
-            Decision::Fits { placements, left } => {
+            Decision::Fits { placements, left, domain } => {
                 answer.schedulable = true;
                 answer.left = *left;
+                answer.domain = DomainLine::of(domain.as_ref());
+                let within = within(domain.as_ref());
                 answer.message = match left {
-                    0 => "It fits now; nobody is evicted.".to_owned(),
-                    left => format!("It fits now, without {left} of its pods; nobody is evicted."),
+                    0 => format!("It fits{within} now; nobody is evicted."),
+                    left => format!("It fits{within} now, without {left} of its pods; nobody is evicted."),
                 };
                 answer.placements = placements.iter().map(placement).collect();
             }
@@ -276,9 +301,11 @@ impl Answer {
         self.budget_violations = plan.cost.budget_violations;
         self.cost = CostLine::from(&plan.cost);
         self.awaited = plan.awaited.iter().map(ToString::to_string).collect();
+        self.domain = DomainLine::of(plan.domain.as_ref());
+        let within = within(plan.domain.as_ref());
         self.message = match plan.victims.len() {
-            0 => format!("It fits once {} pods are gone that leave anyway.", plan.awaited.len()),
-            _ => format!("It fits once its victims are gone: {}.", plan.cost),
+            0 => format!("It fits{within} once {} pods are gone that leave anyway.", plan.awaited.len()),
+            _ => format!("It fits{within} once its victims are gone: {}.", plan.cost),
         };
         self.trace.clone_from(&plan.trace);
         self.not_modeled.clone_from(&plan.not_modeled);

@@ -60,7 +60,7 @@ pub(crate) fn in_turn(
             let outcome = Outcome::new(&world, &preemptor, &context);
             let mut again = false;
             match &outcome.decision {
-                Decision::Fits { placements, left } => {
+                Decision::Fits { placements, left, .. } => {
                     bind(&mut world, placements)?;
                     again = *left > 0 && !placements.is_empty();
                 }

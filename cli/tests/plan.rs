@@ -173,6 +173,39 @@ fn a_group_is_made_from_the_template_of_a_workload_that_its_pods_name() {
     assert_eq!(answer["victimPods"].as_array().unwrap().len(), 2, "{answer:#}");
 }
 
+/// Two pods of one zone, whose group is made from a template with this policy.
+fn zoned(policy: &str, more: &[&str]) -> Printed {
+    let manifest = format!(
+        "
+{{apiVersion: scheduling.giveway.dev/v1alpha1, kind: Workload, metadata: {{name: w}}, spec: {{podGroupTemplates: [
+  {{name: t, schedulingPolicy: {policy}, schedulingConstraints: {{topology: [{{key: zone}}]}}, priorityClassName: high}}]}}}}
+---
+{{apiVersion: batch/v1, kind: Job, metadata: {{name: j}}, spec: {{parallelism: 2, template: {{metadata: {{labels: {{
+  scheduling.giveway.dev/workload: w, scheduling.giveway.dev/pod-group-template: t}}}},
+  spec: {{containers: [{{name: c, resources: {{requests: {{cpu: '2'}}}}}}]}}}}}}}}"
+    );
+    giveway_with(&[&["plan", "-f", "-", "--snapshot", "cluster.yaml"], more].concat(), None, &manifest)
+}
+
+#[test]
+fn a_group_that_asks_for_one_zone_is_told_which_and_with_explain_what_the_others_would_cost() {
+    let answer = zoned("{gang: {minCount: 2}}", &["-o", "json"]).json();
+    assert_eq!(answer["domain"], json!({"key": "zone", "value": "b"}), "{answer:#}");
+    let table = zoned("{gang: {minCount: 2}}", &["--explain"]).out;
+    for part in ["It fits in zone=b once its victims are gone: ", "\n  - zone=a: ", "\n  - zone=b: "] {
+        assert!(table.contains(part), "{part} is not in:\n{table}");
+    }
+}
+
+#[test]
+fn a_basic_group_cannot_ask_for_a_domain() {
+    let printed = zoned("{basic: {}}", &[]);
+    let why = "spec.schedulingConstraints.topology[0].key: Invalid value: \"zone\": cannot be used with schedulingPolicy \
+               `basic`, whose pods are not held: use schedulingPolicy `gang`";
+    assert!(printed.err.contains(why), "{}", printed.err);
+    assert_eq!(printed.status, Some(2));
+}
+
 #[test]
 fn a_pod_of_a_class_that_is_not_managed_is_left_to_the_scheduler_and_the_plan_says_so() {
     let pod = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: plain}, value: 500}

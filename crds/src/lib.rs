@@ -7,6 +7,7 @@
 //! controllers can therefore reconcile.
 
 pub mod condition;
+pub mod constraints;
 pub mod critical;
 pub mod keys;
 pub mod lending;

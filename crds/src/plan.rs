@@ -66,6 +66,8 @@ pub struct StoredPlan {
     pub planned_at: Option<Time>,
     /// One sentence: what happens, or what happened.
     pub message: String,
+    /// The domain that the members are placed in, where their group must stay within one.
+    pub domain: Option<StoredDomain>,
     /// The members that get a place, and where.
     pub placements: Vec<StoredPlacement>,
     /// Who is evicted, by unit.
@@ -102,6 +104,23 @@ pub struct StoredPreemptor {
     pub uid: String,
     /// The effective priority that it preempts with.
     pub priority: i32,
+}
+
+/// A domain of topology: the nodes with this value of a label.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredDomain {
+    /// Key of the node label.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// As node selectors are written on the command line: `KEY=VALUE`.
+impl std::fmt::Display for StoredDomain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
 }
 
 /// A member and its node.

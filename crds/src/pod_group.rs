@@ -1,5 +1,6 @@
 //! `PodGroup`: the unit that is scheduled and preempted (KEP-5710).
 
+use crate::constraints::SchedulingConstraints;
 use crate::plan::PreemptionSummary;
 use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -42,6 +43,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)").message("preemptionPolicy: field is immutable").field_path(".preemptionPolicy"))]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
+#[x_kube(validation = Rule::new("has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)").message("schedulingConstraints: field is immutable: create another group instead").field_path(".schedulingConstraints"))]
 pub struct PodGroupSpec {
     /// The template of a Workload that this group was made from. Giveway sets it; you need it only if you create
     /// the group yourself and want it to be counted in the Workload's status. Immutable.
@@ -51,6 +54,11 @@ pub struct PodGroupSpec {
     /// How the pods are scheduled: exactly one of `basic: {}` (one by one) and `gang: {minCount: N}` (no pod starts
     /// before N of them have a place). The choice is immutable, `minCount` is not.
     pub scheduling_policy: SchedulingPolicy,
+
+    /// Where the pods are placed together: with `topology: [{key: LABEL}]` all of them run on nodes with one value of this
+    /// label, such as one rack, which Giveway chooses. Needs `gang`. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_constraints: Option<SchedulingConstraints>,
 
     /// What is evicted together when a workload of higher priority needs the room: `Pod` (default), each pod on its
     /// own; or `PodGroup`, the whole group or nothing, for jobs that lose everything with one pod. `PodGroup` needs
@@ -145,4 +153,11 @@ pub struct PodCounts {
     pub succeeded: i32,
     /// Pods in phase Failed.
     pub failed: i32,
+}
+
+impl PodGroupSpec {
+    /// Key of the node label of which the group has one value; `None` where it may be anywhere.
+    pub fn topology_key(&self) -> Option<&str> {
+        self.scheduling_constraints.as_ref().and_then(SchedulingConstraints::topology_key)
+    }
 }

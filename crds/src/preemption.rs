@@ -6,7 +6,8 @@
 
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
-    PlanState, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim, StoredVictimPod,
+    PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim,
+    StoredVictimPod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{CustomResource, KubeSchema};
@@ -40,6 +41,7 @@ pub const PART_BYTES: usize = 768 * 1024;
     printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state", "description": "how far it is"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name": "Step", "type": "integer", "jsonPath": ".spec.criticalAddon.step", "description": "how far it goes for a critical add-on, from 1 to 3", "priority": 1}"#,
+    printcolumn = r#"{"name": "Domain", "type": "string", "jsonPath": ".spec.domain.value", "description": "the value of the node label that all its pods get, where the group asks for one", "priority": 1}"#,
     printcolumn = r#"{"name": "Violations", "type": "integer", "jsonPath": ".spec.cost.budgetViolations", "description": "evictions that violate a PodDisruptionBudget", "priority": 1}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "what happens, or what happened", "priority": 1}"#
 )]
@@ -60,6 +62,10 @@ pub struct PreemptionSpec {
     #[serde(default = "one")]
     #[schemars(default = "one", range(min = 1))]
     pub parts: i32,
+    /// The domain that the members are placed in, and which they are bound to when they are released; absent where they may be
+    /// anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<StoredDomain>,
     /// The members that get a place, and where.
     #[serde(default)]
     pub placements: Vec<StoredPlacement>,
@@ -154,6 +160,7 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 reason: plan.reason.clone(),
                 part,
                 parts,
+                domain: plan.domain.clone(),
                 placements: lists.placements,
                 victims: lists.victims,
                 cost: plan.cost,
@@ -246,7 +253,8 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
     let PreemptionSpec { mut placements, mut victims, .. } = first.spec.clone();
     for part in rest {
         let spec = part.spec;
-        if (&spec.preemptor, spec.cost, spec.parts) != (&first.spec.preemptor, first.spec.cost, first.spec.parts) {
+        let whole = |spec: &PreemptionSpec| (spec.preemptor.clone(), spec.cost, spec.parts, spec.domain.clone());
+        if whole(&spec) != whole(&first.spec) {
             return Err(Incomplete::Foreign { part: spec.part });
         }
         placements.extend(spec.placements);
@@ -279,6 +287,7 @@ impl Preemption {
             // A leader may have ended between the last part and the first status.
             planned_at: status.planned_at.or_else(|| self.metadata.creation_timestamp.clone()),
             message: if status.message.is_empty() { self.spec.reason.clone() } else { status.message },
+            domain: self.spec.domain.clone(),
             placements: Vec::new(),
             victims: Vec::new(),
             cost: self.spec.cost,
@@ -318,6 +327,7 @@ mod tests {
         StoredPlan {
             id: "abc-1".into(),
             preemptor: StoredPreemptor { kind: "PodGroup".into(), uid: "u".into(), ..StoredPreemptor::default() },
+            domain: Some(StoredDomain { key: "rack".into(), value: "r1".into() }),
             placements: (0..members).map(placement).collect(),
             victims: units.iter().enumerate().map(victim).collect(),
             ..StoredPlan::default()
@@ -377,5 +387,8 @@ mod tests {
         let mut foreign = parts;
         foreign[2].spec.preemptor.uid = "other".into();
         assert_eq!(assemble(foreign), Err(Incomplete::Foreign { part: 3 }));
+        let mut elsewhere = parts_of(&plan(10, &[100, 100]), 10_000);
+        elsewhere[1].spec.domain = None;
+        assert_eq!(assemble(elsewhere), Err(Incomplete::Foreign { part: 2 }));
     }
 }

@@ -1,5 +1,6 @@
 //! `Workload`: templates of pod groups (KEP-5710).
 
+use crate::constraints::SchedulingConstraints;
 use crate::policy::{DisruptionMode, SchedulingPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
@@ -64,6 +65,8 @@ pub struct ControllerRef {
 #[x_kube(validation = Rule::new("has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)").message("disruptionMode: field is immutable").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
+#[x_kube(validation = Rule::new("has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)").message("schedulingConstraints: field is immutable: create another template instead").field_path(".schedulingConstraints"))]
 pub struct PodGroupTemplate {
     /// Name of the template: a DNS label, unique in the workload. Pods name it in the label
     /// `scheduling.giveway.dev/pod-group-template`.
@@ -72,6 +75,10 @@ pub struct PodGroupTemplate {
     /// How the pods are scheduled: exactly one of `basic: {}` and `gang: {minCount: N}`. The choice is immutable,
     /// `minCount` is not; groups that exist keep theirs.
     pub scheduling_policy: SchedulingPolicy,
+    /// Where the pods of each group are placed together: with `topology: [{key: LABEL}]` all of them run on nodes with one
+    /// value of this label, such as one rack; another group may be in another one. Needs `gang`. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_constraints: Option<SchedulingConstraints>,
     /// What is evicted together: `Pod` (default) or `PodGroup` (the whole group or nothing; needs `gang`). Immutable.
     #[serde(default)]
     #[schemars(default)]

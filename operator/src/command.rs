@@ -3,7 +3,7 @@
 use crate::backfill::Missing;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
-use giveway_crds::plan::StoredPlan;
+use giveway_crds::plan::{StoredDomain, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
@@ -27,7 +27,7 @@ pub enum Command {
         /// The node, or nothing.
         node: Option<SmolStr>,
     },
-    /// Remove our gate from a pod.
+    /// Remove our gate from a pod, and make it ask for the domain that its group is placed in.
     Release {
         /// The group (or pod) that starts.
         preemptor: Preemptor,
@@ -37,6 +37,8 @@ pub enum Command {
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
+        /// The domain, where the group must stay within one.
+        domain: Option<StoredDomain>,
     },
     /// Mark a pod as a victim and evict it.
     Evict(Box<EvictCall>),

@@ -186,6 +186,7 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
             workload: WorkloadTemplateRef { workload_name: workload.clone(), pod_group_template_name: name.clone() },
         }),
         scheduling_policy: template.scheduling_policy.clone(),
+        scheduling_constraints: template.scheduling_constraints.clone(),
         disruption_mode: template.disruption_mode,
         priority_class_name: template.priority_class_name.clone(),
         ..PodGroupSpec::default()

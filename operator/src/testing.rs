@@ -36,6 +36,28 @@ impl World {
         self
     }
 
+    /// A node with a label.
+    pub(crate) fn labelled_node(&mut self, name: &str, cpus: u32, key: &str, value: &str) -> &mut Self {
+        let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
+        let metadata = json!({"name": name, "labels": {key: value}});
+        let node = json!({"metadata": metadata, "spec": {}, "status": {"allocatable": size, "capacity": size}});
+        self.model.apply(Input::Node(Update::Applied(object(node))));
+        self
+    }
+
+    /// A gang that must stay within one value of a node label.
+    pub(crate) fn gang_within(&mut self, name: &str, min_count: u32, priority: i32, key: &str) -> &mut Self {
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "PodGroup",
+                     "schedulingConstraints": {"topology": [{"key": key}]},
+                     "priority": priority, "preemptionPolicy": "PreemptLowerPriority"}
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
     pub(crate) fn group(&mut self, name: &str, min_count: u32, priority: i32, mode: &str) -> &mut Self {
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",

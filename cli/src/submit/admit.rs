@@ -36,6 +36,12 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
                     use `Pod`, or schedulingPolicy `gang`"
             .to_owned());
     }
+    if let Some(key) = spec.topology_key().filter(|_| spec.scheduling_policy.basic.is_some()) {
+        return Err(format!(
+            "spec.schedulingConstraints.topology[0].key: Invalid value: \"{key}\": cannot be used with schedulingPolicy \
+             `basic`, whose pods are not held: use schedulingPolicy `gang`"
+        ));
+    }
     let name = spec.priority_class_name.clone().unwrap_or_default();
     let resolved = world
         .cluster
@@ -122,6 +128,7 @@ fn from_template(
             },
         }),
         scheduling_policy: shape.scheduling_policy.clone(),
+        scheduling_constraints: shape.scheduling_constraints.clone(),
         disruption_mode: shape.disruption_mode,
         priority_class_name: shape.priority_class_name.clone(),
         ..PodGroupSpec::default()

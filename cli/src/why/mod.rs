@@ -5,6 +5,7 @@ mod change;
 mod events;
 mod list;
 mod page;
+mod topology;
 
 use crate::answer::Answer;
 use crate::args::WhyArgs;

@@ -77,6 +77,9 @@ impl Page<'_> {
             if spec.disruption_mode == DisruptionMode::PodGroup { "all or none" } else { "one by one" }
         );
         self.line("Pods:", &pods);
+        if let Some(key) = spec.topology_key() {
+            self.line("Topology:", &self.facts.topology(key));
+        }
         let class = spec.priority_class_name.as_deref().map(|c| format!(" (class {c})")).unwrap_or_default();
         let policy = spec.preemption_policy.map(|policy| format!(", {policy}")).unwrap_or_default();
         self.line("Priority:", &format!("{}{class}{policy}", spec.priority.unwrap_or_default()));
@@ -194,7 +197,8 @@ impl Page<'_> {
         let nodes: Vec<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
         let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
         let pods = if nodes.len() == 1 { "1 pod".to_owned() } else { format!("{} pods", nodes.len()) };
-        self.line("Places:", &format!("{pods} on {}.", runs(unique.into_iter())));
+        let within = plan.domain.as_ref().map(|domain| format!(" in {domain}")).unwrap_or_default();
+        self.line("Places:", &format!("{pods}{within} on {}.", runs(unique.into_iter())));
         if plan.state.in_flight() {
             self.waits_for(&plan);
         }

@@ -247,8 +247,8 @@ impl Actuator {
                 }
                 Report::Member { preemptor, plan, uid, release: false, result }
             }
-            Command::Release { preemptor, plan, pod, uid } => {
-                let result = self.write("release", pod::release(client, &pod, &uid)).await;
+            Command::Release { preemptor, plan, pod, uid, domain } => {
+                let result = self.write("release", pod::release(client, &pod, &uid, domain.as_ref())).await;
                 Report::Member { preemptor, plan, uid, release: true, result }
             }
             Command::Evict(call) => {

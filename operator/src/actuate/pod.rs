@@ -5,6 +5,7 @@
 use super::{CallError, FIELD_MANAGER};
 use crate::backfill::Missing;
 use giveway_crds::keys;
+use giveway_crds::plan::StoredDomain;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams};
@@ -23,13 +24,20 @@ pub(super) async fn nominate(client: &Client, pod: &ObjectKey, uid: &str, node: 
     Ok(())
 }
 
-/// Removes our gate, and no other.
-pub(super) async fn release(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
+/// Removes our gate, and no other. In the same request the pod gets the node selector of its group's domain: the API server
+/// lets the selector of a gated pod be added to, and never changed.
+pub(super) async fn release(
+    client: &Client,
+    pod: &ObjectKey,
+    uid: &str,
+    domain: Option<&StoredDomain>,
+) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let patch = json!({
-        "metadata": { "uid": uid },
-        "spec": { "schedulingGates": [{ "$patch": "delete", "name": keys::GATE }] }
-    });
+    let mut spec = json!({ "schedulingGates": [{ "$patch": "delete", "name": keys::GATE }] });
+    if let Some(StoredDomain { key, value }) = domain {
+        spec["nodeSelector"] = json!({ key: value });
+    }
+    let patch = json!({ "metadata": { "uid": uid }, "spec": spec });
     pods.patch(&pod.name, &params(), &Patch::Strategic(patch)).await?;
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Arbiter {
 
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
-            Decision::Fits { placements, .. } => {
+            Decision::Fits { placements, domain, .. } => {
                 self.word(preemptor, None);
                 // Pods that nobody holds are placed by the scheduler alone; those of a basic group are held when they came
                 // before it.
@@ -51,7 +51,7 @@ impl Arbiter {
                 let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
                 let held = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
                 if gang || placements.iter().any(held) {
-                    let plan = Plan { placements, ..empty_plan() };
+                    let plan = Plan { placements, domain, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
                 }
             }
@@ -97,7 +97,15 @@ impl Arbiter {
         };
         let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let shortfall = self.without_foreign_names(preemptor, shortfall);
-        LastWord { reason, message: format!("{shortfall}{refusal}") }
+        let torn = match preemptor {
+            Preemptor::Group(key) => {
+                let cluster = &self.model.cluster;
+                cluster.group(key).and_then(|group| status::contradiction(cluster, group))
+            }
+            Preemptor::Pod(_) => None,
+        };
+        let torn = torn.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        LastWord { reason, message: format!("{shortfall}{torn}{refusal}") }
     }
 
     /// Budgets of other namespaces hold a preemptor back without their names.
@@ -192,6 +200,7 @@ impl Arbiter {
 fn empty_plan() -> Plan {
     Plan {
         strategy: "fits",
+        domain: None,
         placements: vec![],
         victims: vec![],
         awaited: vec![],

@@ -251,13 +251,14 @@ impl Arbiter {
         if flight.evicts() {
             tracing::info!(%preemptor, plan = %flight.plan.id, ?state, "plan");
         }
+        let within = status::within(flight.plan.domain.as_ref());
         let note = match state {
             PlanState::Evicting => {
                 format!("Evicting {} for {}.", status::pods(flight.victims.len()), status::pods(flight.members.len()))
             }
             PlanState::Releasing => match flight.members.len() {
-                1 => "1 pod has a place and starts.".to_owned(),
-                members => format!("{} have a place and start.", status::pods(members)),
+                1 => format!("1 pod has a place{within} and starts."),
+                members => format!("{} have a place{within} and start.", status::pods(members)),
             },
             _ => return,
         };

@@ -10,7 +10,7 @@ use crate::model::plans::dropped;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{
-    PlanState, PreemptionSummary, StoredCost, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
+    PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
     StoredVictimPod,
 };
 use giveway_crds::preemption::{PreemptionStatus, assemble};
@@ -221,6 +221,7 @@ pub(super) fn stored(
         reason: String::new(),
         planned_at: Some(Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())),
         message: String::new(),
+        domain: plan.domain.as_ref().map(|d| StoredDomain { key: d.key.to_string(), value: d.value.to_string() }),
         placements: plan
             .placements
             .iter()

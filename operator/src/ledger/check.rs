@@ -118,15 +118,8 @@ impl Flight {
                 );
             }
         }
-        giveway_planner::still_fits(
-            cluster,
-            &self.placements(),
-            self.own_priority(),
-            context,
-            &self.leaving(cluster, context),
-        )
-        .err()
-        .map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
+        let fits = self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context));
+        fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
     }
 
     /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates.

@@ -15,6 +15,7 @@
 
 mod call;
 mod check;
+mod domain;
 mod evict;
 mod rescue;
 mod resume;

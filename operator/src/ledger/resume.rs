@@ -21,6 +21,7 @@ impl Flight {
             units.filter_map(|(index, unit)| Some((index, self.unsound(model, index, unit)?))).collect();
         let problem = (self.wrong_preemptor(model).map(Sentence::from))
             .or_else(|| self.foreign_member(model).map(Sentence::from))
+            .or_else(|| self.wrong_domain(model).map(Sentence::from))
             .or_else(|| self.must_stay(model))
             .or_else(|| unsound.first().map(|(_, why)| why.clone()))
             .or_else(|| self.guarded_by_now(model))
@@ -113,6 +114,6 @@ impl Flight {
             return None;
         }
         let gone = self.leaving(&model.cluster, context);
-        giveway_planner::still_fits(&model.cluster, &self.placements(), self.own_priority(), context, &gone).err()
+        self.still_fits(&model.cluster, &self.placements(), context, &gone).err()
     }
 }

@@ -30,13 +30,8 @@ impl Flight {
             if clock.epoch_seconds < self.planned_epoch() + self.delay_seconds(cluster) {
                 return;
             }
-        } else if let Err(why) = giveway_planner::still_fits(
-            cluster,
-            &self.placements(),
-            self.own_priority(),
-            context,
-            &self.leaving(cluster, context),
-        ) {
+        } else if let Err(why) = self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
+        {
             self.drop_plan(PlanState::Cancelled, format!("The place was taken: {why}"));
             return;
         }
@@ -81,9 +76,7 @@ impl Flight {
     pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock) {
         let cluster = &model.cluster;
         let placements = self.placements();
-        let fits = |gone: &BTreeSet<SmolStr>| {
-            giveway_planner::still_fits(cluster, &placements, self.own_priority(), context, gone)
-        };
+        let fits = |gone: &BTreeSet<SmolStr>| self.still_fits(cluster, &placements, context, gone);
         let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
         let mut check = match known {
             Some((_, check)) => check,
@@ -122,8 +115,12 @@ impl Flight {
         out: &mut Advance,
     ) {
         let cluster = &model.cluster;
+        if let Some(why) = self.asks_for_another(cluster) {
+            self.drop_plan(PlanState::Cancelled, why);
+            return;
+        }
         self.keep_places(cluster, clock, out);
-        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
+        let (preemptor, plan, domain) = (self.preemptor.clone(), self.plan.id.clone(), self.plan.domain.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.held && pod.live() && member.release.due(clock.now) {
@@ -133,6 +130,7 @@ impl Flight {
                     plan: plan.clone(),
                     pod: member.pod.clone(),
                     uid: member.uid.clone(),
+                    domain: domain.clone(),
                 });
             }
         }
@@ -155,7 +153,7 @@ impl Flight {
             return;
         }
         let leaving = self.leaving(cluster, context);
-        if let Err(why) = giveway_planner::still_fits(cluster, &waiting, self.own_priority(), context, &leaving) {
+        if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
             self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
         } else if late {
             let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod)).unwrap_or("nothing");

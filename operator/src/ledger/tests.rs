@@ -1,5 +1,6 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
+mod domains;
 mod guarantees;
 mod rescue;
 mod resuming;

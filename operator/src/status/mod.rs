@@ -1,7 +1,10 @@
 //! The status of a group, as a pure function of what is known. Written only when it differs from what is there.
 
+mod domain;
 #[cfg(test)]
 mod tests;
+
+pub use domain::{contradiction, within};
 
 use crate::ledger::{Flight, Rescue, describe};
 use crate::model::{GroupRecord, Model};
@@ -135,7 +138,9 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
     if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
         let was = if counts.scheduled < needed && counts.succeeded == 0 { "Was scheduled. Now " } else { "" };
         let have = if counts.scheduled == 1 { "has" } else { "have" };
-        let message = format!("{was}{} {have} a node, {needed} needed.", pods(counts.scheduled));
+        let inside = domain::bound(facts);
+        let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
+        let message = format!("{was}{} {have} a node{inside}, {needed} needed.{split}", pods(counts.scheduled));
         return (true, Reason::Scheduled, message);
     }
     let (reason, message) = waiting(facts, counts);
@@ -163,7 +168,7 @@ fn waiting(facts: &Facts<'_>, counts: PodCounts) -> (Reason, String) {
 
 fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
     let cluster = &facts.model.cluster;
-    let placed = flight.members.len();
+    let (placed, within) = (flight.members.len(), within(flight.plan.domain.as_ref()));
     if flight.plan.state == PlanState::Releasing {
         let bound = flight.bound(cluster);
         let said = flight
@@ -174,25 +179,27 @@ fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
         return match said {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
-                format!("{} were released, {bound} are bound. kube-scheduler says: {said}", pods(placed)),
+                format!("{} were released{within}, {bound} are bound. kube-scheduler says: {said}", pods(placed)),
             ),
             _ => (
                 Reason::Releasing,
-                format!("{} were released, kube-scheduler has bound {bound} of them.", pods(placed)),
+                format!("{} were released{within}, kube-scheduler has bound {bound} of them.", pods(placed)),
             ),
         };
     }
     if flight.evicts() {
         let gone = flight.gone(cluster);
         let message = format!(
-            "{} wait for room: {gone} of {} victims are gone. They start together when all are.",
+            "{} wait for room{within}: {gone} of {} victims are gone. They start together when all are.",
             pods(placed),
             flight.victims.len()
         );
         (Reason::WaitingForPreemption, message)
     } else {
-        let message =
-            format!("{} have a place, which is being reserved; pods that terminate there go first.", pods(placed));
+        let message = format!(
+            "{} have a place{within}, which is being reserved; pods that terminate there go first.",
+            pods(placed)
+        );
         (Reason::WaitingForPreemption, message)
     }
 }
@@ -333,7 +340,7 @@ pub fn plan_message(flight: &Flight) -> Sentence {
         pods(flight.members.len())
     ))
     .then(describe(flight))
-    .text(format!(" with priority {}.{violations}", flight.priority))
+    .text(format!(" with priority {}{}.{violations}", flight.priority, within(flight.plan.domain.as_ref())))
 }
 
 /// The same of a plan for a critical add-on.

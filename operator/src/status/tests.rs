@@ -138,6 +138,42 @@ fn a_group_without_pods_says_how_many_it_needs() {
 }
 
 #[test]
+fn a_group_within_one_rack_says_which_and_one_that_is_torn_says_so() {
+    let mut case = Case::new();
+    case.world.labelled_node("n1", 4, "rack", "r1").labelled_node("n2", 4, "rack", "r2");
+    case.world.gang_within("g", 2, 100, "rack");
+    let mut case = case.bound(&["a", "b"]);
+    let status = case.status();
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "True Scheduled: 2 pods have a node in rack=r1, 2 needed.");
+    let selector = json!({"rack": "r2"});
+    case.world.pod(TestPod::new("b", 100).of("g").held().spec("nodeSelector", selector));
+    let group = case.world.model.cluster.group(&ObjectKey::new("default", "g")).unwrap();
+    assert_eq!(
+        contradiction(&case.world.model.cluster, group).unwrap(),
+        "Its pods cannot be within one value of rack: pod a is in r1, pod b asks for r2 in its nodeSelector."
+    );
+    case.world.pod(TestPod::new("b", 100).of("g").on("n2"));
+    let status = case.status();
+    let words = "True Scheduled: 2 pods have a node, 2 needed. Its pods cannot be within one value of rack: pod a is in \
+                 r1, pod b is in r2.";
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
+    case.world.node("n2", 4);
+    let words = "pod b is on node n2, which has no such label";
+    assert!(says(&case.status(), types::INITIALLY_SCHEDULED).contains(words));
+}
+
+#[test]
+fn the_domain_of_a_plan_is_told() {
+    let mut case = Case::new();
+    let mut taken = flight(PlanState::WaitingForVictims);
+    taken.plan.domain = Some(giveway_crds::plan::StoredDomain { key: "rack".into(), value: "r1".into() });
+    assert!(plan_message(&taken).to_string().ends_with(" with priority 100 in rack=r1."), "{}", plan_message(&taken));
+    case.flight = Some(taken);
+    let status = case.status();
+    assert!(says(&status, types::INITIALLY_SCHEDULED).contains("0 pods wait for room in rack=r1: "), "{status:?}");
+}
+
+#[test]
 fn counts_are_by_state_and_the_column_shows_live_pods() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.world.pod(TestPod::new("c", 100).of("g").held());

@@ -29,6 +29,7 @@ pub(crate) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
         not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
+        domain: None,
         placements: placements(problem.cluster, problem.nodes, &placed),
         victims: list,
         awaited: awaited(problem, &mut room, &placed, &ranks),

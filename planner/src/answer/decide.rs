@@ -1,6 +1,7 @@
 //! Decides for one preemptor: by answers that are kept where they suffice, else by looking at everything.
 
 use super::assembly::assemble;
+use super::domains;
 use super::shortfall::shortfall;
 use crate::api::{Context, Decision, Preemptor, Strategy};
 use crate::filters::{Nodes, Occupancy};
@@ -12,6 +13,11 @@ use giveway_crds::policy::PreemptionPolicy;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
+    domains::plan(cluster, preemptor, context).unwrap_or_else(|| plan_anywhere(cluster, preemptor, context))
+}
+
+/// Decides for a preemptor whose pods may be anywhere.
+pub(super) fn plan_anywhere(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
     let demand = match Demand::of(cluster, preemptor) {
         Ok(demand) => demand,
         Err(decision) => return decision,
@@ -34,12 +40,12 @@ fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left, domain: None };
     }
     // The placement is greedy; where there is little to try, everything is tried.
     if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
         let left = problem.demand.members.len() - placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left };
+        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left, domain: None };
     }
     if problem.demand.policy == PreemptionPolicy::Never {
         return Decision::Unschedulable(shortfall(&problem, &now));

@@ -2,6 +2,7 @@
 
 mod assembly;
 mod decide;
+mod domains;
 mod hopeless;
 mod rescue;
 mod shortfall;

@@ -64,6 +64,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
         help,
         withheld,
         guaranteed,
+        domain: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is answered: one of five decisions.
 
+use crate::api::domain::Domain;
 use crate::api::plan::{Placement, Plan};
 use crate::api::shortfall::Shortfall;
 /// What the planner decided.
@@ -11,6 +12,8 @@ pub enum Decision {
         placements: Vec<Placement>,
         /// Members without a place; they are the next preemptor.
         left: usize,
+        /// The domain that the group is placed in, where it must stay within one.
+        domain: Option<Domain>,
     },
     /// Enough members fit when others go first.
     Preempt(Box<Plan>),

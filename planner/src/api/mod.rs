@@ -2,6 +2,7 @@
 
 mod cost;
 mod decision;
+mod domain;
 mod hopeless;
 mod keep;
 mod plan;
@@ -14,12 +15,13 @@ mod terms;
 
 pub use cost::{Cost, offset_priority};
 pub use decision::Decision;
+pub use domain::Domain;
 pub use hopeless::{Hopeless, Nearest};
 pub use keep::{can_taint, taint};
 pub use plan::{Placement, Plan, Victim, VictimPod};
 pub use refusal::Refusal;
 pub use request::{Context, Preemptor, Reservation, Strategy};
 pub use rescue::{Eviction, Rescue};
-pub use shortfall::{GuaranteedBudget, Help, Missing, Shortfall};
+pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};
 pub use step::Step;
 pub use terms::{Fate, Terms, is_shortened};

@@ -1,6 +1,7 @@
 //! A plan: who is placed where, who goes for it, and what that costs.
 
 use crate::api::cost::Cost;
+use crate::api::domain::Domain;
 use crate::model::{ObjectKey, UnitKind};
 use smallvec::SmallVec;
 use smol_str::SmolStr;
@@ -21,6 +22,8 @@ pub struct Placement {
 pub struct Plan {
     /// Name of the strategy that found it.
     pub strategy: &'static str,
+    /// The domain that the group is placed in, where it must stay within one.
+    pub domain: Option<Domain>,
     /// Who goes where, by pod.
     pub placements: Vec<Placement>,
     /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.

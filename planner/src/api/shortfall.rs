@@ -1,5 +1,6 @@
 //! Why there is no room, and why somebody has to go, as sentences with numbers.
 
+use super::domain::Domain;
 use super::refusal::Refusal;
 use crate::model::{Cluster, ObjectKey, quantity};
 use std::fmt;
@@ -27,6 +28,15 @@ pub struct Shortfall {
     pub withheld: usize,
     /// Those budgets, by name.
     pub guaranteed: Box<[GuaranteedBudget]>,
+    /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
+    pub domain: Option<NearestDomain>,
+}
+
+/// The domain in which a group lacks least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearestDomain {
+    /// The domain.
+    pub domain: Domain,
 }
 
 /// A budget that is guaranteed against a preemptor.
@@ -80,6 +90,14 @@ pub enum Help {
 }
 
 impl Shortfall {
+    /// How many would fit with everybody gone who may go.
+    pub(crate) fn fits_at_most(&self) -> usize {
+        match self.help {
+            Help::NotEnough(fit) => fit.max(self.fit_now),
+            _ => self.fit_now,
+        }
+    }
+
     /// Whether guaranteed budgets are the reason: without them there would be a plan.
     pub fn is_for_budgets(&self) -> bool {
         self.withheld > 0
@@ -109,7 +127,11 @@ impl fmt::Display for Shortfall {
             let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
             write!(f, " {}.", list.join(", "))?;
         }
-        self.write_help(f)
+        self.write_help(f)?;
+        match &self.domain {
+            Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
+            None => Ok(()),
+        }
     }
 }
 

@@ -113,7 +113,11 @@ impl Incremental<'_> {
             let open = self.capacities.open.iter().map(|(_, fit, rank)| (*rank, *fit));
             let placed = self.fill(open);
             let left = self.demand.members.len() - placed.len();
-            return Some(Decision::Fits { placements: placements(self.cluster, self.nodes, &placed), left });
+            return Some(Decision::Fits {
+                placements: placements(self.cluster, self.nodes, &placed),
+                left,
+                domain: None,
+            });
         }
         if self.demand.policy == PreemptionPolicy::Never {
             return self.shortfall();

@@ -44,6 +44,7 @@ impl Incremental<'_> {
             // Whoever goes, there is not room enough: no budget stands in the way.
             withheld: 0,
             guaranteed: Box::default(),
+            domain: None,
         }))
     }
 }

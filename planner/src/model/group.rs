@@ -20,6 +20,8 @@ pub struct Group {
     pub generation: Option<i64>,
     /// Pods that must be placed together; `None` for a basic group.
     pub min_count: Option<usize>,
+    /// Key of the node label of which all its pods have one value; `None` where they may be anywhere.
+    pub topology: Option<SmolStr>,
     /// What is evicted together.
     pub mode: DisruptionMode,
     /// Its priority. Meaningless while [`Group::class_problem`] is set: the pods' own priorities count then.
@@ -73,6 +75,7 @@ impl Group {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation,
             min_count: policy.min_count(),
+            topology: spec.topology_key().map(SmolStr::new),
             mode: spec.disruption_mode,
             priority: 0,
             policy: PreemptionPolicy::Never,

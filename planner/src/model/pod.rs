@@ -134,6 +134,12 @@ impl Pod {
         }
     }
 
+    /// The value of a node label that its node selector asks for.
+    pub fn asks_for(&self, label: &str) -> Option<&str> {
+        let mut selector = self.constraints.node_selector.iter();
+        selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())
+    }
+
     /// Key of its group.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))

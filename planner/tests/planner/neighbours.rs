@@ -230,7 +230,7 @@ fn members_of_a_gang_are_spread_one_after_the_other() {
         member
     }));
     match decide(&cluster(&objects), &for_group("g")) {
-        Decision::Fits { placements, left: 0 } => {
+        Decision::Fits { placements, left: 0, .. } => {
             let in_b = placements.iter().filter(|placement| placement.node == "b1").count();
             assert_eq!((placements.len(), in_b), (4, 2));
         }

@@ -10,7 +10,7 @@ fn a_gang_that_fits_evicts_nobody_and_takes_the_tightest_nodes() {
     let mut all = vec![node("a", 8), node("b", 2), node("c", 3)];
     all.extend(waiting_gang("g", 10, 2));
     match decide(&cluster(&all), &for_group("g")) {
-        Decision::Fits { placements, left: 0 } => {
+        Decision::Fits { placements, left: 0, .. } => {
             assert!(placements.iter().all(|placement| placement.node == "b"), "{placements:?}");
         }
         other => panic!("{other:?}"),
@@ -23,7 +23,7 @@ fn min_count_is_enough_to_go_ahead_and_the_rest_is_left() {
     all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
     all.push(pod("low").on("a").asks("cpu", "0"));
     match decide(&cluster(&all), &for_group("g")) {
-        Decision::Fits { placements, left } => assert_eq!((placements.len(), left), (2, 1)),
+        Decision::Fits { placements, left, .. } => assert_eq!((placements.len(), left), (2, 1)),
         other => panic!("{other:?}"),
     }
 }
@@ -177,7 +177,7 @@ fn large_members_go_first_so_that_small_ones_fill_the_rest() {
     all.push(pod("g-2-small").group("g").asks("cpu", "1"));
     all.push(pod("g-3-large").group("g").asks("cpu", "4"));
     match decide(&cluster(&all), &for_group("g")) {
-        Decision::Fits { placements, left: 0 } => assert_eq!(placements[2].node, "a"),
+        Decision::Fits { placements, left: 0, .. } => assert_eq!(placements[2].node, "a"),
         other => panic!("{other:?}"),
     }
 }

@@ -71,6 +71,8 @@ pub struct NodeWrite {
     pub version: u64,
     /// Its taints since then, as JSON.
     pub taints: Vec<Value>,
+    /// Its labels since then.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A PodGroup.
@@ -84,6 +86,8 @@ pub struct GroupRecord {
     pub priority: Option<i32>,
     /// Its class.
     pub class: Option<String>,
+    /// Key of the node label of which all its pods have one value.
+    pub topology: Option<String>,
     /// Whether it was deleted.
     pub deleted: bool,
 }
@@ -266,6 +270,7 @@ impl History {
             at: line.stage_timestamp,
             user: line.user.username.clone(),
             node: if removes { line.object_ref.name.clone() } else { text(node, "/metadata/name") },
+            labels: if removes { BTreeMap::new() } else { map(node, "/metadata/labels") },
             taints: if removes { Vec::new() } else { list(node, "/spec/taints") },
         });
     }
@@ -362,6 +367,7 @@ impl History {
             min_count: usize::try_from(min_count).unwrap_or(0),
             priority: number(group, "/spec/priority"),
             class,
+            topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
             // It is still written to until its finalizers are gone, and by who has not heard of it.
             deleted: group.pointer("/metadata/deletionTimestamp").is_some()
                 || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),

@@ -2,7 +2,7 @@
 //!
 //! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod and which plans
 //! were stored when, and [`promises`] checks that against the promises of the design, those about
-//! critical add-ons in [`rescues`]. [`chronicle`] adds which pods were
+//! critical add-ons in [`rescues`] and those about domains in [`topology`]. [`chronicle`] adds which pods were
 //! healthy at every moment, and [`budgets`] checks the promises about budgets against both.
 
 pub mod budgets;
@@ -14,6 +14,7 @@ pub mod log;
 pub mod promises;
 mod record;
 mod rescues;
+mod topology;
 
 pub use chronicle::{Chronicle, Chronicler};
 pub use history::{

@@ -2,7 +2,7 @@
 //! about.
 
 use super::history::{GroupRecord, History, Key, PlanRecord, PodRecord, Preemptor, Removal};
-use super::{OPERATOR, SCHEDULER, rescues};
+use super::{OPERATOR, SCHEDULER, rescues, topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checks, and what they leave out.
@@ -32,6 +32,7 @@ impl Promises {
         broken.extend(planned_before(history));
         broken.extend(lower_priority(history));
         broken.extend(rescues::broken(history));
+        broken.extend(topology::broken(history));
         broken.extend(self.bound_in_the_end(history));
         broken
     }

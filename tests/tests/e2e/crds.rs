@@ -126,6 +126,12 @@ async fn the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong(
     for (case, spec, verdict) in cases {
         try_create(&api, case, object("PodGroup", "group", &spec), verdict).await;
     }
+    for (case, more, verdict) in constraints() {
+        try_create(&api, case, object("PodGroup", "group", &gang(more)), verdict).await;
+    }
+    let mut basic = policy(json!({"basic": {}}));
+    merge(&mut basic, topology("rack"));
+    try_create(&api, "a basic group in a domain", object("PodGroup", "group", &basic), Err(TOPOLOGY_BASIC)).await;
     let spec = gang(json!({}));
     try_create(&api, "a name of 63 characters", object("PodGroup", &"n".repeat(63), &spec), Ok(())).await;
     let long = "metadata.name: must be no more than 63 characters, because pods name their group in a label: use a shorter name";
@@ -195,7 +201,7 @@ async fn what_is_immutable_stays_and_what_is_not_can_be_changed() {
         ("the same template reference", gang(reference("a")), reference("a"), Ok(())),
     ];
     let api: Api<PodGroup> = world.kit().api();
-    for (number, change) in groups.into_iter().enumerate() {
+    for (number, change) in groups.into_iter().chain(constraint_changes(gang)).enumerate() {
         try_change(&api, "PodGroup", number, change).await;
     }
 
@@ -234,9 +240,63 @@ async fn what_is_immutable_stays_and_what_is_not_can_be_changed() {
         ("the owner, added", one(json!({})), owner("a"), Err("controllerRef: field is immutable")),
     ];
     let api: Api<Workload> = world.kit().api();
-    for (number, change) in workloads.into_iter().enumerate() {
+    for (number, change) in workloads.into_iter().chain(constraint_changes(one)).enumerate() {
         try_change(&api, "Workload", number, change).await;
     }
+}
+
+const TOPOLOGY: &str = "schedulingConstraints: field is immutable: create another ";
+const TOPOLOGY_BASIC: &str = "schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`";
+const LABEL_KEY: &str = "must be the key of a node label, such as topology.kubernetes.io/zone: a name of at most 63";
+
+/// A constraint to one value of this label.
+fn topology(key: &str) -> Value {
+    json!({"schedulingConstraints": {"topology": [{"key": key}]}})
+}
+
+/// Constraints that the schema accepts, and those that it does not, with what it says.
+fn constraints() -> Vec<(&'static str, Value, Verdict)> {
+    vec![
+        ("a domain", topology("example.com/rack"), Ok(())),
+        ("a domain without a prefix", topology("rack"), Ok(())),
+        ("no domain", json!({"schedulingConstraints": {"topology": []}}), Ok(())),
+        ("no constraint", json!({"schedulingConstraints": {}}), Ok(())),
+        (
+            "two domains",
+            json!({"schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]}}),
+            Err("schedulingConstraints.topology: Too many: 2: must have at most 1 item"),
+        ),
+        (
+            "no key",
+            json!({"schedulingConstraints": {"topology": [{}]}}),
+            Err("schedulingConstraints.topology[0].key: Required value"),
+        ),
+        ("an empty key", topology(""), Err(LABEL_KEY)),
+        (
+            "a key with a space",
+            topology("my rack"),
+            Err("schedulingConstraints.topology[0].key: Invalid value: \"my rack\": must be"),
+        ),
+        ("a key with two slashes", topology("a/b/c"), Err(LABEL_KEY)),
+        ("a key with a prefix in capitals", topology("Example.com/rack"), Err(LABEL_KEY)),
+        ("a key that ends in a dot", topology("rack."), Err(LABEL_KEY)),
+        ("a name of 63 characters", topology(&"n".repeat(63)), Ok(())),
+        ("a name of 64 characters", topology(&"n".repeat(64)), Err(LABEL_KEY)),
+        ("a prefix of 253 characters", topology(&format!("{}/rack", "p".repeat(253))), Ok(())),
+        ("a prefix of 254 characters", topology(&format!("{}/rack", "p".repeat(254))), Err(LABEL_KEY)),
+        ("a key of 318 characters", topology(&"k".repeat(318)), Err("schedulingConstraints.topology[0].key: Too long")),
+    ]
+}
+
+/// Changes of the constraints of an object whose spec, or template, has what `with` makes of them.
+fn constraint_changes(with: impl Fn(Value) -> Value) -> Vec<Change> {
+    let none = json!({"schedulingConstraints": null});
+    vec![
+        ("the domain", with(topology("rack")), with(topology("zone")), Err(TOPOLOGY)),
+        ("the domain, added", with(json!({})), with(topology("rack")), Err(TOPOLOGY)),
+        ("the domain, removed", with(topology("rack")), with(none), Err(TOPOLOGY)),
+        ("the same domain", with(topology("rack")), with(topology("rack")), Ok(())),
+    ]
 }
 
 const CLASS: &str = "priorityClassName: field is immutable";
@@ -296,6 +356,13 @@ async fn the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong()
     for (case, spec, verdict) in cases {
         try_create(&api, case, object("Workload", "workload", &spec), verdict).await;
     }
+    for (case, more, verdict) in constraints() {
+        try_create(&api, case, object("Workload", "workload", &with(more)), verdict).await;
+    }
+    let mut basic = named("t");
+    merge(&mut basic, topology("rack"));
+    let basic = templates(json!([basic]));
+    try_create(&api, "a basic template in a domain", object("Workload", "workload", &basic), Err(TOPOLOGY_BASIC)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,22 @@
+//! In which domain of topology a group is, or why in none.
+
+use super::Facts;
+use std::collections::BTreeSet;
+
+impl Facts {
+    /// A sentence about a group that must stay within one value of a node label.
+    pub(super) fn topology(&self, key: &str) -> String {
+        let cluster = &self.world.cluster;
+        let value = |node: &str| cluster.node(node).and_then(|node| node.labels.get(key)).map(String::as_str);
+        let live = cluster.members(self.target.key()).filter(|pod| pod.live());
+        let values: BTreeSet<Option<&str>> = live.filter_map(|pod| pod.node.as_ref()).map(|node| value(node)).collect();
+        let named: Vec<&str> = values.iter().map(|value| value.unwrap_or("none")).collect();
+        match (named.as_slice(), values.contains(&None)) {
+            ([], _) => format!("one value of {key}, whichever takes it at the lowest cost."),
+            ([only], false) => format!("one value of {key}: its pods are in {only}, and so will the others be."),
+            (several, _) => {
+                format!("its pods are not within one value of {key}, as it asks: {}.", several.join(", "))
+            }
+        }
+    }
+}

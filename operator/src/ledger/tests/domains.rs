@@ -1,0 +1,113 @@
+//! A plan for one domain of topology: its members are released into it, and it is dropped when it cannot keep it.
+
+use super::*;
+use giveway_crds::plan::StoredDomain;
+use serde_json::json;
+
+fn r1() -> StoredDomain {
+    StoredDomain { key: "rack".into(), value: "r1".into() }
+}
+
+impl Run {
+    /// The plan of `flight`, in rack r1: nodes n1 and n2.
+    fn in_a_rack() -> Self {
+        let mut run = Self::new();
+        run.world.labelled_node("n1", 1, "rack", "r1").labelled_node("n2", 1, "rack", "r1");
+        run.world.gang_within("gang", 2, 100, "rack");
+        run.flight.plan.domain = Some(r1());
+        run.flight.stored = Some(PlanState::Evicting);
+        run
+    }
+
+    /// The same plan, when all victims are on their way.
+    fn awaiting() -> Self {
+        let mut run = Self::in_a_rack();
+        run.step();
+        run.nominated();
+        run.step();
+        for name in ["uid-l1", "uid-l2"] {
+            run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+        }
+        run.step();
+        assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+        run
+    }
+
+    /// What the victims leave behind.
+    fn emptied(&mut self) -> &mut World {
+        self.world.remove_pod("l1").remove_pod("l2")
+    }
+
+    fn ended(&mut self) -> String {
+        self.step().ended.map(|ending| ending.message.to_string()).unwrap_or_default()
+    }
+}
+
+#[test]
+fn every_member_is_released_into_the_rack_of_the_plan() {
+    let mut run = Run::awaiting();
+    run.emptied();
+    let advance = run.step();
+    assert_eq!(names(&advance), ["release g1", "release g2"]);
+    for command in &advance.commands {
+        assert!(matches!(command, Command::Release { domain: Some(domain), .. } if *domain == r1()), "{command:?}");
+    }
+}
+
+#[test]
+fn a_member_that_asks_for_another_rack_ends_the_plan_and_nobody_is_released() {
+    let asking = |name: &str| TestPod::new(name, 100).of("gang").held().spec("nodeSelector", json!({"rack": "r2"}));
+    let why = "Pod default/g2 asks for rack=r2 in its own nodeSelector, and its group is placed in rack=r1.";
+    let mut run = Run::in_a_rack();
+    run.world.pod(asking("g2"));
+    assert_eq!(run.ended(), format!("The plan does not fit any more; nobody was evicted: {why}"));
+    let mut run = Run::awaiting();
+    run.world.pod(asking("g2"));
+    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    // Between the last look and the release.
+    let mut run = Run::awaiting();
+    run.emptied().pod(asking("g2"));
+    run.flight.plan.state = PlanState::Releasing;
+    let advance = run.step();
+    assert_eq!(advance.ended.unwrap().message.to_string(), why);
+    assert!(
+        !names(&Advance { commands: advance.commands, ended: None }).iter().any(|name| name.starts_with("release"))
+    );
+}
+
+#[test]
+fn a_node_that_leaves_the_rack_ends_the_plan() {
+    let mut run = Run::in_a_rack();
+    run.world.labelled_node("n2", 1, "rack", "r2");
+    let why = "Node n2, planned for pod default/g2, is not in rack=r1 any more.";
+    assert_eq!(run.ended(), format!("The plan does not fit any more; nobody was evicted: {why}"));
+    let mut run = Run::awaiting();
+    run.emptied().node("n2", 1);
+    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+}
+
+#[test]
+fn a_member_that_was_bound_elsewhere_ends_the_plan() {
+    let mut run = Run::awaiting();
+    run.emptied().labelled_node("n3", 1, "rack", "r2").pod(TestPod::new("g3", 100).of("gang").on("n3"));
+    let why = "Pod default/g3 of the group has node n3, which is not in rack=r1.";
+    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+}
+
+#[test]
+fn a_plan_of_an_earlier_leader_is_for_the_domain_that_the_group_asks_for() {
+    let resumed = |domain: Option<StoredDomain>| {
+        let mut run = Run::in_a_rack();
+        run.flight.plan.domain = domain;
+        run.flight.resumed = true;
+        run.dropped()
+    };
+    let of = |key: &str, value: &str| Some(StoredDomain { key: key.into(), value: value.into() });
+    assert_eq!(resumed(Some(r1())), "");
+    assert_eq!(resumed(None), "its group must stay within one value of rack, and it names none.");
+    assert_eq!(resumed(of("zone", "a")), "its group must stay within one value of rack, and it is for zone=a.");
+    assert_eq!(resumed(of("rack", "r2")), "Node n1, planned for pod default/g1, is not in rack=r2 any more.");
+    let mut run = Run::in_a_rack();
+    run.world.group("gang", 2, 100, "PodGroup");
+    assert_eq!(run.dropped(), "it is for rack=r1, and its preemptor asks for no domain.");
+}

@@ -1,0 +1,63 @@
+//! Where a group is, for groups that must stay within one domain of topology.
+
+use super::Facts;
+use giveway_crds::plan::StoredDomain;
+use giveway_planner::Cluster;
+use giveway_planner::model::{Group, Pod};
+use std::collections::BTreeMap;
+
+/// So many values are named in a sentence.
+const NAMED: usize = 4;
+
+/// As in "16 pods have a place in rack=r3": nothing for those who may be anywhere.
+pub fn within(domain: Option<&StoredDomain>) -> String {
+    domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
+}
+
+/// The domain of the pods that have a node, as in "16 pods have a node in rack=r3"; nothing where they are not in one.
+pub(super) fn bound(facts: &Facts<'_>) -> String {
+    let (cluster, group) = (&facts.model.cluster, facts.group);
+    let Some(key) = group.topology.as_deref() else { return String::new() };
+    let mut nodes = cluster.members(&group.key).filter(|pod| pod.live()).filter_map(|pod| pod.node.as_deref());
+    let first = nodes.next().and_then(|node| value_of(cluster, node, key));
+    match first.filter(|first| nodes.all(|node| value_of(cluster, node, key) == Some(first))) {
+        Some(value) => format!(" in {key}={value}"),
+        None => String::new(),
+    }
+}
+
+/// Why the pods of a group can never be within one domain, as a sentence: the nodes that they have, or their own node
+/// selectors, are of several.
+pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
+    let key = group.topology.as_deref()?;
+    let mut values: BTreeMap<&str, String> = BTreeMap::new();
+    for pod in cluster.members(&group.key).filter(|pod| pod.live()) {
+        let Some((value, sentence)) = claim(cluster, pod, key) else { continue };
+        values.entry(value).or_insert(sentence);
+    }
+    if values.len() < 2 {
+        return None;
+    }
+    let mut named: Vec<String> = values.values().take(NAMED).cloned().collect();
+    if values.len() > NAMED {
+        named.push(format!("others are or want to be in {} more", values.len() - NAMED));
+    }
+    Some(format!("Its pods cannot be within one value of {key}: {}.", named.join(", ")))
+}
+
+/// The value that a pod has by its node or asks for itself, and how; empty on a node without one.
+fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, String)> {
+    let name = &pod.key.name;
+    let Some(node) = pod.node.as_deref() else {
+        let value = pod.asks_for(key)?;
+        return Some((value, format!("pod {name} asks for {value} in its nodeSelector")));
+    };
+    Some(match value_of(cluster, node, key) {
+        Some(value) => (value, format!("pod {name} is in {value}")),
+        None => ("", format!("pod {name} is on node {node}, which has no such label")),
+    })
+}
+
+fn value_of<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> {
+    cluster.node(node)?.labels.get(key).map(String::as_str)
+}
