@@ -73,14 +73,6 @@ impl Cluster {
         }
     }
 
-    /// Makes a pod that waits ask for a value of a node label.
-    pub(crate) fn confine(&mut self, key: &ObjectKey, label: &str, value: &str) {
-        let Some(mut pod) = self.pod(key).cloned() else { return };
-        pod.constraints.node_selector.push((label.to_owned(), value.to_owned()));
-        self.remove_pod(key);
-        self.insert_pod(pod);
-    }
-
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };

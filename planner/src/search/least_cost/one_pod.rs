@@ -29,7 +29,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     }
     let ground = || NodeGround { problem, room: room.clone(), member, rank: 0 };
     let mut grounds = None;
-    let (mut checks, mut complete) = (CHECKS, true);
+    let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let useful = useful(problem, room, member, rank);
         let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
@@ -44,6 +44,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
         (least.rank, most.rank) = (rank, rank);
         complete &= exact.run(least, most, &units, !room.looks_around());
+        problem.effort.take(checks - exact.checks_left());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
         let mut cleared = room.clone();
