@@ -51,7 +51,7 @@ pub(super) struct Question<'q> {
     pub(super) nodes: &'q Nodes<'q>,
     pub(super) in_flight: &'q InFlight,
     /// The cluster as it is.
-    now: Occupancy<'q>,
+    pub(super) now: Occupancy<'q>,
     /// How many members could fit on every node; `None` where all nodes are looked at.
     pub(super) prospects: Option<&'q Prospects>,
     pub(super) effort: Effort,
@@ -129,8 +129,9 @@ impl<'q> Question<'q> {
     /// as many, and everybody.
     fn ceilings(&self, ranks: &[Rank]) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
-        let times = [1, 2, 6].into_iter().filter_map(|times| prospects.ceiling(ranks, times));
-        times.chain(std::iter::once(EVERYBODY)).collect()
+        let mut ceilings = prospects.ceilings(ranks, &[1, 2, 6]);
+        ceilings.push(EVERYBODY);
+        ceilings
     }
 
     fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Option<Plan> {

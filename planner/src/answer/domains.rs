@@ -1,6 +1,8 @@
 //! Decides for a group that must stay within one value of a node label: the domain is chosen by step 9 among all values
 //! (design, section 4, "Domains of topology"), then the tighter one, then by name.
 //!
+//! Members that are drawn to each other by pod affinity, and of whom nobody has a node yet, stay within one domain as well.
+//!
 //! Domains that are too small whoever goes are left out; the others are searched in the order of a lower bound, and no
 //! longer once that is no lower than what was found.
 
@@ -8,6 +10,7 @@ use super::decide::Question;
 use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::incremental::When;
+use crate::model::PodIndex;
 use crate::search::domains::lower_bound;
 use giveway_crds::policy::PreemptionPolicy;
 use smol_str::SmolStr;
@@ -17,9 +20,12 @@ use std::collections::BTreeMap;
 /// So many domains are asked whether the members fit there without any eviction, and so many are searched for victims.
 const MOST_TRIED: usize = 32;
 
-/// A value, and its nodes.
+/// A domain, and its nodes.
 struct Part {
-    domain: Domain,
+    /// How it is called.
+    name: String,
+    /// What is asked for by name; nothing where pod affinity keeps the members together.
+    domain: Option<Domain>,
     ranks: Vec<Rank>,
     /// How many members could fit with everybody gone who may go.
     at_most: u64,
@@ -27,9 +33,9 @@ struct Part {
     places: u64,
 }
 
-/// Decides for a group with a topology key; `None` for everybody else.
+/// Decides for members that have to stay within one domain; `None` for everybody else.
 pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
-    let parts = parts(question)?;
+    let parts = parts(question).or_else(|| gathering(question))?;
     if let Some(decision) = fit_now(question, &parts) {
         return Some(decision);
     }
@@ -55,17 +61,42 @@ fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
         }
     }
     let part = |(value, ranks): (&str, Vec<Rank>)| {
+        let domain = Domain { key: domains.key.clone(), value: SmolStr::new(value) };
+        Part::new(question, domain.to_string(), Some(domain), ranks)
+    };
+    Some(values.into_iter().map(part).collect())
+}
+
+/// The domains of which pod affinity lets the members choose one, by name: members that are alike, drawn to their like, and
+/// of whom nobody is there yet.
+fn gathering(question: &Question<'_>) -> Option<Vec<Part>> {
+    let (cluster, members) = (question.cluster, &question.demand.members);
+    let first = *members.first()?;
+    let alike = |member: &PodIndex| cluster.row(*member).class == cluster.row(first).class;
+    if question.demand.single || !members.iter().all(alike) {
+        return None;
+    }
+    let key = question.now.neighbours()?.gathers(first)?;
+    let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
+    for rank in 0..question.nodes.len() {
+        if let Some(value) = question.nodes.at(rank).labels.get(key) {
+            values.entry(value).or_default().push(rank);
+        }
+    }
+    Some(values.into_iter().map(|(value, ranks)| Part::new(question, format!("{key}={value}"), None, ranks)).collect())
+}
+
+impl Part {
+    fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
         let when = When::Without(i32::MAX);
-        let counted =
-            |count: &dyn Fn(&crate::incremental::Prospects) -> u64| question.prospects.map_or(u64::MAX, count);
-        Part {
-            domain: Domain { key: domains.key.clone(), value: SmolStr::new(value) },
-            at_most: counted(&|prospects| prospects.at_most(&ranks, when)),
+        Self {
+            name,
+            domain,
+            at_most: question.prospects.map_or(u64::MAX, |prospects| prospects.at_most(&ranks, when)),
             places: question.prospects.map_or(ranks.len() as u64, |prospects| prospects.places(&ranks, when)),
             ranks,
         }
-    };
-    Some(values.into_iter().map(part).collect())
+    }
 }
 
 /// Where most members fit, in the tightest domain.
@@ -78,7 +109,7 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
     for part in open.into_iter().take(MOST_TRIED) {
         let Some(Decision::Fits { placements, left, .. }) = question.fit_now(&part.ranks) else { continue };
         if best.as_ref().is_none_or(|(least, _)| left < *least) {
-            best = Some((left, Decision::Fits { placements, left, domain: Some(part.domain.clone()) }));
+            best = Some((left, Decision::Fits { placements, left, domain: part.domain.clone() }));
         }
         if left == 0 {
             break;
@@ -90,11 +121,11 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
 /// Where enough members fit once those are gone who leave anyway.
 fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then));
-    open.take(MOST_TRIED).find_map(|part| Some(within(question.fit_then(&part.ranks)?, &part.domain)))
+    open.take(MOST_TRIED).find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
 
-fn within(mut plan: Plan, domain: &Domain) -> Plan {
-    plan.domain = Some(domain.clone());
+fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
+    plan.domain = domain.cloned();
     plan
 }
 
@@ -104,7 +135,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let large: Vec<&Part> = parts.iter().filter(|part| part.at_most >= need).collect();
     let mut order: Vec<(Option<Cost>, &Part)> = large.iter().map(|part| (least(question, part), *part)).collect();
     order.sort_by(|(a, part), (b, other)| {
-        (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.domain.cmp(&other.domain))
+        (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
     });
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
@@ -116,10 +147,10 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         }
         tried += 1;
         let Some(plan) = question.preempt(&part.ranks) else {
-            trace.push(format!("{}: not enough members fit, whoever goes.", part.domain));
+            trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
             continue;
         };
-        trace.push(format!("{}: {} members, {}.", part.domain, plan.placements.len(), plan.cost));
+        trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
         let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
         if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
             best = Some((plan, part));
@@ -132,14 +163,14 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     if large.len() < parts.len() {
         trace.push(format!("{} domains are too small, whoever goes.", parts.len() - large.len()));
     }
-    let mut plan = within(plan, &part.domain);
+    let mut plan = within(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);
     Some(plan)
 }
 
 /// What victims in a domain cost at least; nothing where all nodes are looked at anyway.
 fn least(question: &Question<'_>, part: &Part) -> Option<Cost> {
-    let ceiling = question.prospects?.ceiling(&part.ranks, 1);
+    let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
     Some(lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling))
 }
 
@@ -152,8 +183,9 @@ fn shortfall(question: &Question<'_>, parts: &[Part]) -> Decision {
     let few = question.prospects.is_none();
     let nearest = parts.iter().min_by_key(|part| Reverse(if few { fits(part) } else { part.at_most }));
     let mut decision = question.shortfall(nearest.map_or(&[], |part| part.ranks.as_slice()));
-    if let (Decision::Unschedulable(shortfall), Some(part)) = (&mut decision, nearest) {
-        shortfall.domain = Some(NearestDomain { domain: part.domain.clone() });
+    let domain = nearest.and_then(|part| part.domain.clone());
+    if let (Decision::Unschedulable(shortfall), Some(domain)) = (&mut decision, domain) {
+        shortfall.domain = Some(NearestDomain { domain });
     }
     decision
 }

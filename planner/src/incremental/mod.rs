@@ -213,6 +213,7 @@ impl Incremental<'_> {
         let best = best_nodes.best(
             |rank| bound(cluster, nodes, scale, in_flight, &answers[rank], rank),
             |rank| on_one_node(cluster, demand, context, in_flight, &effort, rank, |_, _, choice, _| choice),
+            || effort.spent(),
         );
         let best = best?;
         let candidates = self.capacities.totals.candidates;
@@ -227,6 +228,9 @@ impl Incremental<'_> {
     }
 }
 
+/// What it takes to choose on one node, besides an exact search.
+const LOOKS_AT_A_NODE: usize = 200;
+
 /// What a strategy chooses on one node; `None` when there is no choice.
 fn on_one_node<T>(
     cluster: &Cluster,
@@ -238,6 +242,7 @@ fn on_one_node<T>(
     then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
 ) -> Option<T> {
     let nodes = Nodes::suitable(cluster, vec![rank]);
+    effort.take(LOOKS_AT_A_NODE);
     let mut problem = Problem::new(
         cluster,
         &nodes,

@@ -6,7 +6,7 @@ use super::kept::Kept;
 use crate::filters::{Nodes, Rank};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Up to so many nodes, all of them are looked at.
 const FEW_NODES: usize = 64;
@@ -84,9 +84,10 @@ impl Prospects {
         self.classes.iter().map(|(known, _)| sum(known)).sum()
     }
 
-    /// The lowest priority up to which units have to go for `times` as many members of every class to have a place on some
-    /// nodes as are needed, without those whose budgets would be violated; `None` when that is not enough.
-    pub(crate) fn ceiling(&self, ranks: &[Rank], times: u64) -> Option<i32> {
+    /// The lowest priorities up to which units have to go for so many times as many members of every class to have a place on
+    /// some nodes as are needed, without those whose budgets would be violated; those times for which that is enough.
+    /// `times` ascends.
+    pub(crate) fn ceilings(&self, ranks: &[Rank], times: &[u64]) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
         for (number, (known, _)) in self.classes.iter().enumerate() {
@@ -97,17 +98,18 @@ impl Prospects {
                 }
             }
         }
-        let enough = |fit: &[u64]| {
+        let enough = |fit: &[u64], times: u64| {
             let fits = fit.iter().zip(&self.classes).map(|(fit, (_, members))| (fit / times.max(1)).min(*members));
             fits.sum::<u64>() >= self.need
         };
+        let mut ceilings = Vec::with_capacity(times.len());
         for (priority, gain) in gains {
             fit.iter_mut().zip(gain).for_each(|(fit, gain)| *fit += gain);
-            if enough(&fit) {
-                return Some(priority);
+            while times.get(ceilings.len()).is_some_and(|times| enough(&fit, *times)) {
+                ceilings.push(priority);
             }
         }
-        None
+        ceilings
     }
 
     /// Those of some nodes where a member could fit; of very many those that promise most, and whether some were left out.
@@ -126,11 +128,5 @@ impl Prospects {
         useful.truncate(most);
         useful.sort_unstable();
         (useful, true)
-    }
-
-    /// The priorities at which units can make room on some nodes.
-    pub(crate) fn levels(&self, ranks: &[Rank]) -> BTreeSet<i32> {
-        let nodes = self.classes.iter().flat_map(|(known, _)| ranks.iter().map(|rank| &known.nodes[*rank]));
-        nodes.flat_map(|node| node.steps.iter().map(|step| step.priority)).collect()
     }
 }

@@ -34,11 +34,6 @@ impl Effort {
         Self(Rc::new(Cell::new(ELSEWHERE)))
     }
 
-    /// So many looks of what is left, for a part of the work.
-    pub(crate) fn part(&self, looks: usize) -> Self {
-        Self(Rc::new(Cell::new(looks.min(self.left()))))
-    }
-
     /// Takes some looks; `false` when there are not so many left.
     pub(crate) fn take(&self, looks: usize) -> bool {
         let left = self.left();

@@ -158,11 +158,6 @@ impl Cluster {
         self.pods.get(index).map(|slot| &slot.pod)
     }
 
-    /// Every pod with its index and the node it takes room on, in no particular order that lasts.
-    pub(crate) fn pods_with_nodes(&self) -> impl Iterator<Item = (PodIndex, &Pod, Option<NodeIndex>)> {
-        self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
-    }
-
     /// Every pod that takes room on a node.
     pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
