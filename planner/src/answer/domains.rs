@@ -42,7 +42,7 @@ pub(crate) fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) 
             plan.domain = Some(chosen);
             plan.trace.splice(0..0, trace);
         }
-        Decision::Unschedulable(shortfall) => shortfall.domain = Some(NearestDomain { domain: chosen }),
+        Decision::Unschedulable(shortfall) => shortfall.domain = Some(Box::new(NearestDomain { domain: chosen })),
         Decision::Nothing | Decision::WaitingForPods { .. } => {}
     }
     Some(decision)

@@ -29,6 +29,7 @@ pub(crate) struct MemberClass {
     pub(crate) unsuitable: Vec<Option<Refusal>>,
 }
 
+#[allow(clippy::result_large_err, reason = "the answer is rare, and made once a decision")]
 impl Demand {
     /// What a preemptor demands.
     ///
