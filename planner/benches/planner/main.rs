@@ -5,6 +5,7 @@
 //! same cluster. `STRATEGY=kep5710` measures another strategy than the default. Nothing here fails because it is slow.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
+mod around;
 mod baseline;
 mod generate;
 mod measure;
@@ -47,6 +48,16 @@ fn main() {
     }
     if run("S8") {
         s8();
+    }
+    if ["W1", "W2", "W3", "W4", "Q1"].iter().any(|name| run(name)) {
+        let cluster = generate::large(LARGE);
+        around::gangs(&cluster, &run);
+        if run("Q1") {
+            around::hopeless(&cluster);
+        }
+    }
+    if run("W5") {
+        around::equal_victims();
     }
     if run("C") {
         rescue::rows();

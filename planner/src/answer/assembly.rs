@@ -57,7 +57,7 @@ fn awaited(
     placed: &[(PodIndex, Rank)],
     ranks: &BTreeSet<Rank>,
 ) -> Vec<ObjectKey> {
-    let (mut list, anywhere) = (Vec::new(), room.wide());
+    let (mut list, anywhere) = (Vec::new(), room.looks_around());
     for (index, rank) in problem.leaving.iter().filter(|(_, rank)| anywhere || ranks.contains(rank)) {
         room.add(*index, *rank);
         if !room.holds(placed, |other| other == *rank) {

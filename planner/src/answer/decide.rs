@@ -29,8 +29,14 @@ pub(super) fn plan_anywhere(cluster: &Cluster, preemptor: &Preemptor, context: &
 fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, &nodes, demand, context);
-    let mut problem =
-        Problem::new(cluster, &nodes, demand, context, &in_flight, Occupancy::new(cluster, &nodes, &demand.members));
+    let mut problem = Problem::new(
+        cluster,
+        &nodes,
+        demand,
+        context,
+        &in_flight,
+        Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held),
+    );
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();

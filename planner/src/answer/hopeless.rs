@@ -43,10 +43,10 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
         .map(|rank| (rank, lacks(rank)))
         .map(|(rank, lacks)| (problem.cluster.share(lacks.iter().copied()), rank, lacks));
     let (_, rank, lacks) = measured.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
-    Some(describe(problem, pod, fates, rank, lacks))
+    Some(describe(problem, fates, rank, lacks))
 }
 
-fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
+fn describe(problem: &Problem<'_>, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =
         problem.potential.on[rank].iter().copied().filter(|unit| fates[*unit] != Fate::Stays).collect();
@@ -60,7 +60,12 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
     let everybody = cluster.rows_at(node).count();
     let mut room = problem.room_then();
     going.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
-    let refusal = room.refuse(pod, rank).filter(|refusal| !matches!(refusal, Refusal::Insufficient(_)));
+    let refusal = problem
+        .demand
+        .members
+        .first()
+        .and_then(|member| room.refuse(*member, rank))
+        .filter(|refusal| !matches!(refusal, Refusal::Insufficient(_)));
     let units: Vec<_> = going.iter().map(|unit| problem.potential.units[*unit].clone()).collect();
     let guaranteed = problem.budgets.guaranteed(&units).into_iter();
     Nearest {

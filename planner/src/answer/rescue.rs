@@ -10,9 +10,10 @@ use super::hopeless::hopeless;
 use crate::api::{Context, Cost, Eviction, Fate, Hopeless, Rescue, Terms, is_shortened};
 use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
 use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
+use crate::problem::Effort;
 use crate::problem::{Budgets, Demand, InFlight, PotentialVictims, Problem};
+use crate::search::Found;
 use crate::search::rescue::{Choice, Elsewhere, Search};
-use crate::search::{Effort, Found};
 use giveway_crds::critical;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use smol_str::SmolStr;
@@ -55,18 +56,18 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;
-    let mut room = Occupancy::new(cluster, &all, &demand.members);
-    let wide = room.wide();
+    let mut room = Occupancy::new(cluster, &all, &demand.members, &in_flight.held);
+    let wide = room.looks_around();
     let some = Nodes::some(cluster, suitable);
     if !wide {
-        room = Occupancy::new(cluster, &some, &demand.members);
+        room = Occupancy::new(cluster, &some, &demand.members, &in_flight.held);
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room);
     let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
     problem.leaving.retain(|(pod, _)| !lingers(*pod));
     let then = problem.room_then();
-    if let Some(rank) = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &then)) {
+    if let Some(rank) = open(&problem, &problem.now).or_else(|| open(&problem, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());
     }
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
@@ -94,9 +95,9 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
 }
 
 /// The first node by name with room.
-fn open(problem: &Problem<'_>, pod: &Pod, room: &Occupancy<'_>) -> Option<Rank> {
-    let class = problem.classes.first()?;
-    (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(pod, *rank).is_none())
+fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
+    let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
+    (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(member, *rank).is_none())
 }
 
 /// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
@@ -152,9 +153,9 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let in_flight = InFlight::new(cluster, &nodes, &demand, context);
-    let room = Occupancy::new(cluster, &nodes, &demand.members);
+    let room = Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held);
     let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room);
-    let rank = open(&problem, pod, &problem.now)?;
+    let rank = open(&problem, &problem.now)?;
     Some(nodes.at(rank).name.clone())
 }
 

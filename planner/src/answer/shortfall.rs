@@ -18,23 +18,24 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
     let unplaced: Vec<_> = in_order.filter(|(_, member)| !placed.contains(member)).take(short).collect();
     let mut refusals: BTreeMap<Refusal, usize> = BTreeMap::new();
     let mut usable: BTreeSet<Rank> = BTreeSet::new();
-    let example = unplaced.first().and_then(|(class, member)| Some((class, problem.cluster.pod_at(*member)?)));
-    if let Some((class, pod)) = example {
+    let example = unplaced.first().and_then(|(class, member)| Some((class, *member, problem.cluster.pod_at(*member)?)));
+    if let Some((class, member, _)) = example {
         for rank in 0..problem.nodes.len() {
-            match class.unsuitable[rank].clone().or_else(|| now.room.refuse(pod, rank)) {
+            match class.unsuitable[rank].clone().or_else(|| now.room.refuse(member, rank)) {
                 Some(Refusal::Insufficient(_)) | None => drop(usable.insert(rank)),
                 Some(refusal) => *refusals.entry(refusal).or_default() += 1,
             }
         }
     }
     let large = |rank: &Rank| {
-        example.is_some_and(|(_, pod)| pod.requests.iter().all(|(id, n)| problem.nodes.at(*rank).allocatable(id) >= n))
+        example
+            .is_some_and(|(_, _, pod)| pod.requests.iter().all(|(id, n)| problem.nodes.at(*rank).allocatable(id) >= n))
     };
     let too_small = !usable.is_empty() && !usable.iter().any(large);
     if !too_small {
         usable.retain(large);
     }
-    let lacking = example.map(|(_, pod)| lacking(now, pod, &usable)).unwrap_or_default();
+    let lacking = example.map(|(_, _, pod)| lacking(now, pod, &usable)).unwrap_or_default();
     let amount = |id: ResourceId| {
         let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
         pods.map(|pod| pod.requests.get(id)).sum()

@@ -28,11 +28,9 @@ pub fn still_fits(
         }
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
-    let mut room = Occupancy::new(cluster, &nodes, &members);
     let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
-    for (pod, rank) in held_places(cluster, &nodes, priority, context, own) {
-        room.hold(pod, rank);
-    }
+    let held = held_places(cluster, &nodes, priority, context, own);
+    let mut room = Occupancy::new(cluster, &nodes, &members, &held);
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
     for (index, placement) in waiting {
@@ -44,7 +42,7 @@ pub fn still_fits(
                 placement.node, placement.pod
             ));
         };
-        if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(pod, rank)) {
+        if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(index, rank)) {
             let why = refusal.on_one_node(|id| cluster.resource_name(id));
             return Err(format!("Pod {} does not fit on node {} any more: {why}.", placement.pod, placement.node));
         }

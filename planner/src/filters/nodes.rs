@@ -42,7 +42,8 @@ impl<'a> Nodes<'a> {
         self.chosen.is_none()
     }
 
-    fn place(&self, rank: Rank) -> Rank {
+    /// The rank among all nodes.
+    pub(crate) fn place(&self, rank: Rank) -> Rank {
         self.chosen.as_ref().map_or(rank, |chosen| chosen.places[rank])
     }
 
@@ -52,6 +53,21 @@ impl<'a> Nodes<'a> {
             None => Some(place),
             Some(chosen) => (chosen.ranks[place] as usize).checked_sub(1),
         }
+    }
+
+    /// How many nodes the cluster has.
+    pub(super) fn everywhere(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The node that has this rank among all nodes.
+    pub(super) fn in_place(&self, place: Rank) -> &'a Node {
+        &self.order[place].1
+    }
+
+    /// The model's index of the node that has this rank among all nodes.
+    pub(super) fn index_in_place(&self, place: Rank) -> NodeIndex {
+        self.order[place].0
     }
 
     /// How many there are.

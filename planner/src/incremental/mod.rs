@@ -139,7 +139,7 @@ impl Incremental<'_> {
 
     /// The question as it is on some of the nodes.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
-        let room = Occupancy::of_amounts(self.cluster, nodes);
+        let room = Occupancy::of_amounts(self.cluster, nodes, &self.in_flight.held);
         Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room)
     }
 
@@ -235,7 +235,14 @@ fn on_one_node<T>(
     then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
 ) -> Option<T> {
     let nodes = Nodes::some(cluster, vec![rank]);
-    let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, Occupancy::of_amounts(cluster, &nodes));
+    let mut problem = Problem::new(
+        cluster,
+        &nodes,
+        demand,
+        context,
+        in_flight,
+        Occupancy::of_amounts(cluster, &nodes, &in_flight.held),
+    );
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
     let first = kep5710::search(&problem, &room);

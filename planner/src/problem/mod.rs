@@ -3,6 +3,7 @@
 mod budgets;
 mod cost;
 mod demand;
+mod effort;
 pub(crate) mod importance;
 mod in_flight;
 mod placements;
@@ -10,6 +11,7 @@ mod potential_victims;
 
 pub(crate) use budgets::{Budgets, Tally};
 pub(crate) use demand::{Demand, MemberClass};
+pub(crate) use effort::{Effort, ON_ONE_NODE};
 pub(crate) use in_flight::{InFlight, held_places};
 pub(crate) use placements::placements;
 pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks};
@@ -36,6 +38,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) leaving: Vec<(PodIndex, Rank)>,
     /// By rank: whether a pod leaves the node.
     pub(crate) vacating: Vec<bool>,
+    /// What the decision may still look at.
+    pub(crate) effort: Effort,
 }
 
 impl<'a> Problem<'a> {
@@ -47,13 +51,8 @@ impl<'a> Problem<'a> {
         demand: &'a Demand,
         context: &'a Context,
         in_flight: &'a InFlight,
-        mut now: Occupancy<'a>,
+        now: Occupancy<'a>,
     ) -> Self {
-        for (pod, rank) in &in_flight.held {
-            if let Some(rank) = nodes.local(*rank) {
-                now.hold(*pod, rank);
-            }
-        }
         let mut vacating = vec![false; nodes.len()];
         let leaving = in_flight.leaving(cluster, nodes);
         leaving.iter().for_each(|(_, rank)| vacating[*rank] = true);
@@ -61,7 +60,7 @@ impl<'a> Problem<'a> {
             cluster,
             context,
             nodes,
-            classes: demand.classes(cluster, nodes, now.wide()),
+            classes: demand.classes(cluster, nodes, now.looks_around()),
             now,
             demand,
             in_flight,
@@ -69,6 +68,7 @@ impl<'a> Problem<'a> {
             budgets: Budgets::default(),
             leaving,
             vacating,
+            effort: Effort::of_decision(),
         }
     }
 

@@ -47,10 +47,9 @@ fn victims_on(
     rank: Rank,
     units: &[UnitIndex],
 ) -> Option<Vec<UnitIndex>> {
-    let pod = problem.cluster.pod_at(member)?;
     let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
     units.iter().for_each(|unit| room.take(pods(unit)));
-    if room.refuse(pod, rank).is_some() {
+    if room.refuse(member, rank).is_some() {
         units.iter().for_each(|unit| room.put(pods(unit)));
         return None;
     }
@@ -143,7 +142,8 @@ pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bo
 /// tried, it can be added up.
 fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Option<usize> {
     let [class] = problem.classes.as_slice() else { return None };
-    let pod = problem.cluster.pod_at(*class.members.first()?).filter(|pod| room.counts_only(pod))?;
+    let member = *class.members.first()?;
+    let pod = problem.cluster.pod_at(member).filter(|_| room.counts_only(member))?;
     let (most, mut sum) = (class.members.len(), 0);
     let mut goes = vec![false; problem.cluster.pod_bound()];
     let units = problem.potential.units.iter().zip(available).filter(|(_, available)| **available);
@@ -253,7 +253,7 @@ fn best_victims(
     let Layout { placed, doomed, room: mut cleared } = layout;
     let few = reprieve(problem, &mut cleared, &placed, &doomed);
     let few = Some(few).filter(|victims| may_go(problem, victims));
-    let everywhere = room.wide();
+    let everywhere = room.looks_around();
     let touched: BTreeSet<UnitIndex> = if everywhere {
         (0..available.len()).collect()
     } else {

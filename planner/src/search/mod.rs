@@ -1,7 +1,6 @@
 //! Strategies: who goes where, and who has to go for it. None of them says why in words, and none keeps anything for the
 //! next decision.
 
-pub(crate) mod effort;
 pub(crate) mod found;
 pub(crate) mod greedy;
 pub(crate) mod greedy_matrix;
@@ -14,7 +13,6 @@ pub(crate) mod reprieve;
 pub(crate) mod rescue;
 pub(crate) mod victim_sets;
 
-pub(crate) use effort::Effort;
 pub(crate) use found::Found;
 pub(crate) use greedy::{Layout, fill};
 pub(crate) use matrix::Matrix;

@@ -40,7 +40,7 @@ pub(super) fn exact(problem: &Problem<'_>) -> bool {
 }
 
 fn greedy_is_exact(problem: &Problem<'_>) -> bool {
-    problem.classes.len() == 1 && !problem.now.wide()
+    problem.classes.len() == 1 && !problem.now.looks_around()
 }
 
 struct Attempt<'p, 'a> {
@@ -58,16 +58,15 @@ impl Attempt<'_, '_> {
             return true;
         }
         let Some(((member, class), rest)) = members.split_first() else { return false };
-        let Some(pod) = self.problem.cluster.pod_at(*member).filter(|_| self.placed.len() + members.len() >= self.goal)
-        else {
+        if self.placed.len() + members.len() < self.goal {
             return false;
-        };
+        }
         for rank in (0..self.problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
             self.tries = self.tries.saturating_sub(1);
             if self.tries == 0 {
                 return false;
             }
-            if self.room.refuse(pod, rank).is_none() {
+            if self.room.refuse(*member, rank).is_none() {
                 self.room.add(*member, rank);
                 self.placed.push((*member, rank));
                 if self.place(rest) {

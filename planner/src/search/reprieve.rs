@@ -19,7 +19,7 @@ pub(crate) fn reprieve(
 ) -> Vec<UnitIndex> {
     let potential = &problem.potential;
     let mut victims = Vec::new();
-    // Only members on the nodes of a unit can lose their place to it, unless pods look at other nodes.
+    // Only members on the nodes of a unit can lose their place to it, unless its pods are looked at.
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     for place in placed {
         placed_on.entry(place.1).or_default().push(*place);
@@ -27,12 +27,9 @@ pub(crate) fn reprieve(
     for number in order(problem, candidates) {
         let unit = &potential.units[number];
         room.put(&unit.pods);
-        let holds = if room.wide() {
-            room.holds(placed, |_| true)
-        } else {
-            let mut touched = ranks(problem.cluster, problem.nodes, unit).filter_map(|rank| placed_on.get(&rank));
-            touched.all(|placed| room.holds(placed, |_| true))
-        };
+        let mut touched = ranks(problem.cluster, problem.nodes, unit).filter_map(|rank| placed_on.get(&rank));
+        let holds = touched.all(|placed| room.holds_here(placed, |_| true))
+            && (!unit.pods.iter().any(|pod| room.is_looked_at(*pod)) || room.holds_around(placed));
         if !holds {
             room.take(&unit.pods);
             victims.push(number);

@@ -5,7 +5,7 @@
 
 use crate::api::offset_priority;
 use crate::filters::{Occupancy, Rank};
-use crate::model::{Pod, ResourceId, Unit};
+use crate::model::{Pod, PodIndex, ResourceId, Unit};
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -80,6 +80,20 @@ impl PartialOrd for Price {
 }
 
 impl VictimSet {
+    /// These units for so many members; `None` when a guaranteed budget would be violated.
+    pub(crate) fn of(
+        problem: &Problem<'_>,
+        tally: &Tally,
+        units: Vec<UnitIndex>,
+        gain: usize,
+        rank: Rank,
+    ) -> Option<Self> {
+        let all = || units.iter().map(|number| &problem.potential.units[*number]);
+        let (violations, breached) = problem.budgets.preview(tally, all());
+        let price = Price::of(all(), violations, gain, rank);
+        (!breached).then_some(Self { units, price })
+    }
+
     /// What it costs.
     pub(crate) fn price(&self) -> Price {
         self.price
@@ -124,7 +138,8 @@ fn less(left: &mut [i128], freed: &[i128]) {
 pub(crate) struct VictimSets<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     pub(crate) class: &'p MemberClass,
-    pub(crate) pod: &'p Pod,
+    /// One of the members.
+    pub(crate) member: PodIndex,
     /// By unit: whether it may be taken.
     pub(crate) available: &'p [bool],
 }
@@ -144,12 +159,13 @@ impl VictimSets<'_, '_> {
             return None;
         }
         let unit = |number: &UnitIndex| &problem.potential.units[*number];
+        problem.effort.take(problem.potential.on[rank].len());
         let candidates: Vec<UnitIndex> = problem.potential.on[rank]
             .iter()
             .copied()
             .filter(|number| self.available[*number] && problem.budgets.may_go(tally, std::iter::once(unit(number))))
             .collect();
-        if room.counts_only(self.pod) {
+        if room.counts_amounts(self.member) {
             return self.cheapest_by_count(room, tally, rank, remaining, &candidates);
         }
         if candidates.is_empty() || !self.suffices(room, &candidates, rank) {
@@ -172,7 +188,7 @@ impl VictimSets<'_, '_> {
         candidates: &[UnitIndex],
     ) -> Option<VictimSet> {
         let problem = self.problem;
-        let short = Short::new(room, self.pod, rank);
+        let short = Short::new(room, problem.cluster.pod_at(self.member)?, rank);
         let mut frees = Vec::new();
         for number in candidates {
             let freed = short.freed(problem, *number, rank);
@@ -214,9 +230,31 @@ impl VictimSets<'_, '_> {
     ) -> Option<VictimSet> {
         let problem = self.problem;
         let unit = |number: &UnitIndex| &problem.potential.units[*number];
-        sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit)))
-            .map(|units| VictimSet { price: self.price(room, tally, &units, rank, remaining), units })
-            .min_by(|a, b| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units)))
+        let mut best: Option<VictimSet> = None;
+        for units in sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit))) {
+            if !self.leaves_attraction(room, &units, rank) {
+                continue;
+            }
+            let set = VictimSet { price: self.price(room, tally, &units, rank, remaining), units };
+            let order =
+                |a: &VictimSet, b: &VictimSet| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units));
+            if best.as_ref().is_none_or(|best| order(&set, best) == Ordering::Less) {
+                best = Some(set);
+            }
+        }
+        best
+    }
+
+    /// Whether the pods around still let a member in when these units are gone: it may be drawn to one of them.
+    fn leaves_attraction(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
+        let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
+        if !units.iter().flat_map(pods).any(|pod| room.is_looked_at(*pod)) {
+            return true;
+        }
+        units.iter().for_each(|unit| room.take(pods(unit)));
+        let lets_in = room.object(self.member, rank).is_none();
+        units.iter().for_each(|unit| room.put(pods(unit)));
+        lets_in
     }
 
     /// Whether one more member fits on the node when these units are gone.
@@ -224,7 +262,7 @@ impl VictimSets<'_, '_> {
         for number in units {
             room.take(&self.problem.potential.units[*number].pods);
         }
-        let fits = room.refuse(self.pod, rank).is_none();
+        let fits = room.refuse_here(self.member, rank).is_none();
         for number in units {
             room.put(&self.problem.potential.units[*number].pods);
         }
@@ -247,7 +285,7 @@ impl VictimSets<'_, '_> {
         let mut set = Vec::new();
         for number in &order {
             room.put(&units[*number].pods);
-            if room.refuse(self.pod, rank).is_some() {
+            if room.refuse_here(self.member, rank).is_some() {
                 room.take(&units[*number].pods);
                 set.push(*number);
             }
@@ -287,7 +325,7 @@ impl VictimSets<'_, '_> {
         touched.dedup();
         touched.retain(|rank| self.class.unsuitable[*rank].is_none());
         let fit = |room: &Occupancy<'_>| -> usize {
-            touched.iter().map(|rank| room.capacity(self.pod, *rank, remaining)).sum()
+            touched.iter().map(|rank| room.capacity_here(self.member, *rank, remaining)).sum()
         };
         let before = fit(room);
         units().for_each(|unit| room.take(&unit.pods));

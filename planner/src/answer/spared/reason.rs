@@ -151,8 +151,7 @@ fn sentence(text: &str) -> String {
 /// What the nodes of the placement have for the members, before and after the victims go.
 fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
-    let mut room = Occupancy::new(cluster, nodes, &demand.members);
-    in_flight.held.iter().for_each(|(pod, rank)| room.hold(*pod, *rank));
+    let mut room = Occupancy::new(cluster, nodes, &demand.members, &in_flight.held);
     let awaited: Vec<PodIndex> = plan.awaited.iter().filter_map(|pod| cluster.pod_index(pod)).collect();
     let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| room.rank_of(*pod)).collect();
     room.take(&awaited);
@@ -163,7 +162,7 @@ fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
         members.iter().map(|(rank, members)| lacks(cluster, &room, *rank, members)).collect();
     going.iter().for_each(|unit| room.take(&unit.pods));
     // Where pods look at other nodes all the members are asked at once.
-    let together = room.wide().then(|| room.holds(placed, |_| true));
+    let together = room.looks_around().then(|| room.holds(placed, |_| true));
     let mut places = BTreeMap::new();
     for ((rank, members), lacks) in members.into_iter().zip(lacks) {
         let holds = together.unwrap_or_else(|| room.holds(&members, |_| true));
@@ -176,8 +175,9 @@ fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
 /// decide.
 fn lacks(cluster: &Cluster, room: &Occupancy<'_>, rank: Rank, members: &[(PodIndex, Rank)]) -> Option<Vec<ResourceId>> {
     let mut lacks: BTreeSet<ResourceId> = BTreeSet::new();
-    for pod in members.iter().filter_map(|(member, _)| cluster.pod_at(*member)) {
-        if !room.counts_only(pod) {
+    for (member, _) in members {
+        let Some(pod) = cluster.pod_at(*member) else { continue };
+        if !room.counts_only(*member) {
             return None;
         }
         let free = room.free(rank);

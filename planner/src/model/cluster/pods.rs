@@ -171,6 +171,28 @@ impl Cluster {
         self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
     }
 
+    /// Every pod that takes room on a node.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
+        (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
+    }
+
+    /// Those of a namespace.
+    pub(crate) fn bound_in<'c>(&'c self, namespace: &'c str) -> impl Iterator<Item = PodIndex> + 'c {
+        let first = ObjectKey::new(namespace, "");
+        let here = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
+        here.map(|(_, index)| *index).filter(|index| self.row(*index).node.is_some())
+    }
+
+    /// Those with a required anti-affinity.
+    pub(crate) fn bound_repelling(&self) -> impl Iterator<Item = PodIndex> + '_ {
+        let mut repels = vec![false; self.class_bound()];
+        self.repelling().for_each(|(class, _)| repels[class as usize] = true);
+        let any = repels.contains(&true);
+        let rows = if any { self.rows.as_slice() } else { &[] };
+        let repelling = move |row: &Row| row.node.is_some() && repels[row.class as usize];
+        (0..).zip(rows).filter(move |(_, row)| repelling(row)).map(|(index, _)| index)
+    }
+
     /// One more than the largest pod index.
     pub(crate) fn pod_bound(&self) -> usize {
         self.pods.bound()

@@ -4,7 +4,7 @@
 use super::Candidate;
 use crate::api::Cost;
 use crate::filters::{Occupancy, Rank};
-use crate::model::Pod;
+use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::least_cost::branch_and_bound::Ground;
 use crate::search::matrix::Matrix;
@@ -85,7 +85,7 @@ impl Ground for OccupancyGround<'_, '_> {
 pub(super) struct NodeGround<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pub(super) room: Occupancy<'a>,
-    pub(super) pod: &'a Pod,
+    pub(super) member: PodIndex,
     pub(super) rank: Rank,
 }
 
@@ -99,7 +99,7 @@ impl Ground for NodeGround<'_, '_> {
     }
 
     fn enough(&mut self) -> bool {
-        self.room.refuse(self.pod, self.rank).is_none()
+        self.room.refuse(self.member, self.rank).is_none()
     }
 }
 

@@ -137,7 +137,7 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) =
             (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
-        let ended = exact.run(&mut least, &mut most, &units, !room.wide());
+        let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
         take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
         if ended && packing::exact(problem) {
             return Outcome::Proven;
@@ -164,7 +164,7 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
         let mut exact = Exact::unbounded(problem, DEAR_CHECKS);
         let (mut least, mut most) =
             (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
-        exact.run(&mut least, &mut most, &units, !room.wide());
+        exact.run(&mut least, &mut most, &units, !room.looks_around());
         let Some(best) = exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)) else {
             continue;
         };

@@ -6,7 +6,7 @@ use super::completion::NodeGround;
 use super::found;
 use crate::api::{Cost, offset_priority};
 use crate::filters::{Occupancy, Rank};
-use crate::model::Pod;
+use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
@@ -21,18 +21,17 @@ const FEW_NODES: usize = 16;
 /// (guaranteed budgets). Also returns whether nothing cheaper exists.
 pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<(Found, bool)> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
-    let pod = problem.cluster.pod_at(member)?;
     let trace = first.as_ref().map(|found| found.trace.clone());
     let known = first.as_ref().map(|found| found.cost);
     let mut best = first.map(|f| Candidate { placed: f.placed, victims: f.victims, cost: f.cost });
     if best.is_none() && problem.budgets.is_empty() {
         return None;
     }
-    let ground = || NodeGround { problem, room: room.clone(), pod, rank: 0 };
+    let ground = || NodeGround { problem, room: room.clone(), member, rank: 0 };
     let mut grounds = None;
     let (mut checks, mut complete) = (CHECKS, true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
-        let useful = useful(problem, room, pod, rank);
+        let useful = useful(problem, room, member, rank);
         let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
         if units.len() > FEW_UNITS || checks == 0 {
             complete = false;
@@ -44,7 +43,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         };
         let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
         (least.rank, most.rank) = (rank, rank);
-        complete &= exact.run(least, most, &units, !room.wide());
+        complete &= exact.run(least, most, &units, !room.looks_around());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
         let mut cleared = room.clone();
@@ -65,11 +64,11 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
 
 /// The units of a node without whom something can be missing no longer: where only amounts matter, those that free
 /// something of which there is too little.
-fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Vec<UnitIndex> {
+fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
     let units = &problem.potential.on[rank];
-    if !room.counts_only(pod) {
+    let Some(pod) = problem.cluster.pod_at(member).filter(|_| room.counts_only(member)) else {
         return units.clone();
-    }
+    };
     let (node, lacks) = (problem.nodes.index(rank), room.lacks(pod, rank));
     let frees = |index: &u32| {
         let row = problem.cluster.row(*index);

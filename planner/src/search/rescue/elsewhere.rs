@@ -2,7 +2,7 @@
 
 use crate::filters::{Nodes, Occupancy, Rank, repelled, unsuitable_anew};
 use crate::model::{ClassId, Cluster, Pod, PodIndex};
-use crate::search::effort::Effort;
+use crate::problem::Effort;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -22,8 +22,7 @@ pub(crate) struct Elsewhere<'a> {
 
 impl<'a> Elsewhere<'a> {
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [(PodIndex, Rank)]) -> Self {
-        let mut amounts = Occupancy::of_amounts(cluster, nodes);
-        held.iter().for_each(|(pod, rank)| amounts.add(*pod, *rank));
+        let amounts = Occupancy::of_amounts(cluster, nodes, held);
         Self { cluster, nodes, held, amounts, effort: Effort::of_places(), open: BTreeMap::new() }
     }
 
@@ -40,7 +39,7 @@ impl<'a> Elsewhere<'a> {
                 if !self.effort.take(self.nodes.len()) {
                     return false;
                 }
-                let open = self.first_two(pod, &self.amounts);
+                let open = self.first_two(index, pod, &self.amounts);
                 self.open.insert(kind, open);
                 open
             }
@@ -50,25 +49,23 @@ impl<'a> Elsewhere<'a> {
                 }
                 let mut room = self.room(&[index]);
                 room.take(&[index]);
-                self.first_two(pod, &room)
+                self.first_two(index, pod, &room)
             }
         };
         open.into_iter().flatten().any(|rank| rank != without)
     }
 
-    fn first_two(&self, pod: &Pod, room: &Occupancy<'_>) -> [Option<Rank>; 2] {
-        let mut open = (0..self.nodes.len()).filter(|rank| self.fits(pod, *rank, room));
+    fn first_two(&self, index: PodIndex, pod: &Pod, room: &Occupancy<'_>) -> [Option<Rank>; 2] {
+        let mut open = (0..self.nodes.len()).filter(|rank| self.fits(index, pod, *rank, room));
         [open.next(), open.next()]
     }
 
-    fn fits(&self, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
-        room.refuse(pod, rank).is_none() && unsuitable_anew(pod, self.nodes.at(rank)).is_none()
+    fn fits(&self, index: PodIndex, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
+        room.refuse(index, rank).is_none() && unsuitable_anew(pod, self.nodes.at(rank)).is_none()
     }
 
     fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
-        let mut room = Occupancy::new(self.cluster, self.nodes, pods);
-        self.held.iter().for_each(|(pod, rank)| room.hold(*pod, *rank));
-        room
+        Occupancy::new(self.cluster, self.nodes, pods, self.held)
     }
 
     /// Whether these pods find places on other nodes than this one, all of them at the same time, once `gone` are gone and
@@ -85,7 +82,7 @@ impl<'a> Elsewhere<'a> {
         order.sort_by_key(|(_, pod)| (Reverse(self.cluster.share_of(&pod.requests)), &pod.key));
         order.into_iter().all(|(index, pod)| {
             let mut others = (0..self.nodes.len()).filter(|rank| *rank != addon.1);
-            let place = others.find(|rank| self.fits(pod, *rank, &room));
+            let place = others.find(|rank| self.fits(index, pod, *rank, &room));
             place.inspect(|rank| room.add(index, *rank)).is_some()
         })
     }

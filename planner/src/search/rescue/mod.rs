@@ -3,7 +3,7 @@
 //!
 //! Nodes are tried in the order of a lower bound, and left out where that is no lighter than the incumbent. On a node,
 //! units that are alike for everything but their name are one equivalence class, of which the first names are taken. So
-//! the answer is exact unless the [effort](crate::search::effort) runs out, which is said.
+//! the answer is exact unless the [effort](crate::problem::Effort) runs out, which is said.
 
 mod elsewhere;
 mod weight;
@@ -13,8 +13,8 @@ pub(crate) use elsewhere::Elsewhere;
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{ClassId, Given, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
+use crate::problem::{Effort, ON_ONE_NODE};
 use crate::problem::{Problem, UnitIndex};
-use crate::search::effort::{Effort, ON_ONE_NODE};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
@@ -356,7 +356,7 @@ impl<'a> Search<'_, 'a> {
             class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
             class.uncontrolled += usize::from(pod.owner.is_none());
-            class.labels = self.room.wide().then(|| pod.labels.clone());
+            class.labels = self.room.looks_around().then(|| pod.labels.clone());
         }
         let nowhere = class.elsewhere && class.homeless > 0;
         let freed = self.freed(unit, rank);
@@ -365,8 +365,7 @@ impl<'a> Search<'_, 'a> {
 
     /// Whether the add-on fits on the node as the room is now.
     fn fits(&mut self, rank: Rank) -> bool {
-        let looks = if self.room.wide() { self.problem.nodes.len() } else { 1 };
-        self.effort.take(looks) && self.room.refuse(self.pod, rank).is_none()
+        self.effort.take(1) && self.room.refuse(self.member, rank).is_none()
     }
 
     /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the incumbent.

@@ -1,9 +1,6 @@
 //! Why there is no room: whole sentences, word by word.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::json;
 
 const GPU: &str = "nvidia.com/gpu";

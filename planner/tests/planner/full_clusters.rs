@@ -1,10 +1,7 @@
 //! Full clusters of low-priority groups in mode `PodGroup`, as measured on the in-tree scheduler: how few have to go.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::numbers::Numbers;
-use common::*;
+use crate::common::numbers::Numbers;
+use crate::common::*;
 use giveway_planner::Cluster;
 use std::time::Instant;
 

@@ -1,9 +1,6 @@
 //! Where a pod fits beside others: affinity, anti-affinity, topology spread, and places that are held.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Decision};
 use serde_json::{Value, json};
 

@@ -1,9 +1,6 @@
 //! Where a pod fits, filter by filter. Every test asks for one pod on one node.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Decision};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};

@@ -4,17 +4,14 @@
 //! planner, `effective_priority` beside the cases, classes in `crds` and `webhook`, `webhook_reinvocation`,
 //! `async_preemption` and `nominated_node_name` end to end. Without a counterpart here: `pod_terminating_by_preemption`,
 //! for whoever terminates leaves room here, for whatever reason; and policies that are read from the members of a group.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Strategy, plan};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn cases(kind: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_yaml_ng::from_str(include_str!("../../tests/cases/units.yaml")).unwrap();
+    let all: Vec<Value> = serde_yaml_ng::from_str(include_str!("../../../tests/cases/units.yaml")).unwrap();
     all.into_iter().filter(|case| case["kind"] == kind).collect()
 }
 

@@ -1,10 +1,7 @@
 //! What holds for every plan, asked of random clusters (proptest: what fails is shrunk to a small cluster).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::world::*;
-use common::*;
+use crate::common::world::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Preemptor, Strategy, plan};
 use proptest::prelude::{Just, Strategy as Values, TestCaseError, prop_assert, prop_assert_eq};
 

@@ -1,10 +1,7 @@
 //! Who stays although its priority is lower, and why: whole sentences, word by word.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::world::*;
-use common::*;
+use crate::common::world::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Sparing, Strategy, UnitKind, plan, spared};
 use proptest::prelude::{Just, Strategy as Values, TestCaseError, prop_assert, prop_assert_eq};
 use serde_json::json;

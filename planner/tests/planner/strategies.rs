@@ -1,9 +1,6 @@
 //! The two strategies by name, and what `kep5710` does step by step where `least-cost` would not show it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Plan, Preemptor, Strategy, plan};
 
 fn by(strategy: Strategy, objects: &[Built], preemptor: &Preemptor) -> Plan {

@@ -1,9 +1,6 @@
 //! A group lends its members no priority: neither to preempt with, nor as a shield.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Decision};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::json;

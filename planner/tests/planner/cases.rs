@@ -1,10 +1,7 @@
 //! What kube-scheduler's own tests expect, as data (`tests/cases/plan`): the same verdict, a valid plan, and victims that
 //! cost no more.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, Strategy, plan};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -104,7 +101,7 @@ fn every_case_of_kube_scheduler_is_decided_as_well_or_better() {
 
 #[test]
 fn effective_priority_is_the_groups_where_the_pod_pays_for_it_and_else_the_pods_own() {
-    let text = include_str!("../../tests/cases/units.yaml");
+    let text = include_str!("../../../tests/cases/units.yaml");
     let all: Vec<Value> = serde_yaml_ng::from_str(text).unwrap();
     for case in all.iter().filter(|case| case["kind"] == "effective_priority") {
         let priority = |value: &Value| i32::try_from(value["priority"].as_i64().unwrap_or(0)).unwrap();

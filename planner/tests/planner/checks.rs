@@ -1,9 +1,6 @@
 //! `still_fits`: a decision is checked again against the cluster as it is.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Placement, Reservation, SmolStr, still_fits};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,6 @@
 //! The model: what changes it, what it refuses, and what it indexes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::{Cluster, ModelError, ObjectKey};
 use k8s_openapi::api::core::v1::{Node, Pod};

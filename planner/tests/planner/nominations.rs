@@ -1,10 +1,7 @@
 //! Decisions in flight hold their places: the race scenarios of KEP-4832. `pod1` is in the middle of its preemption on
 //! `node1`; then `pod2` is decided.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Reservation, plan};
 use std::collections::BTreeSet;
 

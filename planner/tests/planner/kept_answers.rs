@@ -1,12 +1,9 @@
 //! Decisions do not depend on what was asked and what happened before: a model that has decided, changed, and decided
 //! again answers as one that was built anew from the same objects, in whatever order these came.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::numbers::Numbers;
-use common::world::{LARGER, TINY, World, for_all, worlds};
-use common::*;
+use crate::common::numbers::Numbers;
+use crate::common::world::{LARGER, TINY, World, for_all, worlds};
+use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Strategy, plan};
 use proptest::prelude::any;
 use proptest::test_runner::TestCaseError;

@@ -1,9 +1,6 @@
 //! Who has to go, and who never has to.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Context, Decision, Placement, UnitKind, plan};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -1,10 +1,7 @@
 //! Strategy `least-cost`, held to the cheapest of all plans on tiny inputs.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::world::*;
-use common::*;
+use crate::common::world::*;
+use crate::common::*;
 use giveway_planner::Decision;
 use proptest::strategy::{Strategy, ValueTree};
 

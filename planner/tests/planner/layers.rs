@@ -1,6 +1,5 @@
 //! The planner is made of layers, and each knows only those before it: what a `use` line or a path in the code names is
 //! read from the sources.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
 

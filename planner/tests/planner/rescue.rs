@@ -1,11 +1,7 @@
 //! Room for critical add-ons: the three steps, who stays, and random clusters against every choice there is.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::world::for_all;
-use common::{Built, add, budget, cluster, gang, key, node, pod};
+use crate::common::world::for_all;
+use crate::common::{Built, add, budget, cluster, gang, key, node, pod};
 use giveway_planner::rescue::{self, Eviction, Terms, must_stay, room_for};
 use giveway_planner::{Cluster, Context, ObjectKey, Rescue, SmolStr, Step};
 use proptest::collection::vec;

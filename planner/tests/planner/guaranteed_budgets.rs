@@ -1,9 +1,6 @@
 //! Guaranteed budgets (KEP-3280): below its threshold a budget is a law, not a preference.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Context, Decision, Reservation, plan};
 use serde_json::json;
 

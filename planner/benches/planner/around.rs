@@ -1,0 +1,126 @@
+//! Gangs whose members look around, differ, or are many: rows W1 to W5 and Q1.
+
+use crate::baseline::{Baseline, asks};
+use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, TEAM, group, label, pod};
+use crate::measure::{Samples, Timer};
+use crate::{cold, outcome, row, timed, warm};
+use giveway_planner::{Cluster, Context, ObjectKey, Preemptor, plan};
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use serde_json::{Value, json};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The spec of a pod with more in it.
+fn with(mut pod: Pod, more: &Value) -> Pod {
+    let mut spec = serde_json::to_value(pod.spec.unwrap()).unwrap();
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    pod.spec = Some(serde_json::from_value::<PodSpec>(spec).unwrap());
+    pod
+}
+
+/// A gang of 64 whose members ask for these GPUs in turn.
+fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> Preemptor {
+    cluster.upsert_group(&group(TEAM, name, HIGH, 64, "Pod")).unwrap();
+    for member in 0..64 {
+        let asks = [("cpu", "8"), ("nvidia.com/gpu", gpus[member % gpus.len()])];
+        let built = pod(TEAM, &format!("{name}-{member:05}"), HIGH, &asks);
+        let built = label(label(built, GROUP_LABEL, name), "gang", name);
+        cluster.upsert_pod(&with(built, more)).unwrap();
+    }
+    Preemptor::Group(ObjectKey::new(TEAM, name))
+}
+
+fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str)) {
+    let mut baseline = Baseline::new(cluster);
+    let (evicted, slow) = timed(|| baseline.gang(HIGH, 64, &asks(8, 2), false));
+    let (samples, said) = cold(cluster, preemptor, 5);
+    row(name, what, goals.0).print("cold", &samples, Some(slow), &format!("{said} (baseline {evicted:?})"));
+    let samples = warm(cluster, preemptor, 20);
+    row(name, what, goals.1).print("warm", &samples, Some(slow), &said);
+}
+
+/// W1 to W3, on copies of S1's cluster.
+pub(crate) fn gangs(large: &Cluster, run: impl Fn(&str) -> bool) {
+    let like = json!({"matchLabels": {"gang": "wide"}});
+    if run("W1") {
+        let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like}]});
+        let mut cluster = large.clone();
+        let preemptor = add_gang(&mut cluster, "wide", &["2"], &spread);
+        measure(&mut cluster, &preemptor, "W1", "gang of 64 x 2 GPU spread over 3 zones", ("60 ms", "6 ms"));
+    }
+    if run("W2") {
+        let affinity = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": like, "topologyKey": ZONE}]}}});
+        let mut cluster = large.clone();
+        let preemptor = add_gang(&mut cluster, "wide", &["2"], &affinity);
+        measure(&mut cluster, &preemptor, "W2", "gang of 64 x 2 GPU in one zone by affinity", ("60 ms", "6 ms"));
+    }
+    if run("W3") {
+        let mut cluster = large.clone();
+        let preemptor = add_gang(&mut cluster, "wide", &["1", "2", "8"], &json!({}));
+        measure(&mut cluster, &preemptor, "W3", "gang of 64 of 1, 2 and 8 GPU", ("30 ms", "4 ms"));
+    }
+    if run("W4") {
+        let repels = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": ZONE}]}}});
+        let mut cluster = large.clone();
+        cluster.upsert_pod(&with(pod("stranger", "repels", 0, &[("cpu", "1")]), &repels)).unwrap();
+        crate::s1(&cluster, "W4", "S1 with a stranger's pod that repels all");
+    }
+}
+
+/// W5: many equal victims on every node.
+pub(crate) fn equal_victims() {
+    let mut cluster = Cluster::default();
+    for number in 0..LARGE.nodes {
+        let mut node = generate::node(number);
+        let offers = node.status.as_mut().unwrap().allocatable.as_mut().unwrap();
+        offers.get_mut("cpu").unwrap().0 = "16".to_owned();
+        cluster.upsert_node(&node).unwrap();
+        for at in 0..16 {
+            let built = pod("team-00", &format!("job-{number:05}-{at:02}"), 10, &[("cpu", "1")]);
+            cluster.upsert_pod(&generate::on(built, number)).unwrap();
+        }
+    }
+    cluster.upsert_pod(&pod(TEAM, "one", HIGH, &[("cpu", "8")])).unwrap();
+    let preemptor = Preemptor::Pod(ObjectKey::new(TEAM, "one"));
+    let what = "one pod of 8 CPU, nodes of 16 equal pods of 1 CPU";
+    let (samples, said) = cold(&cluster, &preemptor, 3);
+    row("W5", what, "20 ms").print("cold", &samples, None, &said);
+    let samples = warm(&mut cluster, &preemptor, 20);
+    row("W5", what, "0.5 ms").print("warm", &samples, None, &said);
+}
+
+/// Q1: a pass over gangs without hope.
+pub(crate) fn hopeless(large: &Cluster) {
+    let mut cluster = large.clone();
+    let mut waiting = Vec::new();
+    for number in 0..1000 {
+        let (kind, name) = (number % 50, format!("hopeless-{number:04}"));
+        let (priority, cpus) = (-1 - i32::try_from(kind % 10).unwrap(), (40 + kind).to_string());
+        let gang = Gang { name: &name, priority, size: 8, gpus: "8", cpus: &cpus, apart: false };
+        waiting.push(Preemptor::Group(gang.add_to(&mut cluster)));
+    }
+    let mut pass = |cluster: &Cluster| {
+        let timer = Timer::start();
+        let context = Context::default();
+        let said = waiting.iter().map(|preemptor| outcome(&plan(cluster, preemptor, &context))).next_back();
+        (timer.took(), said.unwrap_or_default())
+    };
+    pass(&cluster);
+    let mut samples = Samples::default();
+    let mut last = String::new();
+    for round in 0..10 {
+        let name = format!("event-{:03}", round / 2);
+        if round % 2 == 0 {
+            cluster.upsert_pod(&generate::on(pod("team-00", &name, 100, &[("cpu", "1")]), round * 7)).unwrap();
+        } else {
+            cluster.remove_pod(&ObjectKey::new("team-00", name.as_str()));
+        }
+        let (took, said) = pass(&cluster);
+        samples.push(took);
+        last = said;
+    }
+    row("Q1", "a pass over 1,000 gangs without hope of 50 kinds", "20 ms").print("pass", &samples, None, &last);
+}

@@ -1,0 +1,467 @@
+//! The pods that others look at, counted by constraint and domain of topology, so that no filter has to look at other nodes.
+//!
+//! A count changes when a pod is placed or taken. A place that is held by a nomination counts against a pod, and never for
+//! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
+
+use super::pod_affinity::about;
+use super::{nodes::Nodes, nodes::Rank, spread};
+use crate::model::{AffinityTerm, Cluster, Pod, PodIndex};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Number of a domain of a key; [`NOWHERE`] for a node without the label.
+pub(super) type Domain = u32;
+/// No domain.
+pub(super) const NOWHERE: Domain = Domain::MAX;
+
+/// The counters that a pod is counted by.
+type Marks = SmallVec<[u16; 4]>;
+
+/// A label of nodes that makes domains.
+struct Key<'a> {
+    name: &'a str,
+    /// By place of the node among all nodes.
+    of: Vec<Domain>,
+    domains: usize,
+}
+
+/// Whom a counter counts.
+enum Whom<'a> {
+    /// Pods to be spread: of a member, by one of its constraints.
+    Peers(&'a Pod, usize),
+    /// Pods that all affinity terms of a member are about.
+    Wanted(&'a Pod),
+    /// Pods that one of a member's anti-affinity terms is about.
+    Unwanted(&'a Pod, usize),
+    /// Pods with an anti-affinity term of the counter's key that is about a member.
+    Guards(&'a Pod),
+}
+
+/// What never changes of a counter.
+struct Rule<'a> {
+    key: usize,
+    whom: Whom<'a>,
+    /// For a spread: by place of the node, whether its pods are counted. Empty: all are.
+    counted: Vec<bool>,
+    /// For a spread: by domain, whether it is one to spread over.
+    spreads_over: Vec<bool>,
+}
+
+/// What a kind of members asks of the counters.
+#[derive(Default)]
+struct Looker {
+    /// Counter, allowed skew, fewest domains, and whether the member counts itself.
+    spread: Vec<(usize, usize, usize, usize)>,
+    unwanted: Vec<usize>,
+    guards: Vec<usize>,
+    /// By affinity term the counter.
+    wanted: Vec<usize>,
+    /// Whether all its affinity terms are about itself.
+    wants_itself: bool,
+}
+
+/// What never changes while members are placed.
+struct Rules<'a> {
+    keys: Vec<Key<'a>>,
+    rules: Vec<Rule<'a>>,
+    lookers: Vec<Looker>,
+    /// The members, and what they ask.
+    members: BTreeMap<PodIndex, usize>,
+    /// By bound pod: one more than its place in `sets`, or 0.
+    marks: Vec<u32>,
+    sets: Vec<Marks>,
+    /// By place of the node: nodes of the same number are in the same domains.
+    cells: Vec<u32>,
+    number_of_cells: usize,
+}
+
+/// The counts, by domain.
+#[derive(Clone, Default)]
+struct Counts {
+    there: Vec<u32>,
+    held: Vec<u32>,
+    /// Sums over all domains.
+    total: u32,
+    total_held: u32,
+    /// For a spread: how many domains have how many of `there`.
+    least: BTreeMap<u32, usize>,
+    /// How many domains those are.
+    domains: usize,
+}
+
+/// Counters of the pods around.
+#[derive(Clone)]
+pub(crate) struct Neighbours<'a> {
+    rules: Arc<Rules<'a>>,
+    counts: Vec<Counts>,
+}
+
+/// Why the pods around keep a member away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Objection {
+    Spread,
+    AntiAffinity,
+    Affinity,
+}
+
+impl<'a> Neighbours<'a> {
+    /// Counts the bound pods for members; `None` when no pod looks at another one. `held` are pods that places are held for.
+    pub(super) fn new(
+        cluster: &'a Cluster,
+        nodes: &Nodes<'a>,
+        members: &[PodIndex],
+        held: &[PodIndex],
+    ) -> Option<Self> {
+        let (examples, numbers) = examples(cluster, members);
+        let repelling: Vec<&AffinityTerm> = repelling(cluster, members, held, &examples);
+        let mut rules = Rules {
+            keys: Vec::new(),
+            rules: Vec::new(),
+            lookers: Vec::new(),
+            members: numbers,
+            marks: Vec::new(),
+            sets: Vec::new(),
+            cells: Vec::new(),
+            number_of_cells: 0,
+        };
+        for example in &examples {
+            rules.add_looker(cluster, nodes, example, &repelling);
+        }
+        if rules.rules.is_empty() {
+            return None;
+        }
+        rules.number_cells();
+        rules.mark(cluster);
+        let counts = rules.rules.iter().map(|rule| Counts::new(rule, &rules.keys[rule.key])).collect();
+        let mut neighbours = Self { rules: Arc::new(rules), counts };
+        let bound = neighbours.rules.marks.iter().enumerate().filter(|(_, set)| **set > 0);
+        for (index, _) in bound.map(|(index, set)| (index, *set)).collect::<Vec<_>>() {
+            let index = PodIndex::try_from(index).unwrap_or(PodIndex::MAX);
+            if let Some(place) = cluster.row(index).node.and_then(|node| cluster.rank_of(node)) {
+                neighbours.count(cluster, index, place, true, false);
+            }
+        }
+        Some(neighbours)
+    }
+
+    /// Counts a pod in or out. `place` is the node's among all nodes; `held` says that the place is only held for it.
+    pub(super) fn count(&mut self, cluster: &Cluster, index: PodIndex, place: Rank, more: bool, held: bool) {
+        let rules = Arc::clone(&self.rules);
+        for number in rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
+            let rule = &rules.rules[number];
+            let domain = rules.keys[rule.key].of[place];
+            if domain != NOWHERE && (rule.counted.is_empty() || rule.counted[place]) {
+                self.counts[number].change(domain as usize, more, held);
+            }
+        }
+    }
+
+    /// Whether a pod is counted anywhere.
+    pub(super) fn knows(&self, cluster: &Cluster, index: PodIndex) -> bool {
+        !self.rules.marks_of(cluster, index).is_empty()
+    }
+
+    /// How many cells there are: sets of nodes that are in the same domains.
+    pub(super) fn cells(&self) -> usize {
+        self.rules.number_of_cells
+    }
+
+    /// The cell of a node, by its place among all nodes.
+    pub(super) fn cell(&self, place: Rank) -> usize {
+        self.rules.cells[place] as usize
+    }
+
+    /// Whether the answer for a member can depend on the pods around.
+    pub(super) fn concern(&self, member: PodIndex) -> bool {
+        self.rules.members.get(&member).is_some_and(|looker| {
+            let Looker { spread, unwanted, guards, wanted, .. } = &self.rules.lookers[*looker];
+            !(spread.is_empty() && unwanted.is_empty() && guards.is_empty() && wanted.is_empty())
+        })
+    }
+
+    /// Why a member may not go to a node, by its place among all nodes; the same for all nodes of a cell.
+    pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
+        let looker = &self.rules.lookers[*self.rules.members.get(&member)?];
+        let anybody_held = self.counts.iter().any(|counts| counts.total_held > 0);
+        self.object_to(looker, place, true).or_else(|| self.object_to(looker, place, false).filter(|_| anybody_held))
+    }
+
+    fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<Objection> {
+        let domain = |counter: usize| self.rules.keys[self.rules.rules[counter].key].of[place];
+        let there = |counter: usize, domain: Domain| match domain {
+            NOWHERE => 0,
+            domain => self.counts[counter].at(domain as usize, held_too),
+        };
+        for (counter, skew, min_domains, itself) in &looker.spread {
+            let domain = domain(*counter);
+            if domain == NOWHERE {
+                return Some(Objection::Spread);
+            }
+            let counts = &self.counts[*counter];
+            let here = counts.at(domain as usize, held_too);
+            let spreads_over = &self.rules.rules[*counter].spreads_over;
+            let fewest = match counts.domains {
+                domains if domains < *min_domains => 0,
+                _ if spreads_over[domain as usize] => counts.fewest_beside(domain as usize, here),
+                _ => counts.fewest(),
+            };
+            if here as usize + itself > skew.saturating_add(fewest) {
+                return Some(Objection::Spread);
+            }
+        }
+        if looker.unwanted.iter().chain(&looker.guards).any(|counter| there(*counter, domain(*counter)) > 0) {
+            return Some(Objection::AntiAffinity);
+        }
+        if looker.wanted.is_empty() {
+            return None;
+        }
+        if looker.wanted.iter().any(|counter| domain(*counter) == NOWHERE) {
+            return Some(Objection::Affinity);
+        }
+        let attracted = looker.wanted.iter().all(|counter| there(*counter, domain(*counter)) > 0);
+        let nobody = || {
+            let total = |counts: &Counts| counts.total + if held_too { counts.total_held } else { 0 };
+            looker.wanted.iter().all(|counter| total(&self.counts[*counter]) == 0)
+        };
+        (!attracted && !(looker.wants_itself && nobody())).then_some(Objection::Affinity)
+    }
+
+    /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of
+    /// them may go anywhere, and all others follow it. With the domains of that key, by place of the node.
+    pub(crate) fn gathers(&self, member: PodIndex) -> Option<&[Domain]> {
+        let looker = &self.rules.lookers[*self.rules.members.get(&member)?];
+        let [counter] = looker.wanted[..] else { return None };
+        let alone = looker.wants_itself && self.counts[counter].total == 0;
+        alone.then(|| self.rules.keys[self.rules.rules[counter].key].of.as_slice())
+    }
+}
+
+/// Members that differ for these filters, and which of them each member is.
+fn examples<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> (Vec<&'a Pod>, BTreeMap<PodIndex, usize>) {
+    let mut numbers = BTreeMap::new();
+    let mut known: BTreeMap<_, usize> = BTreeMap::new();
+    let mut examples = Vec::new();
+    for index in members {
+        let Some(pod) = cluster.pod_at(*index) else { continue };
+        let number = *known.entry((cluster.row(*index).class, &pod.labels, &pod.key.namespace)).or_insert_with(|| {
+            examples.push(pod);
+            examples.len() - 1
+        });
+        numbers.insert(*index, number);
+    }
+    (examples, numbers)
+}
+
+/// The anti-affinity terms of bound pods, of members, and of pods that places are held for, as far as they are about one of
+/// the examples.
+fn repelling<'a>(
+    cluster: &'a Cluster,
+    members: &[PodIndex],
+    held: &[PodIndex],
+    examples: &[&Pod],
+) -> Vec<&'a AffinityTerm> {
+    let unbound = members.iter().chain(held).filter_map(|index| cluster.class(cluster.row(*index).class));
+    let unbound: BTreeSet<&AffinityTerm> = unbound.flat_map(|class| &class.constraints.anti_affinity).collect();
+    let bound = cluster.repelling().flat_map(|(_, class)| &class.constraints.anti_affinity);
+    let terms: BTreeSet<&AffinityTerm> = bound.chain(unbound).collect();
+    terms.into_iter().filter(|term| examples.iter().any(|example| about(cluster, term, example))).collect()
+}
+
+impl<'a> Rules<'a> {
+    fn key(&mut self, nodes: &Nodes<'a>, name: &'a str) -> usize {
+        if let Some(known) = self.keys.iter().position(|key| key.name == name) {
+            return known;
+        }
+        let mut numbers: BTreeMap<&str, Domain> = BTreeMap::new();
+        let mut of = Vec::with_capacity(nodes.everywhere());
+        for place in 0..nodes.everywhere() {
+            let next = Domain::try_from(numbers.len()).unwrap_or(NOWHERE);
+            let value = nodes.in_place(place).labels.get(name);
+            of.push(value.map_or(NOWHERE, |value| *numbers.entry(value).or_insert(next)));
+        }
+        self.keys.push(Key { name, of, domains: numbers.len() });
+        self.keys.len() - 1
+    }
+
+    fn add(&mut self, key: usize, whom: Whom<'a>) -> usize {
+        self.rules.push(Rule { key, whom, counted: Vec::new(), spreads_over: Vec::new() });
+        self.rules.len() - 1
+    }
+
+    fn add_looker(&mut self, cluster: &Cluster, nodes: &Nodes<'a>, example: &'a Pod, repelling: &[&'a AffinityTerm]) {
+        let constraints = &example.constraints;
+        let mut looker = Looker::default();
+        let keys: Vec<usize> = constraints.spread.iter().map(|c| self.key(nodes, &c.topology_key)).collect();
+        for (number, constraint) in constraints.spread.iter().enumerate() {
+            let counter = self.add(keys[number], Whom::Peers(example, number));
+            let all = |place: &usize| keys.iter().all(|key| self.keys[*key].of[*place] != NOWHERE);
+            let counted: Vec<bool> = (0..nodes.everywhere())
+                .map(|place| all(&place) && spread::counts(example, constraint, nodes.in_place(place)))
+                .collect();
+            let of = &self.keys[keys[number]].of;
+            let mut spreads_over = vec![false; self.keys[keys[number]].domains];
+            of.iter().zip(&counted).filter(|(_, c)| **c).for_each(|(d, _)| spreads_over[*d as usize] = true);
+            (self.rules[counter].counted, self.rules[counter].spreads_over) = (counted, spreads_over);
+            looker.spread.push((
+                counter,
+                constraint.max_skew,
+                constraint.min_domains,
+                usize::from(constraint.selector.as_ref().is_some_and(|selector| selector.matches(&example.labels))),
+            ));
+        }
+        for (number, term) in constraints.anti_affinity.iter().enumerate() {
+            let key = self.key(nodes, &term.topology_key);
+            looker.unwanted.push(self.add(key, Whom::Unwanted(example, number)));
+        }
+        let guarding: BTreeSet<&str> = repelling
+            .iter()
+            .filter(|term| about(cluster, term, example))
+            .map(|term| term.topology_key.as_str())
+            .collect();
+        for name in guarding {
+            let key = self.key(nodes, name);
+            looker.guards.push(self.add(key, Whom::Guards(example)));
+        }
+        for term in &constraints.affinity {
+            let key = self.key(nodes, &term.topology_key);
+            looker.wanted.push(self.add(key, Whom::Wanted(example)));
+        }
+        looker.wants_itself = constraints.affinity.iter().all(|term| about(cluster, term, example));
+        self.lookers.push(looker);
+    }
+
+    fn number_cells(&mut self) {
+        let mut numbers: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
+        let places = self.keys.first().map_or(0, |key| key.of.len());
+        for place in 0..places {
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            let domains: Vec<Domain> = self.keys.iter().map(|key| key.of[place]).collect();
+            self.cells.push(*numbers.entry(domains).or_insert(next));
+        }
+        self.number_of_cells = numbers.len();
+    }
+
+    /// Notes which bound pods are counted by what. Only namespaces that a constraint is about are read, unless one asks for
+    /// namespaces by their labels.
+    fn mark(&mut self, cluster: &Cluster) {
+        self.marks = vec![0; cluster.pod_bound()];
+        let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
+        let mut note = |rules: &mut Self, index: PodIndex| {
+            let marks = rules.find_marks(cluster, index);
+            if marks.is_empty() || rules.marks[index as usize] > 0 {
+                return;
+            }
+            let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
+            let number = *known.entry(marks.clone()).or_insert_with(|| {
+                rules.sets.push(marks);
+                next
+            });
+            rules.marks[index as usize] = number;
+        };
+        match self.namespaces() {
+            Some(namespaces) => {
+                for namespace in namespaces {
+                    cluster.bound_in(namespace).for_each(|index| note(self, index));
+                }
+                if self.rules.iter().any(|rule| matches!(rule.whom, Whom::Guards(_))) {
+                    cluster.bound_repelling().for_each(|index| note(self, index));
+                }
+            }
+            None => cluster.bound().for_each(|index| note(self, index)),
+        }
+    }
+
+    /// The namespaces whose pods members look at; `None` when they are chosen by their labels.
+    fn namespaces(&self) -> Option<BTreeSet<&'a str>> {
+        let mut list = BTreeSet::new();
+        for rule in &self.rules {
+            let terms: &'a [AffinityTerm] = match &rule.whom {
+                Whom::Peers(pod, _) => {
+                    list.insert(pod.key.namespace.as_str());
+                    continue;
+                }
+                Whom::Wanted(pod) => &pod.constraints.affinity,
+                Whom::Unwanted(pod, number) => std::slice::from_ref(&pod.constraints.anti_affinity[*number]),
+                Whom::Guards(_) => continue,
+            };
+            for term in terms {
+                if term.namespaces.selector.is_some() {
+                    return None;
+                }
+                list.extend(term.namespaces.names.iter().map(String::as_str));
+            }
+        }
+        Some(list)
+    }
+
+    /// The counters that a pod is counted by: as it was noted, or for a pod without a node by finding out.
+    fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Marks {
+        match self.marks.get(index as usize) {
+            _ if cluster.row(index).node.is_none() => self.find_marks(cluster, index),
+            Some(0) | None => Marks::new(),
+            Some(set) => self.sets[*set as usize - 1].clone(),
+        }
+    }
+
+    fn find_marks(&self, cluster: &Cluster, index: PodIndex) -> Marks {
+        let Some(pod) = cluster.pod_at(index) else { return Marks::new() };
+        let counted = |rule: &Rule<'_>| match rule.whom {
+            Whom::Peers(member, number) => spread::is_peer(&member.constraints.spread[number], member, pod),
+            Whom::Wanted(member) => member.constraints.affinity.iter().all(|term| about(cluster, term, pod)),
+            Whom::Unwanted(member, number) => about(cluster, &member.constraints.anti_affinity[number], pod),
+            Whom::Guards(member) => {
+                let mut terms = pod.constraints.anti_affinity.iter();
+                terms.any(|term| term.topology_key == self.keys[rule.key].name && about(cluster, term, member))
+            }
+        };
+        (0u16..).zip(&self.rules).filter(|(_, rule)| counted(rule)).map(|(number, _)| number).collect()
+    }
+}
+
+impl Counts {
+    fn new(rule: &Rule<'_>, key: &Key<'_>) -> Self {
+        let domains = rule.spreads_over.iter().filter(|yes| **yes).count();
+        let least = if domains > 0 { BTreeMap::from([(0, domains)]) } else { BTreeMap::new() };
+        Self { there: vec![0; key.domains], held: vec![0; key.domains], least, domains, ..Self::default() }
+    }
+
+    fn change(&mut self, domain: usize, more: bool, held: bool) {
+        let (count, total) = if held {
+            (&mut self.held[domain], &mut self.total_held)
+        } else {
+            (&mut self.there[domain], &mut self.total)
+        };
+        let before = *count;
+        (*count, *total) =
+            if more { (before + 1, *total + 1) } else { (before.saturating_sub(1), total.saturating_sub(1)) };
+        let after = *count;
+        if !held && !self.least.is_empty() && before != after {
+            *self.least.entry(after).or_default() += 1;
+            if let Some(domains) = self.least.get_mut(&before) {
+                *domains -= 1;
+                if *domains == 0 {
+                    self.least.remove(&before);
+                }
+            }
+        }
+    }
+
+    fn at(&self, domain: usize, held_too: bool) -> u32 {
+        self.there[domain] + if held_too { self.held[domain] } else { 0 }
+    }
+
+    /// The fewest that a domain has.
+    fn fewest(&self) -> usize {
+        self.least.keys().next().map_or(usize::MAX, |count| *count as usize)
+    }
+
+    /// The fewest that a domain has, when this one has `here`. Places that are held elsewhere do not raise it: they may
+    /// never be taken.
+    fn fewest_beside(&self, domain: usize, here: u32) -> usize {
+        let own = self.there[domain];
+        let mut counts = self.least.iter().filter(|(count, domains)| **count != own || **domains > 1);
+        let others = counts.next().map_or(here, |(count, _)| *count);
+        others.min(here) as usize
+    }
+}

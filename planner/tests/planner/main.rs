@@ -1,0 +1,23 @@
+//! The planner, asked from outside: one binary, so that it is linked once.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+mod cases;
+mod checks;
+mod common;
+mod filters;
+mod full_clusters;
+mod guaranteed_budgets;
+mod kept_answers;
+mod layers;
+mod least_cost;
+mod lending;
+mod model;
+mod neighbours;
+mod nominations;
+mod preemption;
+mod properties;
+mod rescue;
+mod sentences;
+mod spared;
+mod strategies;
+mod units;
