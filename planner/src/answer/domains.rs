@@ -50,9 +50,10 @@ pub(crate) fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) 
 
 /// The values that the group may have: that of its members that have a node or were released for one, or else all.
 fn values(cluster: &Cluster, group: &Group, label: &str) -> BTreeSet<SmolStr> {
-    let value_of = |node: &str| cluster.node(node).and_then(|node| node.labels.get(label)).map(SmolStr::new);
     let live = || cluster.members(&group.key).filter(|pod| pod.live());
-    let bound = live().filter_map(|pod| pod.node.as_ref()).map(|node| value_of(node));
+    let bound = live()
+        .filter_map(|pod| cluster.node(pod.node.as_deref()?))
+        .map(|node| node.labels.get(label).map(SmolStr::new));
     let released = live().filter(|pod| !pod.bound() && !pod.held).filter_map(|pod| pod.asks_for(label));
     let pinned: BTreeSet<Option<SmolStr>> = bound.chain(released.map(|value| Some(value.into()))).collect();
     match pinned.len() {
