@@ -124,3 +124,27 @@ pub(crate) fn hopeless(large: &Cluster) {
     }
     row("Q1", "a pass over 1,000 gangs without hope of 50 kinds", "20 ms").print("pass", &samples, None, &last);
 }
+
+/// T1: a gang that asks for a whole rack, among groups that lie across racks.
+pub(crate) fn racks() {
+    const RACK: &str = "example.com/rack";
+    let shape = generate::Shape { nodes: 5120, pods: 5120 * 32, budgets: 200, guaranteed: false };
+    let mut cluster = generate::large_with(shape, 32, |number, node| {
+        let labels = node.metadata.labels.as_mut().unwrap();
+        labels.insert(RACK.to_owned(), format!("rack-{:03}", number / 16));
+    });
+    let mut asks_for: giveway_crds::PodGroup = group(TEAM, "racked", HIGH, 64, "Pod");
+    asks_for.spec.scheduling_constraints = serde_json::from_value(json!({"topology": [{"key": RACK}]})).unwrap();
+    cluster.upsert_group(&asks_for).unwrap();
+    for member in 0..64 {
+        let asks = [("cpu", "8"), ("nvidia.com/gpu", "8")];
+        let built = pod(TEAM, &format!("racked-{member:05}"), HIGH, &asks);
+        cluster.upsert_pod(&label(built, GROUP_LABEL, "racked")).unwrap();
+    }
+    let preemptor = Preemptor::Group(ObjectKey::new(TEAM, "racked"));
+    let what = "gang of 64 x 8 GPU in one of 320 racks of 16 nodes";
+    let (samples, said) = cold(&cluster, &preemptor, 5);
+    row("T1", what, "25 ms").print("cold", &samples, None, &said);
+    let samples = warm(&mut cluster, &preemptor, 20);
+    row("T1", what, "2.5 ms").print("warm", &samples, None, &said);
+}

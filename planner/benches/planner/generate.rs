@@ -154,9 +154,9 @@ fn mark(mut pod: Pod, budget: Option<&String>, guaranteed: bool) -> Pod {
 }
 
 /// Calls `each` with every pod of a large cluster, and `group` with every group of it.
-pub(crate) fn pods(shape: Shape, mut each: impl FnMut(Pod), mut each_group: impl FnMut(PodGroup)) {
+pub(crate) fn pods(shape: Shape, gpus: usize, mut each: impl FnMut(Pod), mut each_group: impl FnMut(PodGroup)) {
     let mut workloads = Workloads { numbers: Numbers(42), shape };
-    let places = shape.nodes * 8;
+    let places = shape.nodes * gpus;
     let (mut place, mut number) = (0, 0);
     while place < places {
         let size = (8 + workloads.numbers.below(57)).min(places - place);
@@ -166,7 +166,7 @@ pub(crate) fn pods(shape: Shape, mut each: impl FnMut(Pod), mut each_group: impl
         for member in 0..size {
             let asks = [("cpu", "4"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")];
             let built = pod(&namespace, &format!("{name}-{member:02}"), priority, &asks);
-            let built = label(on(built, (place + member) / 8), GROUP_LABEL, &name);
+            let built = label(on(built, (place + member) / gpus), GROUP_LABEL, &name);
             each(mark(built, budget.as_ref(), guaranteed));
         }
         place += size;
@@ -182,16 +182,26 @@ pub(crate) fn pods(shape: Shape, mut each: impl FnMut(Pod), mut each_group: impl
 
 /// A large cluster without preemptors.
 pub(crate) fn large(shape: Shape) -> Cluster {
+    large_with(shape, 8, |_, _| {})
+}
+
+/// The same with so many GPUs, and groups' pods, on a node, and nodes that are changed first.
+pub(crate) fn large_with(shape: Shape, gpus: usize, change: impl Fn(usize, &mut Node)) -> Cluster {
     let mut cluster = Cluster::default();
     for number in 0..shape.nodes {
-        cluster.upsert_node(&node(number)).unwrap();
+        let mut node = node(number);
+        let offers = node.status.as_mut().unwrap().allocatable.as_mut().unwrap();
+        offers.get_mut("nvidia.com/gpu").unwrap().0 = gpus.to_string();
+        offers.get_mut("cpu").unwrap().0 = (12 * gpus).to_string();
+        change(number, &mut node);
+        cluster.upsert_node(&node).unwrap();
     }
     for number in 0..shape.budgets {
         let (namespace, name) = (format!("team-{:02}", number % 20), format!("budget-{number:04}"));
         cluster.upsert_budget(&budget(&namespace, &name)).unwrap();
     }
     let mut groups = Vec::new();
-    pods(shape, |pod| _ = cluster.upsert_pod(&pod).unwrap(), |group| groups.push(group));
+    pods(shape, gpus, |pod| _ = cluster.upsert_pod(&pod).unwrap(), |group| groups.push(group));
     for group in &groups {
         cluster.upsert_group(group).unwrap();
     }

@@ -56,6 +56,9 @@ fn main() {
             around::hopeless(&cluster);
         }
     }
+    if run("T1") {
+        around::racks();
+    }
     if run("W5") {
         around::equal_victims();
     }
@@ -270,6 +273,7 @@ fn built() -> (Cluster, Duration) {
     let mut groups = Vec::new();
     generate::pods(
         LARGE,
+        8,
         |pod| {
             let start = Instant::now();
             cluster.upsert_pod(&pod).unwrap();

@@ -1,68 +1,185 @@
-//! Decides for one preemptor: by answers that are kept where they suffice, else by looking at everything.
+//! Decides for one preemptor: by answers that are kept where they suffice, else by a search on the nodes that matter.
 
 use super::assembly::assemble;
 use super::domains;
 use super::shortfall::shortfall;
-use crate::api::{Context, Decision, Preemptor, Strategy};
-use crate::filters::{Nodes, Occupancy};
-use crate::incremental;
-use crate::model::Cluster;
-use crate::problem::{Demand, InFlight, Problem, placements};
+use crate::api::{Context, Decision, Plan, Preemptor, Strategy};
+use crate::filters::{Nodes, Occupancy, Rank};
+use crate::incremental::{self, Prospects, When};
+use crate::model::{Cluster, PodIndex};
+use crate::problem::{Demand, Effort, InFlight, Problem, placements};
 use crate::search::{Found, fill, kep5710, least_cost, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
-    domains::plan(cluster, preemptor, context).unwrap_or_else(|| plan_anywhere(cluster, preemptor, context))
-}
-
-/// Decides for a preemptor whose pods may be anywhere.
-pub(super) fn plan_anywhere(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
     let demand = match Demand::of(cluster, preemptor) {
         Ok(demand) => demand,
         Err(decision) => return decision,
     };
-    incremental::decide(cluster, &demand, context, assemble).unwrap_or_else(|| decide(cluster, &demand, context))
+    if demand.domains.is_none()
+        && let Some(decision) = incremental::decide(cluster, &demand, context, assemble)
+    {
+        return decision;
+    }
+    let nodes = Nodes::new(cluster);
+    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
+    let prospects = Prospects::new(cluster, &demand, &nodes, &in_flight);
+    let question = Question {
+        cluster,
+        demand: &demand,
+        context,
+        nodes: &nodes,
+        in_flight: &in_flight,
+        now: Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held),
+        prospects: prospects.as_ref(),
+        effort: Effort::of_decision(),
+    };
+    let decision = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
+    if let Some(prospects) = prospects {
+        prospects.keep(cluster);
+    }
+    decision
 }
 
-/// The general way to decide.
-fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
-    let nodes = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &nodes, demand, context);
-    let mut problem = Problem::new(
-        cluster,
-        &nodes,
-        demand,
-        context,
-        &in_flight,
-        Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held),
-    );
-    let now = fill(&problem, &problem.now);
-    if now.placed.len() >= problem.demand.need {
-        let left = problem.demand.members.len() - now.placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &now.placed), left, domain: None };
+/// What is asked, and what all the attempts to answer it have in common.
+pub(super) struct Question<'q> {
+    pub(super) cluster: &'q Cluster,
+    pub(super) demand: &'q Demand,
+    context: &'q Context,
+    /// All nodes.
+    pub(super) nodes: &'q Nodes<'q>,
+    pub(super) in_flight: &'q InFlight,
+    /// The cluster as it is.
+    pub(super) now: Occupancy<'q>,
+    /// How many members could fit on every node; `None` where all nodes are looked at.
+    pub(super) prospects: Option<&'q Prospects>,
+    pub(super) effort: Effort,
+}
+
+/// Where the members could go with everybody gone who may go; the victims are those of a priority up to some.
+const EVERYBODY: i32 = i32::MAX;
+
+impl<'q> Question<'q> {
+    /// The question as it is on some nodes.
+    pub(super) fn on<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, self.now.on(nodes), &self.effort)
     }
-    // The placement is greedy; where there is little to try, everything is tried.
-    if let Some(placed) = try_everything(&problem, &problem.now, problem.demand.need) {
-        let left = problem.demand.members.len() - placed.len();
-        return Decision::Fits { placements: placements(cluster, &nodes, &placed), left, domain: None };
+
+    /// Those of some nodes that matter; all of them where nothing is known.
+    fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
+        self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when).0)
     }
-    if problem.demand.policy == PreemptionPolicy::Never {
-        return Decision::Unschedulable(shortfall(&problem, &now));
+
+    /// Whether it is possible at all that enough members fit on some nodes.
+    pub(super) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
+        self.prospects.is_none_or(|prospects| prospects.could_fit(ranks, when))
     }
-    let room = problem.room_then();
-    let then = Some(fill(&problem, &room).placed).filter(|placed| placed.len() >= problem.demand.need);
-    let found = if let Some(placed) = then.or_else(|| try_everything(&problem, &room, problem.demand.need)) {
-        Some(Found::by_waiting(placed))
-    } else {
-        problem.consider_victims(i32::MAX);
-        match context.strategy {
+
+    /// Members on some of these nodes, where enough fit as it is.
+    pub(super) fn fit_now(&self, ranks: &[Rank]) -> Option<Decision> {
+        if !self.could_fit(ranks, When::Now) {
+            return None;
+        }
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Now));
+        let problem = self.on(&nodes);
+        let placed = enough(&problem, &problem.now)?;
+        let left = self.demand.members.len() - placed.len();
+        Some(Decision::Fits { placements: placements(self.cluster, &nodes, &placed), left, domain: None })
+    }
+
+    /// The same once those are gone who leave anyway.
+    pub(super) fn fit_then(&self, ranks: &[Rank]) -> Option<Plan> {
+        if !self.could_fit(ranks, When::Then) {
+            return None;
+        }
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
+        let problem = self.on(&nodes);
+        let room = problem.room_then();
+        let placed = enough(&problem, &room)?;
+        Some(assemble(&problem, room, Found::by_waiting(placed)))
+    }
+
+    /// A plan with victims on some of these nodes. It is looked for among the units of the lowest priorities that could be
+    /// enough, then among more of them: what violates no budget there has the lowest highest priority there is.
+    pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
+        if !self.could_fit(ranks, When::Without(EVERYBODY)) {
+            return None;
+        }
+        let mut tried = None;
+        let mut best: Option<Plan> = None;
+        for ceiling in self.ceilings(ranks) {
+            if tried.replace(ceiling) == Some(ceiling) || (best.is_some() && self.effort.spent()) {
+                continue;
+            }
+            let found = self.preempt_up_to(ranks, ceiling);
+            if let Some(plan) = found
+                && best.as_ref().is_none_or(|best| plan.cost < best.cost)
+            {
+                best = Some(plan);
+            }
+            if best.as_ref().is_some_and(|best| best.cost.budget_violations == 0) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Priorities, ascending: those up to which units have to go for as many members as needed to have a place, for some times
+    /// as many, and everybody.
+    fn ceilings(&self, ranks: &[Rank]) -> Vec<i32> {
+        let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
+        let mut ceilings = prospects.ceilings(ranks, &[1, 2, 6]);
+        ceilings.push(EVERYBODY);
+        ceilings
+    }
+
+    fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Option<Plan> {
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(ceiling)));
+        let mut problem = self.on(&nodes);
+        problem.consider_victims(ceiling);
+        let room = problem.room_then();
+        let found = match self.context.strategy {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
+        };
+        found.map(|found| assemble(&problem, room, found))
+    }
+
+    /// Why there is no room on these nodes.
+    pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
+        let mut problem = self.on(self.nodes);
+        if ranks.len() < self.nodes.len() {
+            problem.leave_out_all_but(ranks);
         }
-    };
-    match found {
-        Some(found) => Decision::Preempt(Box::new(assemble(&problem, room, found))),
-        None => Decision::Unschedulable(shortfall(&problem, &now)),
+        let now = fill(&problem, &problem.now);
+        if self.demand.policy != PreemptionPolicy::Never {
+            problem.consider_victims(EVERYBODY);
+        }
+        Decision::Unschedulable(shortfall(&problem, &now))
+    }
+}
+
+/// Members on nodes with room for enough of them: placed greedily, and where there is little to try, by trying everything.
+fn enough(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Vec<(PodIndex, Rank)>> {
+    let placed = fill(problem, room).placed;
+    if placed.len() >= problem.demand.need {
+        return Some(placed);
+    }
+    try_everything(problem, room, problem.demand.need)
+}
+
+/// Decides for members that may be anywhere.
+fn anywhere(question: &Question<'_>) -> Decision {
+    let all: Vec<Rank> = (0..question.nodes.len()).collect();
+    if let Some(decision) = question.fit_now(&all) {
+        return decision;
+    }
+    if question.demand.policy == PreemptionPolicy::Never {
+        return question.shortfall(&all);
+    }
+    match question.fit_then(&all).or_else(|| question.preempt(&all)) {
+        Some(plan) => Decision::Preempt(Box::new(plan)),
+        None => question.shortfall(&all),
     }
 }

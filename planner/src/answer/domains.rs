@@ -1,84 +1,191 @@
-//! Domains of topology, simply: a group that must stay within one value of a node label is planned for once per value, as
-//! if its members asked for that value themselves, and the cheapest answer counts.
+//! Decides for a group that must stay within one value of a node label: the domain is chosen by step 9 among all values
+//! (design, section 4, "Domains of topology"), then the tighter one, then by name.
+//!
+//! Members that are drawn to each other by pod affinity, and of whom nobody has a node yet, stay within one domain as well.
+//!
+//! Domains that are too small whoever goes are left out; the others are searched in the order of a lower bound, and no
+//! longer once that is no lower than what was found.
 
-use super::decide::plan_anywhere;
-use crate::api::{Context, Decision, Domain, NearestDomain, Preemptor};
-use crate::model::{Cluster, Group, ObjectKey};
+use super::decide::Question;
+use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
+use crate::filters::Rank;
+use crate::incremental::When;
+use crate::model::PodIndex;
+use crate::search::domains::lower_bound;
+use giveway_crds::policy::PreemptionPolicy;
 use smol_str::SmolStr;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-/// Decides for a group with a topology key; `None` for everybody else.
-pub(crate) fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Option<Decision> {
-    let Preemptor::Group(key) = preemptor else { return None };
-    let group = cluster.group(key)?;
-    let label = group.topology.clone()?;
-    let waiting: Vec<ObjectKey> =
-        cluster.members(key).filter(|pod| pod.live() && !pod.bound()).map(|pod| pod.key.clone()).collect();
-    let mut trace = Vec::new();
-    let mut best: Option<(Decision, Domain)> = None;
-    for value in values(cluster, group, &label) {
-        let mut within = cluster.clone();
-        waiting.iter().for_each(|pod| within.confine(pod, &label, &value));
-        let decision = plan_anywhere(&within, preemptor, context);
-        if matches!(decision, Decision::Nothing | Decision::WaitingForPods { .. }) {
-            return Some(decision);
-        }
-        let domain = Domain { key: label.clone(), value };
-        trace.push(format!("{domain}: {}", outcome(&decision)));
-        if best.as_ref().is_none_or(|(known, _)| rank(&decision) < rank(known)) {
-            best = Some((decision, domain));
-        }
+/// So many domains are asked whether the members fit there without any eviction, and so many are searched for victims.
+const MOST_TRIED: usize = 32;
+
+/// A domain, and its nodes.
+struct Part {
+    /// How it is called.
+    name: String,
+    /// What is asked for by name; nothing where pod affinity keeps the members together.
+    domain: Option<Domain>,
+    ranks: Vec<Rank>,
+    /// How many members could fit with everybody gone who may go.
+    at_most: u64,
+    /// How many places there are then: fewer is tighter.
+    places: u64,
+}
+
+/// Decides for members that have to stay within one domain; `None` for everybody else.
+pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
+    let parts = parts(question).or_else(|| gathering(question))?;
+    if let Some(decision) = fit_now(question, &parts) {
+        return Some(decision);
     }
-    let Some((mut decision, chosen)) = best else {
-        // Every member asks for a value that no node has.
-        let mut nowhere = cluster.clone();
-        waiting.iter().for_each(|pod| nowhere.confine(pod, &label, ""));
-        return Some(plan_anywhere(&nowhere, preemptor, context));
+    let plan = match question.demand.policy {
+        PreemptionPolicy::Never => None,
+        PreemptionPolicy::PreemptLowerPriority => fit_then(question, &parts).or_else(|| preempt(question, &parts)),
     };
-    match &mut decision {
-        Decision::Fits { domain, .. } => *domain = Some(chosen),
-        Decision::Preempt(plan) => {
-            plan.domain = Some(chosen);
-            plan.trace.splice(0..0, trace);
+    Some(plan.map_or_else(|| shortfall(question, &parts), |plan| Decision::Preempt(Box::new(plan))))
+}
+
+/// The domains that the group may have, by name.
+fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
+    let domains = question.demand.domains.as_ref()?;
+    let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
+    for rank in 0..question.nodes.len() {
+        let value = question.nodes.at(rank).labels.get(domains.key.as_str());
+        let allowed = |value: &&String| match &domains.pinned {
+            None => true,
+            Some(pin) => pin.as_deref() == Some(value.as_str()),
+        };
+        if let Some(value) = value.filter(allowed) {
+            values.entry(value).or_default().push(rank);
         }
-        Decision::Unschedulable(shortfall) => shortfall.domain = Some(Box::new(NearestDomain { domain: chosen })),
-        Decision::Nothing | Decision::WaitingForPods { .. } => {}
     }
-    Some(decision)
+    let part = |(value, ranks): (&str, Vec<Rank>)| {
+        let domain = Domain { key: domains.key.clone(), value: SmolStr::new(value) };
+        Part::new(question, domain.to_string(), Some(domain), ranks)
+    };
+    Some(values.into_iter().map(part).collect())
 }
 
-/// The values that the group may have: that of its members that have a node or were released for one, or else all.
-fn values(cluster: &Cluster, group: &Group, label: &str) -> BTreeSet<SmolStr> {
-    let live = || cluster.members(&group.key).filter(|pod| pod.live());
-    let bound = live()
-        .filter_map(|pod| cluster.node(pod.node.as_deref()?))
-        .map(|node| node.labels.get(label).map(SmolStr::new));
-    let released = live().filter(|pod| !pod.bound() && !pod.held).filter_map(|pod| pod.asks_for(label));
-    let pinned: BTreeSet<Option<SmolStr>> = bound.chain(released.map(|value| Some(value.into()))).collect();
-    match pinned.len() {
-        0 => cluster.nodes().filter_map(|node| node.labels.get(label)).map(SmolStr::new).collect(),
-        1 => pinned.into_iter().flatten().collect(),
-        _ => BTreeSet::new(),
+/// The domains of which pod affinity lets the members choose one, by name: members that are alike, drawn to their like, and
+/// of whom nobody is there yet.
+fn gathering(question: &Question<'_>) -> Option<Vec<Part>> {
+    let (cluster, members) = (question.cluster, &question.demand.members);
+    let first = *members.first()?;
+    let alike = |member: &PodIndex| cluster.row(*member).class == cluster.row(first).class;
+    if question.demand.single || !members.iter().all(alike) {
+        return None;
+    }
+    let key = question.now.neighbours()?.gathers(first)?;
+    let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
+    for rank in 0..question.nodes.len() {
+        if let Some(value) = question.nodes.at(rank).labels.get(key) {
+            values.entry(value).or_default().push(rank);
+        }
+    }
+    Some(values.into_iter().map(|(value, ranks)| Part::new(question, format!("{key}={value}"), None, ranks)).collect())
+}
+
+impl Part {
+    fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
+        let when = When::Without(i32::MAX);
+        Self {
+            name,
+            domain,
+            at_most: question.prospects.map_or(u64::MAX, |prospects| prospects.at_most(&ranks, when)),
+            places: question.prospects.map_or(ranks.len() as u64, |prospects| prospects.places(&ranks, when)),
+            ranks,
+        }
     }
 }
 
-/// Smaller is better; equal ones are taken by name.
-fn rank(decision: &Decision) -> impl Ord {
-    match decision {
-        Decision::Fits { left, .. } => (0, *left, None, Reverse(0)),
-        Decision::Preempt(plan) => (1, 0, Some(plan.cost), Reverse(plan.placements.len())),
-        Decision::Unschedulable(shortfall) => (2, 0, None, Reverse(shortfall.fits_at_most())),
-        Decision::Nothing | Decision::WaitingForPods { .. } => (3, 0, None, Reverse(0)),
+/// Where most members fit, in the tightest domain.
+fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
+    let mut open: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
+    let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Now));
+    let fit = |part: &Part| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
+    open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
+    let mut best: Option<(usize, Decision)> = None;
+    for part in open.into_iter().take(MOST_TRIED) {
+        let Some(Decision::Fits { placements, left, .. }) = question.fit_now(&part.ranks) else { continue };
+        if best.as_ref().is_none_or(|(least, _)| left < *least) {
+            best = Some((left, Decision::Fits { placements, left, domain: part.domain.clone() }));
+        }
+        if left == 0 {
+            break;
+        }
     }
+    best.map(|(_, decision)| decision)
 }
 
-fn outcome(decision: &Decision) -> String {
-    match decision {
-        Decision::Fits { placements, left: 0, .. } => format!("{} members fit", placements.len()),
-        Decision::Preempt(plan) => format!("{} members, {}", plan.placements.len(), plan.cost),
-        Decision::Unschedulable(shortfall) => shortfall.to_string(),
-        Decision::Fits { placements, .. } => format!("{} members fit, without the others", placements.len()),
-        Decision::Nothing | Decision::WaitingForPods { .. } => String::new(),
+/// Where enough members fit once those are gone who leave anyway.
+fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
+    let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then));
+    open.take(MOST_TRIED).find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
+}
+
+fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
+    plan.domain = domain.cloned();
+    plan
+}
+
+/// The cheapest victims in any domain.
+fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
+    let need = question.demand.need as u64;
+    let large: Vec<&Part> = parts.iter().filter(|part| part.at_most >= need).collect();
+    let mut order: Vec<(Option<Cost>, &Part)> = large.iter().map(|part| (least(question, part), *part)).collect();
+    order.sort_by(|(a, part), (b, other)| {
+        (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
+    });
+    let mut trace = Vec::new();
+    let mut best: Option<(Plan, &Part)> = None;
+    let mut tried = 0;
+    for (least, part) in &order {
+        let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
+        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
+            break;
+        }
+        tried += 1;
+        let Some(plan) = question.preempt(&part.ranks) else {
+            trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
+            continue;
+        };
+        trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
+        let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
+        if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
+            best = Some((plan, part));
+        }
     }
+    let (plan, part) = best?;
+    if tried < large.len() {
+        trace.push(format!("{} other domains were not searched: they promise nothing cheaper.", large.len() - tried));
+    }
+    if large.len() < parts.len() {
+        trace.push(format!("{} domains are too small, whoever goes.", parts.len() - large.len()));
+    }
+    let mut plan = within(plan, part.domain.as_ref());
+    plan.trace.splice(0..0, trace);
+    Some(plan)
+}
+
+/// What victims in a domain cost at least; nothing where all nodes are looked at anyway.
+fn least(question: &Question<'_>, part: &Part) -> Option<Cost> {
+    let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
+    Some(lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling))
+}
+
+/// Why there is no room, said of the domain that comes nearest.
+fn shortfall(question: &Question<'_>, parts: &[Part]) -> Decision {
+    let fits = |part: &Part| match question.shortfall(&part.ranks) {
+        Decision::Unschedulable(shortfall) => shortfall.fits_at_most() as u64,
+        _ => 0,
+    };
+    let few = question.prospects.is_none();
+    let nearest = parts.iter().min_by_key(|part| Reverse(if few { fits(part) } else { part.at_most }));
+    let mut decision = question.shortfall(nearest.map_or(&[], |part| part.ranks.as_slice()));
+    let domain = nearest.and_then(|part| part.domain.clone());
+    if let (Decision::Unschedulable(shortfall), Some(domain)) = (&mut decision, domain) {
+        shortfall.domain = Some(NearestDomain { domain });
+    }
+    decision
 }

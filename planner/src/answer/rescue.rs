@@ -40,6 +40,7 @@ fn demand(index: PodIndex, pod: &Pod) -> Demand {
         members: vec![index],
         need: 1,
         single: true,
+        domains: None,
     }
 }
 
@@ -58,12 +59,12 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let only_node = suitable.len() == 1;
     let mut room = Occupancy::new(cluster, &all, &demand.members, &in_flight.held);
     let wide = room.looks_around();
-    let some = Nodes::some(cluster, suitable);
+    let some = Nodes::suitable(cluster, suitable);
     if !wide {
         room = Occupancy::new(cluster, &some, &demand.members, &in_flight.held);
     }
     let nodes = if wide { &all } else { &some };
-    let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room);
+    let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room, &Effort::of_decision());
     let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
     problem.leaving.retain(|(pod, _)| !lingers(*pod));
     let then = problem.room_then();
@@ -154,7 +155,7 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let in_flight = InFlight::new(cluster, &nodes, &demand, context);
     let room = Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held);
-    let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room);
+    let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room, &Effort::of_decision());
     let rank = open(&problem, &problem.now)?;
     Some(nodes.at(rank).name.clone())
 }

@@ -29,7 +29,7 @@ pub struct Shortfall {
     /// Those budgets, by name.
     pub guaranteed: Box<[GuaranteedBudget]>,
     /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
-    pub domain: Option<Box<NearestDomain>>,
+    pub domain: Option<NearestDomain>,
 }
 
 /// The domain in which a group lacks least.

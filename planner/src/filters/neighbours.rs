@@ -228,12 +228,12 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of
-    /// them may go anywhere, and all others follow it. With the domains of that key, by place of the node.
-    pub(crate) fn gathers(&self, member: PodIndex) -> Option<&[Domain]> {
+    /// them may go anywhere with that label, and all others follow it.
+    pub(crate) fn gathers(&self, member: PodIndex) -> Option<&'a str> {
         let looker = &self.rules.lookers[*self.rules.members.get(&member)?];
         let [counter] = looker.wanted[..] else { return None };
         let alone = looker.wants_itself && self.counts[counter].total == 0;
-        alone.then(|| self.rules.keys[self.rules.rules[counter].key].of.as_slice())
+        alone.then(|| self.rules.keys[self.rules.rules[counter].key].name)
     }
 }
 

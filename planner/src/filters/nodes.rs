@@ -1,7 +1,6 @@
 //! The nodes of a decision, in the order of their names, and the topology domains they form.
 
 use crate::model::{Cluster, Node, NodeIndex};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Place of a node in the order of names.
@@ -21,6 +20,7 @@ struct Chosen {
     places: Vec<Rank>,
     /// By place in that order: one more than the rank here, or 0.
     ranks: Vec<u32>,
+    suit: bool,
 }
 
 impl<'a> Nodes<'a> {
@@ -31,15 +31,24 @@ impl<'a> Nodes<'a> {
 
     /// Some of the nodes of a cluster, given by their ranks among all of them, ascending.
     pub(crate) fn some(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
+        Self::chosen(cluster, places, false)
+    }
+
+    /// The same for nodes that are known to suit whoever is asked for, whatever else runs there.
+    pub(crate) fn suitable(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
+        Self::chosen(cluster, places, true)
+    }
+
+    fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suit: bool) -> Self {
         let order = cluster.node_order();
         let mut ranks = vec![0; order.len()];
         (1u32..).zip(&places).for_each(|(rank, place)| ranks[*place] = rank);
-        Self { cluster, order, chosen: Some(Chosen { places, ranks }) }
+        Self { cluster, order, chosen: Some(Chosen { places, ranks, suit }) }
     }
 
-    /// Whether these are all nodes; some are chosen only among those that suit the members.
-    pub(crate) fn all(&self) -> bool {
-        self.chosen.is_none()
+    /// Whether they are known to suit whoever is asked for, whatever else runs there.
+    pub(crate) fn suit(&self) -> bool {
+        self.chosen.as_ref().is_some_and(|chosen| chosen.suit)
     }
 
     /// The rank among all nodes.
@@ -88,16 +97,5 @@ impl<'a> Nodes<'a> {
     /// The rank of a node by the model's index; `None` when the node does not exist.
     pub(crate) fn rank(&self, index: NodeIndex) -> Option<Rank> {
         self.local(self.cluster.rank_of(index)?)
-    }
-
-    /// The domains of a topology key: ranks by label value. Nodes without the label are in none.
-    pub(crate) fn domains(&self, key: &str) -> BTreeMap<&'a str, Vec<Rank>> {
-        let mut domains: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-        for rank in 0..self.len() {
-            if let Some(value) = self.at(rank).labels.get(key) {
-                domains.entry(value).or_default().push(rank);
-            }
-        }
-        domains
     }
 }

@@ -55,6 +55,11 @@ impl<'a> Occupancy<'a> {
         occupancy
     }
 
+    /// The same, asked of these nodes.
+    pub(crate) fn on(&self, nodes: &'a Nodes<'a>) -> Self {
+        Self { nodes, ..self.clone() }
+    }
+
     /// Holds places for pods that are not bound (KEP-4832).
     fn hold(&mut self, held: &[Held]) {
         for (index, place) in held {

@@ -10,6 +10,7 @@ use crate::api::{Cost, offset_priority};
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, UnitKind, UnitRef};
 use crate::problem::InFlight;
+use crate::search::domains::fractional;
 use std::collections::BTreeSet;
 
 /// Nodes by what evicting there costs, or costs at least.
@@ -56,11 +57,13 @@ impl BestNode {
         self.forgotten.insert(rank);
     }
 
-    /// The best node. `bound` says what evicting on a node costs at least, and `choose` what it costs.
+    /// The best node. `bound` says what evicting on a node costs at least, `choose` what it costs, and `spent` that nothing more
+    /// may be looked at: then it is the best of those that were.
     pub(super) fn best(
         &mut self,
         mut bound: impl FnMut(Rank) -> Option<Cost>,
         mut choose: impl FnMut(Rank) -> Option<Choice>,
+        spent: impl Fn() -> bool,
     ) -> Option<Best> {
         for rank in std::mem::take(&mut self.forgotten) {
             let least = bound(rank);
@@ -71,6 +74,11 @@ impl BestNode {
             if self.entries[rank].exact {
                 let proven = self.unsure.first().is_none_or(|(least, _)| *least >= cost);
                 return Some(Best { rank, proven });
+            }
+            if spent()
+                && let Some((_, rank)) = self.order.iter().find(|(_, rank)| self.entries[*rank].exact)
+            {
+                return Some(Best { rank: *rank, proven: false });
             }
             let choice = choose(rank);
             let unsure = choice.as_ref().is_none_or(|choice| !choice.proven).then_some(cost);
@@ -137,7 +145,13 @@ pub(super) fn bound(
             None => least,
         });
     }
-    let least = needed.at_least(one?);
+    let mut least = needed.at_least(one?);
+    least.sum = least.sum.max(fraction(&here, &free, scale, |unit| weight_of(cluster, in_flight, unit)));
+    let pods = fraction(&here, &free, scale, |unit| pods_of(cluster, in_flight, unit));
+    least.pods = least.pods.max(usize::try_from(pods).unwrap_or(usize::MAX));
+    if let Some(start) = latest_start(cluster, &here, ceiling, least.pods) {
+        least.start = Some(start);
+    }
     Some(Cost {
         budget_violations: 0,
         highest_priority: Some(ceiling),
@@ -146,6 +160,38 @@ pub(super) fn bound(
         earliest_start: least.start.filter(|start| *start < i64::MAX),
         victim_groups: least.groups,
     })
+}
+
+/// What units that free enough weigh at least when they can be taken in part; the most of it over the resources.
+fn fraction(here: &[Here], free: &[i64], scale: &Scale, weight: impl Fn(UnitRef) -> u64) -> u64 {
+    let of = |at: usize| {
+        let offers = here.iter().map(|unit| (weight(unit.unit), i128::from(unit.freed[at])));
+        fractional(i128::from(scale.each[at]) - i128::from(free[at]), offers)
+    };
+    (0..free.len()).map(of).max().unwrap_or(0)
+}
+
+fn pods_of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef) -> u64 {
+    let Some(found) = cluster.unit(unit) else { return 0 };
+    let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
+    let pods = if in_flight.any_departs() { found.pods.iter().filter(stays).count() } else { found.pods.len() };
+    pods as u64
+}
+
+fn weight_of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef) -> u64 {
+    let priority = cluster.unit(unit).map_or(i32::MIN, |found| found.priority);
+    offset_priority(priority).saturating_mul(pods_of(cluster, in_flight, unit))
+}
+
+/// Where all the units are single pods of the highest priority: the earliest start among the latest `pods` of them.
+fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> Option<i64> {
+    let starts = here.iter().map(|unit| match (unit.unit, cluster.unit(unit.unit)) {
+        (UnitRef::Pod(_), Some(found)) if found.priority == ceiling => Some(found.started.unwrap_or(i64::MAX)),
+        _ => None,
+    });
+    let mut starts: Vec<i64> = starts.collect::<Option<_>>()?;
+    starts.sort_unstable();
+    starts.len().checked_sub(pods).and_then(|at| starts.get(at).copied())
 }
 
 /// A lower bound in parts. A start counts only for units of the highest priority, and later is better.

@@ -89,15 +89,11 @@ impl Totals {
         add(&mut self.most, answer.most());
         one(&mut self.candidates, answer.most() > 0);
         one(&mut self.usable, true);
-        let mut before = answer.then;
-        for step in answer.steps.iter().filter(|step| step.mild > 0) {
-            if step.mild > before {
-                let gain = self.gains.entry(step.priority).or_default();
-                add(gain, step.mild - before);
-                if *gain == 0 {
-                    self.gains.remove(&step.priority);
-                }
-                before = step.mild;
+        for (priority, more) in answer.mild_gains() {
+            let gain = self.gains.entry(priority).or_default();
+            add(gain, more);
+            if *gain == 0 {
+                self.gains.remove(&priority);
             }
         }
         if answer.large {
@@ -167,8 +163,7 @@ impl Capacities {
                 self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
                 stale.nodes = (0..nodes.len()).collect();
                 let terms = &self.class.constraints.anti_affinity;
-                self.domains_are_nodes =
-                    terms.iter().all(|term| nodes.domains(&term.topology_key).len() == nodes.len());
+                self.domains_are_nodes = terms.iter().all(|term| one_by_one(nodes, &term.topology_key));
             }
         }
         self.seen = Some(cluster.changes());
@@ -279,4 +274,10 @@ impl Stale {
             list(self).extend(ranks);
         }
     }
+}
+
+/// Whether every node is a topology domain of its own.
+fn one_by_one(nodes: &Nodes<'_>, key: &str) -> bool {
+    let values: Option<BTreeSet<&String>> = (0..nodes.len()).map(|rank| nodes.at(rank).labels.get(key)).collect();
+    values.is_some_and(|values| values.len() == nodes.len())
 }

@@ -4,25 +4,23 @@
 
 mod best_node;
 mod capacities;
+mod kept;
 mod node_capacity;
+mod prospects;
 mod shortfall;
 mod violations;
 
 use crate::api::{Context, Decision, Plan, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex};
-use crate::problem::{Demand, InFlight, Problem, UnitIndex, placements};
+use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, greedy_matrix, kep5710, least_cost};
 use best_node::{BestNode, Choice, bound};
 use capacities::Capacities;
 use giveway_crds::policy::PreemptionPolicy;
+use kept::Kept;
+pub(crate) use prospects::{Prospects, When};
 use std::sync::Arc;
-
-/// For so many kinds and priorities answers are kept.
-const KEPT: usize = 8;
-
-/// The answers that are kept; the last one that was used is the last.
-type Kept = Vec<Capacities>;
 
 /// Puts what was found in words.
 pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Plan;
@@ -73,24 +71,26 @@ struct Question<'d> {
 fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
     let &Question { cluster, demand, context, assemble, nodes, in_flight, example, class } = question;
     let apart = !class.constraints.anti_affinity.is_empty();
-    // A class that was left by its last pod and entered again has another number, and the same answers.
-    let known = kept.iter().position(|known| known.priority == demand.priority && known.class == *class);
-    let mut capacities = match known {
-        Some(at) => kept.remove(at),
-        None => Capacities::new(cluster, class, demand.priority)?,
-    };
-    capacities.class = Arc::clone(class);
+    let known = kept.take(class, demand.priority);
+    let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority))?;
     capacities.catch_up(cluster, nodes, example, in_flight)?;
     let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
     let decision = if counts {
-        Incremental { cluster, demand, context, assemble, nodes, in_flight, capacities: &mut capacities }.decide()
+        Incremental {
+            cluster,
+            demand,
+            context,
+            assemble,
+            nodes,
+            in_flight,
+            capacities: &mut capacities,
+            effort: Effort::of_decision(),
+        }
+        .decide()
     } else {
         None
     };
-    if kept.len() == KEPT {
-        kept.remove(0);
-    }
-    kept.push(capacities);
+    kept.put(capacities);
     decision
 }
 
@@ -103,6 +103,7 @@ struct Incremental<'d> {
     nodes: &'d Nodes<'d>,
     in_flight: &'d InFlight,
     capacities: &'d mut Capacities,
+    effort: Effort,
 }
 
 impl Incremental<'_> {
@@ -140,7 +141,7 @@ impl Incremental<'_> {
     /// The question as it is on some of the nodes.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
         let room = Occupancy::of_amounts(self.cluster, nodes, &self.in_flight.held);
-        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room)
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, &self.effort)
     }
 
     /// Those who leave anyway make room enough.
@@ -155,7 +156,7 @@ impl Incremental<'_> {
         let mut places: Vec<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
         places.sort_unstable();
         places.dedup();
-        let nodes = Nodes::some(self.cluster, places);
+        let nodes = Nodes::suitable(self.cluster, places);
         let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
         let room = problem.room_then();
@@ -179,7 +180,7 @@ impl Incremental<'_> {
         let ceiling = ceiling?;
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
-        let nodes = Nodes::some(self.cluster, places);
+        let nodes = Nodes::suitable(self.cluster, places);
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
@@ -205,16 +206,18 @@ impl Incremental<'_> {
     fn single(&mut self) -> Option<Decision> {
         let (cluster, nodes, in_flight, demand, context, assemble) =
             (self.cluster, self.nodes, self.in_flight, self.demand, self.context, self.assemble);
+        let effort = self.effort.clone();
         let at = usize::from(context.strategy == Strategy::Kep5710);
         let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;
         let best_nodes = best_nodes[at].get_or_insert_with(|| BestNode::new(nodes.len()));
         let best = best_nodes.best(
             |rank| bound(cluster, nodes, scale, in_flight, &answers[rank], rank),
-            |rank| on_one_node(cluster, demand, context, in_flight, rank, |_, _, choice, _| choice),
+            |rank| on_one_node(cluster, demand, context, in_flight, &effort, rank, |_, _, choice, _| choice),
+            || effort.spent(),
         );
         let best = best?;
         let candidates = self.capacities.totals.candidates;
-        on_one_node(cluster, demand, context, in_flight, best.rank, |problem, found, choice, room| {
+        on_one_node(cluster, demand, context, in_flight, &effort, best.rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
             let mut found = Found { trace, ..found };
             if context.strategy == Strategy::LeastCost {
@@ -225,16 +228,21 @@ impl Incremental<'_> {
     }
 }
 
+/// What it takes to choose on one node, besides an exact search.
+const LOOKS_AT_A_NODE: usize = 200;
+
 /// What a strategy chooses on one node; `None` when there is no choice.
 fn on_one_node<T>(
     cluster: &Cluster,
     demand: &Demand,
     context: &Context,
     in_flight: &InFlight,
+    effort: &Effort,
     rank: Rank,
     then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
 ) -> Option<T> {
-    let nodes = Nodes::some(cluster, vec![rank]);
+    let nodes = Nodes::suitable(cluster, vec![rank]);
+    effort.take(LOOKS_AT_A_NODE);
     let mut problem = Problem::new(
         cluster,
         &nodes,
@@ -242,6 +250,7 @@ fn on_one_node<T>(
         context,
         in_flight,
         Occupancy::of_amounts(cluster, &nodes, &in_flight.held),
+        effort,
     );
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();

@@ -58,6 +58,21 @@ impl NodeCapacity {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
+    /// By priority: how many more fit when the units of it go that are not at risk.
+    pub(super) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
+        let mut before = self.then;
+        self.steps.iter().filter_map(move |step| {
+            let gain = step.mild.saturating_sub(before);
+            before = before.max(step.mild);
+            (gain > 0).then_some((step.priority, gain))
+        })
+    }
+
+    /// The lowest priority of units that make room.
+    pub(super) fn first_gain(&self) -> Option<i32> {
+        self.steps.first().map(|step| step.priority)
+    }
+
     /// How many fit when everybody is gone who may go.
     pub(super) fn most(&self) -> u32 {
         self.steps.last().map_or(self.then, |step| step.all)

@@ -44,11 +44,6 @@ impl<T> Slab<T> {
         self.items.get_mut(index as usize)?.as_mut()
     }
 
-    /// Every value with its index, by index.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0u32..).zip(&self.items).filter_map(|(index, item)| item.as_ref().map(|value| (index, value)))
-    }
-
     /// Every value with its index, to change it.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0u32..).zip(&mut self.items).filter_map(|(index, item)| item.as_mut().map(|value| (index, value)))

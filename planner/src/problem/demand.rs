@@ -2,10 +2,11 @@
 
 use crate::api::{Decision, Preemptor, Refusal};
 use crate::filters::{Nodes, unsuitable};
-use crate::model::{Cluster, Pod, PodIndex};
+use crate::model::{Cluster, Group, Pod, PodIndex};
 use giveway_crds::policy::PreemptionPolicy;
+use smol_str::SmolStr;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pods of a preemptor that wait for a place.
 pub(crate) struct Demand {
@@ -19,6 +20,36 @@ pub(crate) struct Demand {
     pub(crate) need: usize,
     /// Whether the preemptor is one pod, so that each node is a domain of its own.
     pub(crate) single: bool,
+    /// The domains that the members may go to together, one of them; `None` where they may be anywhere.
+    pub(crate) domains: Option<Domains>,
+}
+
+/// Within what the members have to stay together.
+pub(crate) struct Domains {
+    /// Key of the node label.
+    pub(crate) key: SmolStr,
+    /// The only value, where the members that have a node already, or were released for one, say so; `Some(None)` where they
+    /// have none in common.
+    pub(crate) pinned: Option<Option<SmolStr>>,
+}
+
+impl Domains {
+    /// Those of a group; `None` for one that may be anywhere.
+    fn of(cluster: &Cluster, group: &Group) -> Option<Self> {
+        let key = group.topology.clone()?;
+        let live = || cluster.members(&group.key).filter(|pod| pod.live());
+        // A node that is gone holds nobody: its pods will be removed.
+        let nodes = live().filter_map(|pod| cluster.node(pod.node.as_deref()?));
+        let bound = nodes.map(|node| node.labels.get(key.as_str()).map(SmolStr::new));
+        let released = live().filter(|pod| !pod.bound() && !pod.held).filter_map(|pod| pod.asks_for(&key));
+        let mut pins: BTreeSet<Option<SmolStr>> = bound.chain(released.map(|value| Some(value.into()))).collect();
+        let pinned = match pins.len() {
+            0 => None,
+            1 => pins.pop_first(),
+            _ => Some(None),
+        };
+        Some(Self { key, pinned })
+    }
 }
 
 /// Members that are alike for every filter.
@@ -61,6 +92,7 @@ impl Demand {
             members: waiting,
             need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
             single: false,
+            domains: Domains::of(cluster, group),
         })
     }
 
@@ -74,6 +106,7 @@ impl Demand {
             members: cluster.pod_index(&pod.key).into_iter().collect(),
             need: 1,
             single: true,
+            domains: None,
         })
     }
 
@@ -95,10 +128,10 @@ impl Demand {
         for (example, members) in alike {
             let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
             let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
-            let unsuitable = if nodes.all() {
-                (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()
-            } else {
+            let unsuitable = if nodes.suit() {
                 vec![None; nodes.len()]
+            } else {
+                (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()
             };
             sized.push((largest, sum, MemberClass { members, unsuitable }));
         }

@@ -3,6 +3,7 @@
 //! (`planner/BENCHMARKS.md`). Counting instead of timing gives the same answer on a busy machine.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// Looks that a decision for a preemptor may take.
 const DECISION: usize = 600_000;
@@ -13,29 +14,24 @@ const ELSEWHERE: usize = 60_000;
 /// Looks of a search that the exact search on one node may take, so that other nodes are looked at, too.
 pub(crate) const ON_ONE_NODE: usize = 20_000;
 
-/// The looks that are left.
+/// The looks that are left; a copy counts with the original.
 #[derive(Clone, Debug)]
-pub(crate) struct Effort(Cell<usize>);
+pub(crate) struct Effort(Rc<Cell<usize>>);
 
 impl Effort {
     /// For a decision.
     pub(crate) fn of_decision() -> Self {
-        Self(Cell::new(DECISION))
+        Self(Rc::new(Cell::new(DECISION)))
     }
 
     /// For the search for one critical add-on.
     pub(crate) fn of_search() -> Self {
-        Self(Cell::new(RESCUE))
+        Self(Rc::new(Cell::new(RESCUE)))
     }
 
     /// For places elsewhere.
     pub(crate) fn of_places() -> Self {
-        Self(Cell::new(ELSEWHERE))
-    }
-
-    /// So many looks of what is left, for a part of the work.
-    pub(crate) fn part(&self, looks: usize) -> Self {
-        Self(Cell::new(looks.min(self.left())))
+        Self(Rc::new(Cell::new(ELSEWHERE)))
     }
 
     /// Takes some looks; `false` when there are not so many left.

@@ -16,7 +16,7 @@ pub(crate) use in_flight::{InFlight, held_places};
 pub(crate) use placements::placements;
 pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks};
 
-use crate::api::Context;
+use crate::api::{Context, Refusal};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::model::{Cluster, PodIndex};
 /// A preemptor, the nodes, and who might have to go.
@@ -52,6 +52,7 @@ impl<'a> Problem<'a> {
         context: &'a Context,
         in_flight: &'a InFlight,
         now: Occupancy<'a>,
+        effort: &Effort,
     ) -> Self {
         let mut vacating = vec![false; nodes.len()];
         let leaving = in_flight.leaving(cluster, nodes);
@@ -68,7 +69,7 @@ impl<'a> Problem<'a> {
             budgets: Budgets::default(),
             leaving,
             vacating,
-            effort: Effort::of_decision(),
+            effort: effort.clone(),
         }
     }
 
@@ -82,6 +83,16 @@ impl<'a> Problem<'a> {
             self.demand.priority,
             self.in_flight.evicting(self.cluster),
         );
+    }
+
+    /// Leaves all nodes out but these.
+    pub(crate) fn leave_out_all_but(&mut self, ranks: &[Rank]) {
+        let mut meant = vec![false; self.nodes.len()];
+        ranks.iter().for_each(|rank| meant[*rank] = true);
+        for class in &mut self.classes {
+            let out = class.unsuitable.iter_mut().zip(&meant).filter(|(_, meant)| !**meant);
+            out.for_each(|(refusal, _)| *refusal = Some(Refusal::NodeAffinity));
+        }
     }
 
     /// The room once everybody who leaves anyway is gone.

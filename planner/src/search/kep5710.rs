@@ -253,12 +253,12 @@ fn best_victims(
     let Layout { placed, doomed, room: mut cleared } = layout;
     let few = reprieve(problem, &mut cleared, &placed, &doomed);
     let few = Some(few).filter(|victims| may_go(problem, victims));
-    let everywhere = room.looks_around();
-    let touched: BTreeSet<UnitIndex> = if everywhere {
-        (0..available.len()).collect()
-    } else {
-        placed.iter().flat_map(|(_, rank)| problem.potential.on[*rank].iter().copied()).collect()
+    // Only those can matter who run on a node of the placement, or whom others look at.
+    let here = placed.iter().flat_map(|(_, rank)| problem.potential.on[*rank].iter().copied());
+    let looked_at = |unit: &UnitIndex| {
+        room.looks_around() && problem.potential.units[*unit].pods.iter().any(|pod| room.is_looked_at(*pod))
     };
+    let touched: BTreeSet<UnitIndex> = here.chain((0..available.len()).filter(looked_at)).collect();
     let touched: Vec<UnitIndex> = touched.into_iter().filter(|unit| available[*unit]).collect();
     let all = keep_guarantees(problem, &touched, |units| {
         let mut room = room.clone();

@@ -1,6 +1,7 @@
 //! Strategies: who goes where, and who has to go for it. None of them says why in words, and none keeps anything for the
 //! next decision.
 
+pub(crate) mod domains;
 pub(crate) mod found;
 pub(crate) mod greedy;
 pub(crate) mod greedy_matrix;

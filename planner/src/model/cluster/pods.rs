@@ -73,14 +73,6 @@ impl Cluster {
         }
     }
 
-    /// Makes a pod that waits ask for a value of a node label.
-    pub(crate) fn confine(&mut self, key: &ObjectKey, label: &str, value: &str) {
-        let Some(mut pod) = self.pod(key).cloned() else { return };
-        pod.constraints.node_selector.push((label.to_owned(), value.to_owned()));
-        self.remove_pod(key);
-        self.insert_pod(pod);
-    }
-
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
@@ -164,11 +156,6 @@ impl Cluster {
 
     pub(crate) fn pod_at(&self, index: PodIndex) -> Option<&Pod> {
         self.pods.get(index).map(|slot| &slot.pod)
-    }
-
-    /// Every pod with its index and the node it takes room on, in no particular order that lasts.
-    pub(crate) fn pods_with_nodes(&self) -> impl Iterator<Item = (PodIndex, &Pod, Option<NodeIndex>)> {
-        self.pods.iter().map(|(index, slot)| (index, &slot.pod, slot.node))
     }
 
     /// Every pod that takes room on a node.

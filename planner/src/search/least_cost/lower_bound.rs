@@ -5,6 +5,7 @@
 
 use super::Candidate;
 use crate::api::{Cost, offset_priority};
+use crate::search::domains::fractional;
 use crate::search::matrix::Matrix;
 /// Lower bounds for plans that violate no budget.
 pub(super) struct Bound {
@@ -69,29 +70,13 @@ fn weight(matrix: &Matrix, resource: usize) -> u64 {
     let mut free: Vec<i64> = (0..matrix.on.len()).map(|node| matrix.free_on(node)[resource].max(0)).collect();
     free.sort_unstable_by(|a, b| b.cmp(a));
     let covered: i128 = free.iter().take(matrix.goal).map(|amount| i128::from(*amount)).sum();
-    let mut missing = i128::from(matrix.request[resource]) * matrix.goal as i128 - covered;
+    let missing = i128::from(matrix.request[resource]) * matrix.goal as i128 - covered;
     if missing <= 0 {
         return 0;
     }
-    let mut offers: Vec<(u64, i128)> = (0..matrix.units.len())
-        .map(|unit| {
-            (matrix.units[unit].weight, matrix.frees(unit).map(|(_, amounts)| i128::from(amounts[resource])).sum())
-        })
-        .filter(|(_, freed)| *freed > 0)
-        .collect();
-    offers.sort_unstable_by(|a, b| (i128::from(a.0) * b.1).cmp(&(i128::from(b.0) * a.1)));
-    let mut total = 0u64;
-    for (weight, freed) in offers {
-        if missing <= 0 {
-            break;
-        }
-        if freed <= missing {
-            total = total.saturating_add(weight);
-        } else {
-            let part = (i128::from(weight) * missing + freed - 1) / freed;
-            total = total.saturating_add(u64::try_from(part).unwrap_or(0));
-        }
-        missing -= freed;
-    }
-    total
+    let offers = (0..matrix.units.len()).map(|unit| {
+        let freed = matrix.frees(unit).map(|(_, amounts)| i128::from(amounts[resource])).sum();
+        (matrix.units[unit].weight, freed)
+    });
+    fractional(missing, offers)
 }

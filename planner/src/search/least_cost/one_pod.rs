@@ -6,8 +6,9 @@ use super::completion::NodeGround;
 use super::found;
 use crate::api::{Cost, offset_priority};
 use crate::filters::{Occupancy, Rank};
-use crate::model::PodIndex;
+use crate::model::{PodIndex, ResourceId, Unit};
 use crate::problem::{Problem, UnitIndex};
+use crate::search::domains::fractional;
 use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
 use crate::search::reprieve::reprieve;
@@ -29,12 +30,15 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     }
     let ground = || NodeGround { problem, room: room.clone(), member, rank: 0 };
     let mut grounds = None;
-    let (mut checks, mut complete) = (CHECKS, true);
+    let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let useful = useful(problem, room, member, rank);
         let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
         if units.len() > FEW_UNITS || checks == 0 {
             complete = false;
+            continue;
+        }
+        if best.as_ref().is_some_and(|best| is_no_cheaper(problem, room, member, rank, &units, &best.cost)) {
             continue;
         }
         let mut exact = match &best {
@@ -44,6 +48,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
         (least.rank, most.rank) = (rank, rank);
         complete &= exact.run(least, most, &units, !room.looks_around());
+        problem.effort.take(checks - exact.checks_left());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
         let mut cleared = room.clone();
@@ -100,4 +105,39 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
     // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
     let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
     worth.then_some(units)
+}
+
+/// Whether no choice of these units costs less than `cost` on a node: what they free for their weight says so, or they are
+/// alike, so that the least important of as many as are needed are the choice already.
+fn is_no_cheaper(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    member: PodIndex,
+    rank: Rank,
+    units: &[UnitIndex],
+    cost: &Cost,
+) -> bool {
+    let Some(pod) = problem.cluster.pod_at(member) else { return false };
+    let (node, free) = (problem.nodes.index(rank), room.free(rank));
+    let all = || units.iter().map(|unit| &problem.potential.units[*unit]);
+    let freed = |unit: &Unit<'_>, id: ResourceId| -> i128 {
+        let here = unit.pods.iter().map(|pod| problem.cluster.row(*pod)).filter(|row| row.node == Some(node));
+        here.filter_map(|row| problem.cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
+    };
+    let weight = |unit: &Unit<'_>| offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64);
+    let least = pod.requests.iter().map(|(id, amount)| {
+        fractional(amount - free[usize::from(id)], all().map(|unit| (weight(unit), freed(unit, id))))
+    });
+    let least = least.max().unwrap_or(0);
+    if cost.budget_violations > 0 || least < cost.priority_sum {
+        return false;
+    }
+    let like = |unit: &Unit<'_>| {
+        let row = unit.pods.first().map(|pod| problem.cluster.row(*pod));
+        (unit.kind, unit.grouped, unit.priority, row.map(|row| (row.class, row.budgeted)))
+    };
+    let first = all().next().map(like);
+    let alike = all().all(|unit| unit.pods.len() == 1 && Some(like(unit)) == first);
+    let budgeted = first.and_then(|(_, _, _, row)| row).is_some_and(|(_, budgeted)| budgeted);
+    least > cost.priority_sum || (alike && !budgeted && room.counts_only(member))
 }

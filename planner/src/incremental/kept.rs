@@ -1,0 +1,32 @@
+//! The answers that are kept from one decision to the next.
+
+use super::capacities::Capacities;
+use crate::model::EquivalenceClass;
+use std::sync::Arc;
+
+/// For so many classes and priorities answers are kept, and so many answers of nodes in all: about 200 bytes each.
+const MOST: usize = 64;
+const MOST_NODES: usize = 400_000;
+
+/// The answers that are kept; the last one that was used is the last.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Vec<Capacities>);
+
+impl Kept {
+    /// Takes out what is known for a class and a priority. A class that was left by its last pod and entered again has another
+    /// number, and the same answers.
+    pub(crate) fn take(&mut self, class: &Arc<EquivalenceClass>, priority: i32) -> Option<Capacities> {
+        let at = self.0.iter().position(|known| known.priority == priority && known.class == *class)?;
+        let mut known = self.0.remove(at);
+        known.class = Arc::clone(class);
+        Some(known)
+    }
+
+    /// Puts it back, and drops what has not been used for longest.
+    pub(crate) fn put(&mut self, known: Capacities) {
+        self.0.push(known);
+        while self.0.len() > MOST || self.0.iter().map(|known| known.nodes.len()).sum::<usize>() > MOST_NODES {
+            self.0.remove(0);
+        }
+    }
+}

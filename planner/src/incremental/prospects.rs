@@ -1,0 +1,132 @@
+//! How many members could fit on every node, class by class, whatever the pods around say: what leaves nodes out before
+//! they are looked at, and says where the search for victims may begin. It comes from what is kept of every node.
+
+use super::capacities::Capacities;
+use super::kept::Kept;
+use crate::filters::{Nodes, Rank};
+use crate::model::{ClassId, Cluster};
+use crate::problem::{Demand, InFlight};
+use std::collections::BTreeMap;
+
+/// Up to so many nodes, all of them are looked at.
+const FEW_NODES: usize = 64;
+/// Of more nodes than this, and than twice the members, only those are looked at that promise most.
+const MANY_NODES: usize = 1024;
+
+/// When members are to fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// As it is.
+    Now,
+    /// Once those are gone who leave anyway.
+    Then,
+    /// Once all units of a priority up to this one are gone as well.
+    Without(i32),
+}
+
+/// What is known of every node for the classes of a demand.
+pub(crate) struct Prospects {
+    /// With how many members there are of the class.
+    classes: Vec<(Capacities, u64)>,
+    need: u64,
+}
+
+impl Prospects {
+    /// For the members of a demand; `None` where there are so few nodes that all of them are looked at, and where amounts are
+    /// too large to count so.
+    pub(crate) fn new(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, in_flight: &InFlight) -> Option<Self> {
+        if nodes.len() <= FEW_NODES {
+            return None;
+        }
+        let mut members: BTreeMap<ClassId, (u32, u64)> = BTreeMap::new();
+        for member in &demand.members {
+            members.entry(cluster.row(*member).class).or_insert((*member, 0)).1 += 1;
+        }
+        let mut classes = Vec::new();
+        for (id, (example, count)) in members {
+            let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
+            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority));
+            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority))?;
+            capacities.catch_up(cluster, nodes, example, in_flight)?;
+            classes.push((capacities, count));
+        }
+        Some(Self { classes, need: demand.need as u64 })
+    }
+
+    /// Gives back what is known, for the next decision.
+    pub(crate) fn keep(self, cluster: &Cluster) {
+        cluster.memory().with(|kept: &mut Kept| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
+    }
+
+    fn fit(known: &Capacities, rank: Rank, when: When) -> u64 {
+        let node = &known.nodes[rank];
+        u64::from(match when {
+            When::Now => node.now,
+            When::Then => node.then,
+            When::Without(ceiling) => node.up_to(ceiling),
+        })
+    }
+
+    /// How many members could fit on some nodes, at most all of them; every class for itself.
+    pub(crate) fn at_most(&self, ranks: &[Rank], when: When) -> u64 {
+        let sum = |known: &Capacities| ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>();
+        self.classes.iter().map(|(known, members)| sum(known).min(*members)).sum()
+    }
+
+    /// Whether enough members could fit on some nodes.
+    pub(crate) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
+        self.at_most(ranks, when) >= self.need
+    }
+
+    /// How much some nodes have to offer: places for members, class by class.
+    pub(crate) fn places(&self, ranks: &[Rank], when: When) -> u64 {
+        let sum = |known: &Capacities| ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>();
+        self.classes.iter().map(|(known, _)| sum(known)).sum()
+    }
+
+    /// The lowest priorities up to which units have to go for so many times as many members of every class to have a place on
+    /// some nodes as are needed, without those whose budgets would be violated; those times for which that is enough.
+    /// `times` ascends.
+    pub(crate) fn ceilings(&self, ranks: &[Rank], times: &[u64]) -> Vec<i32> {
+        let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+        let mut fit: Vec<u64> = vec![0; self.classes.len()];
+        for (number, (known, _)) in self.classes.iter().enumerate() {
+            for node in ranks.iter().map(|rank| &known.nodes[*rank]) {
+                fit[number] += u64::from(node.then);
+                for (priority, gain) in node.mild_gains() {
+                    gains.entry(priority).or_insert_with(|| vec![0; fit.len()])[number] += u64::from(gain);
+                }
+            }
+        }
+        let enough = |fit: &[u64], times: u64| {
+            let fits = fit.iter().zip(&self.classes).map(|(fit, (_, members))| (fit / times.max(1)).min(*members));
+            fits.sum::<u64>() >= self.need
+        };
+        let mut ceilings = Vec::with_capacity(times.len());
+        for (priority, gain) in gains {
+            fit.iter_mut().zip(gain).for_each(|(fit, gain)| *fit += gain);
+            while times.get(ceilings.len()).is_some_and(|times| enough(&fit, *times)) {
+                ceilings.push(priority);
+            }
+        }
+        ceilings
+    }
+
+    /// Those of some nodes where a member could fit; of very many those that promise most, and whether some were left out.
+    pub(crate) fn useful(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
+        let fits = |rank: &Rank| self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
+        let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
+        let members: u64 = self.classes.iter().map(|(_, members)| *members).sum();
+        let most = MANY_NODES.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
+        if useful.len() <= most {
+            return (useful, false);
+        }
+        useful.sort_by_cached_key(|rank| {
+            let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
+            (first.next(), std::cmp::Reverse(self.places(&[*rank], when)), *rank)
+        });
+        useful.truncate(most);
+        useful.sort_unstable();
+        (useful, true)
+    }
+}

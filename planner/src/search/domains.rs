@@ -1,0 +1,84 @@
+//! What victims in a domain of topology cost at least, so that few of many domains have to be searched.
+
+use crate::api::{Cost, offset_priority};
+use crate::filters::{Nodes, Rank};
+use crate::model::{Cluster, ResourceId, UnitRef};
+use crate::problem::{Demand, InFlight};
+use std::collections::BTreeMap;
+
+/// What a plan costs at least that places the members of a demand on these nodes. `ceiling` is the lowest priority up to which
+/// units have to go, if no budget is to be violated; `None` when that is not enough.
+pub(crate) fn lower_bound(
+    cluster: &Cluster,
+    nodes: &Nodes<'_>,
+    in_flight: &InFlight,
+    demand: &Demand,
+    ranks: &[Rank],
+    ceiling: Option<i32>,
+) -> Cost {
+    let Some(ceiling) = ceiling else { return Cost { budget_violations: 1, ..Cost::default() } };
+    let asked = least_asked(cluster, demand);
+    // By unit: what it frees here of each resource.
+    let mut freed: BTreeMap<UnitRef, Vec<i128>> = BTreeMap::new();
+    let mut missing: Vec<i128> = asked.iter().map(|(_, amount)| amount * demand.need as i128).collect();
+    for rank in ranks {
+        let free = cluster.free().row(nodes.index(*rank));
+        let mut open: Vec<i128> =
+            asked.iter().map(|(id, _)| free.get(usize::from(*id)).copied().unwrap_or(0)).collect();
+        for (index, row) in cluster.rows_at(nodes.index(*rank)) {
+            let Some(class) = cluster.class(row.class) else { continue };
+            let amounts = asked.iter().map(|(id, _)| class.requests.get(*id));
+            if in_flight.leaves(index, &row) {
+                open.iter_mut().zip(amounts).for_each(|(open, amount)| *open += amount);
+            } else if let Some(unit) = in_flight.unit_of(index, &row).filter(|_| row.priority <= ceiling) {
+                let sums = freed.entry(unit).or_insert_with(|| vec![0; asked.len()]);
+                sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
+            }
+        }
+        missing.iter_mut().zip(open).for_each(|(missing, open)| *missing -= open.max(0));
+    }
+    let units: Vec<(u64, Vec<i128>)> = freed
+        .into_iter()
+        .filter_map(|(unit, freed)| {
+            let found = cluster.unit(unit)?;
+            let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
+            let pods = if in_flight.any_departs() { found.pods.iter().filter(stays).count() } else { found.pods.len() };
+            Some((offset_priority(found.priority).saturating_mul(pods as u64), freed))
+        })
+        .collect();
+    let sums = (0..missing.len()).map(|at| fractional(missing[at], units.iter().map(|(w, freed)| (*w, freed[at]))));
+    Cost { highest_priority: Some(ceiling), priority_sum: sums.max().unwrap_or(0), ..Cost::default() }
+}
+
+/// Of every resource the least that a member asks for.
+fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
+    let mut classes: Vec<_> = demand.members.iter().map(|member| cluster.row(*member).class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let classes: Vec<_> = classes.into_iter().filter_map(|class| cluster.class(class)).collect();
+    let Some(first) = classes.first() else { return Vec::new() };
+    let least = |id: ResourceId| classes.iter().map(|class| class.requests.get(id)).min().unwrap_or(0);
+    first.requests.iter().map(|(id, _)| (id, least(id))).filter(|(_, amount)| *amount > 0).collect()
+}
+
+/// The least weight that frees so much, when units can be taken in part: those first that free most for their weight.
+pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
+    if missing <= 0 {
+        return 0;
+    }
+    let mut offers: Vec<(u64, i128)> = offers.filter(|(_, freed)| *freed > 0).collect();
+    offers.sort_unstable_by(|a, b| (i128::from(a.0).saturating_mul(b.1)).cmp(&(i128::from(b.0).saturating_mul(a.1))));
+    let mut total = 0u64;
+    for (weight, freed) in offers {
+        if missing <= 0 {
+            break;
+        }
+        let part = match freed <= missing {
+            true => weight,
+            false => u64::try_from((i128::from(weight).saturating_mul(missing) + freed - 1) / freed).unwrap_or(0),
+        };
+        total = total.saturating_add(part);
+        missing -= freed;
+    }
+    total
+}
