@@ -175,10 +175,15 @@ fn a_group_is_made_from_the_template_of_a_workload_that_its_pods_name() {
 
 /// Two pods of one zone, whose group is made from a template with this policy.
 fn zoned(policy: &str, more: &[&str]) -> Printed {
+    constrained(policy, "[{key: zone}]", more)
+}
+
+/// Two pods, whose group is made from a template with this policy and these domains.
+fn constrained(policy: &str, topology: &str, more: &[&str]) -> Printed {
     let manifest = format!(
         "
 {{apiVersion: scheduling.giveway.dev/v1alpha1, kind: Workload, metadata: {{name: w}}, spec: {{podGroupTemplates: [
-  {{name: t, schedulingPolicy: {policy}, schedulingConstraints: {{topology: [{{key: zone}}]}}, priorityClassName: high}}]}}}}
+  {{name: t, schedulingPolicy: {policy}, schedulingConstraints: {{topology: {topology}}}, priorityClassName: high}}]}}}}
 ---
 {{apiVersion: batch/v1, kind: Job, metadata: {{name: j}}, spec: {{parallelism: 2, template: {{metadata: {{labels: {{
   scheduling.giveway.dev/workload: w, scheduling.giveway.dev/pod-group-template: t}}}},
@@ -204,6 +209,18 @@ fn a_basic_group_cannot_ask_for_a_domain() {
                `basic`, whose pods are not held: use schedulingPolicy `gang`";
     assert!(printed.err.contains(why), "{}", printed.err);
     assert_eq!(printed.status, Some(2));
+}
+
+#[test]
+fn what_the_api_server_would_refuse_is_refused_here_too() {
+    for (topology, why) in [
+        ("[{key: zone}, {key: rack}]", "spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"),
+        ("[{key: my zone}]", "spec.schedulingConstraints.topology[0].key: Invalid value: \"my zone\": must be the key"),
+    ] {
+        let printed = constrained("{gang: {minCount: 2}}", topology, &[]);
+        assert!(printed.err.contains(why), "{}", printed.err);
+        assert_eq!(printed.status, Some(2));
+    }
 }
 
 #[test]

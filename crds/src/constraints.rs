@@ -32,8 +32,69 @@ impl SchedulingConstraints {
         Self { topology: vec![TopologyConstraint { key: key.to_owned() }] }
     }
 
+    /// What the schema says of it, for those who read manifests that no API server has seen: the field within the constraints,
+    /// and what is wrong there.
+    ///
+    /// # Errors
+    /// More than one domain, or a key that no label can have.
+    pub fn check(&self) -> Result<(), String> {
+        if self.topology.len() > 1 {
+            return Err(format!("topology: Too many: {}: must have at most 1 item", self.topology.len()));
+        }
+        match self.topology_key().filter(|key| !is_label_key(key)) {
+            Some(key) => Err(format!(
+                "topology[0].key: Invalid value: \"{key}\": must be the key of a node label, such as \
+                 topology.kubernetes.io/zone"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Key of the node label whose values are the domains; `None` where the whole cluster is one.
     pub fn topology_key(&self) -> Option<&str> {
         self.topology.first().map(|constraint| constraint.key.as_str())
+    }
+}
+
+/// A name, perhaps after a DNS subdomain and a slash.
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let ends = |text: &str| text.starts_with(alphanumeric) && text.ends_with(alphanumeric);
+    let inside = |c: char| alphanumeric(c) || matches!(c, '-' | '_' | '.');
+    let label =
+        |part: &str| ends(part) && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let prefixed = prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label));
+    prefixed && name.len() <= 63 && ends(name) && name.chars().all(inside)
+}
+
+fn alphanumeric(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_labels() {
+        let (name, prefix) = ("n".repeat(63), "p".repeat(253));
+        for key in ["rack", "example.com/rack", "a-b.c/X_y.z-1", &name, &format!("{prefix}/rack")] {
+            assert_eq!(SchedulingConstraints::topology(key).check(), Ok(()), "{key}");
+        }
+        let (name, prefix) = (format!("{name}n"), format!("{prefix}p/rack"));
+        for key in
+            ["", "my rack", "a/b/c", "Example.com/rack", "rack.", "/rack", "a..b/rack", "a./rack", "-", &name, &prefix]
+        {
+            let said = SchedulingConstraints::topology(key).check().unwrap_err();
+            assert!(said.starts_with(&format!("topology[0].key: Invalid value: \"{key}\": must be")), "{said}");
+        }
+    }
+
+    #[test]
+    fn one_domain_is_the_most() {
+        let two = [TopologyConstraint { key: "a".into() }, TopologyConstraint { key: "b".into() }];
+        let said = SchedulingConstraints { topology: two.to_vec() }.check();
+        assert_eq!(said, Err("topology: Too many: 2: must have at most 1 item".to_owned()));
+        assert_eq!(SchedulingConstraints::default().check(), Ok(()));
     }
 }

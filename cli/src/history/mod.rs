@@ -9,7 +9,7 @@ use crate::output::table::{runs, table};
 use crate::output::{self, style};
 use crate::why::age;
 use giveway_crds::Preemption;
-use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim};
+use giveway_crds::plan::{PlanState, StoredDomain, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim};
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_planner::{ObjectKey, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -59,6 +59,9 @@ struct Row {
     message: String,
     /// Who took the place.
     preemptor: StoredPreemptor,
+    /// The domain of topology that its pods got, where their group asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<StoredDomain>,
     /// The algorithm that chose.
     strategy: String,
     /// What is special about it for a critical add-on.
@@ -213,6 +216,7 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row
         state: plan.state,
         message: plan.message,
         preemptor: plan.preemptor,
+        domain: plan.domain,
         strategy: plan.strategy,
         critical_addon: plan.critical_addon,
         role,

@@ -36,6 +36,9 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
                     use `Pod`, or schedulingPolicy `gang`"
             .to_owned());
     }
+    if let Some(constraints) = &spec.scheduling_constraints {
+        constraints.check().map_err(|problem| format!("spec.schedulingConstraints.{problem}"))?;
+    }
     if let Some(key) = spec.topology_key().filter(|_| spec.scheduling_policy.basic.is_some()) {
         return Err(format!(
             "spec.schedulingConstraints.topology[0].key: Invalid value: \"{key}\": cannot be used with schedulingPolicy \

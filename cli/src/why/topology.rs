@@ -7,9 +7,9 @@ impl Facts {
     /// A sentence about a group that must stay within one value of a node label.
     pub(super) fn topology(&self, key: &str) -> String {
         let cluster = &self.world.cluster;
-        let value = |node: &str| cluster.node(node).and_then(|node| node.labels.get(key)).map(String::as_str);
         let live = cluster.members(self.target.key()).filter(|pod| pod.live());
-        let values: BTreeSet<Option<&str>> = live.filter_map(|pod| pod.node.as_ref()).map(|node| value(node)).collect();
+        let nodes = live.filter_map(|pod| cluster.node(pod.node.as_deref()?));
+        let values: BTreeSet<Option<&str>> = nodes.map(|node| node.labels.get(key).map(String::as_str)).collect();
         let named: Vec<&str> = values.iter().map(|value| value.unwrap_or("none")).collect();
         match (named.as_slice(), values.contains(&None)) {
             ([], _) => format!("one value of {key}, whichever takes it at the lowest cost."),

@@ -31,16 +31,25 @@ impl Flight {
         if let Some(why) = self.asks_for_another(cluster) {
             return Some(why);
         }
-        let relabelled =
-            self.members.iter().find(|m| cluster.node(&m.node).is_some() && !holds(cluster, domain, &m.node));
-        if let Some(member) = relabelled {
+        let outside = |node: &str| cluster.node(node).is_some() && !holds(cluster, domain, node);
+        if let Some(member) = self.members.iter().find(|member| outside(&member.node)) {
             return Some(format!("Node {}, planned for pod {}, is not in {domain} any more.", member.node, member.pod));
         }
+        // The others of the group are bound where they are, or by the selector that they were released with.
         let Preemptor::Group(group) = &self.preemptor else { return None };
-        let bound = cluster.members(group).filter(|pod| pod.live()).filter_map(|pod| Some((pod, pod.node.as_ref()?)));
-        let mut elsewhere = bound.filter(|(_, node)| !holds(cluster, domain, node));
-        let (pod, node) = elsewhere.next()?;
-        Some(format!("Pod {} of the group has node {node}, which is not in {domain}.", pod.key))
+        cluster.members(group).filter(|pod| pod.live()).find_map(|pod| match &pod.node {
+            Some(node) if outside(node) => {
+                Some(format!("Pod {} of the group has node {node}, which is not in {domain}.", pod.key))
+            }
+            None if !pod.held => {
+                let value = pod.asks_for(&domain.key).filter(|value| *value != domain.value)?;
+                Some(format!(
+                    "Pod {} of the group was released to {}={value}, and not to {domain}.",
+                    pod.key, domain.key
+                ))
+            }
+            _ => None,
+        })
     }
 
     /// A member whose own node selector asks for another domain than the plan's: the API server lets nobody change that.

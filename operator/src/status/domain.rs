@@ -18,7 +18,8 @@ pub fn within(domain: Option<&StoredDomain>) -> String {
 pub(super) fn bound(facts: &Facts<'_>) -> String {
     let (cluster, group) = (&facts.model.cluster, facts.group);
     let Some(key) = group.topology.as_deref() else { return String::new() };
-    let mut nodes = cluster.members(&group.key).filter(|pod| pod.live()).filter_map(|pod| pod.node.as_deref());
+    let live = cluster.members(&group.key).filter(|pod| pod.live());
+    let mut nodes = live.filter_map(|pod| pod.node.as_deref()).filter(|node| cluster.node(node).is_some());
     let first = nodes.next().and_then(|node| value_of(cluster, node, key));
     match first.filter(|first| nodes.all(|node| value_of(cluster, node, key) == Some(first))) {
         Some(value) => format!(" in {key}={value}"),
@@ -45,14 +46,15 @@ pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     Some(format!("Its pods cannot be within one value of {key}: {}.", named.join(", ")))
 }
 
-/// The value that a pod has by its node or asks for itself, and how; empty on a node without one.
+/// The value that a pod has by its node or asks for itself, and how; empty on a node without one. A node that is gone says
+/// nothing.
 fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, String)> {
     let name = &pod.key.name;
     let Some(node) = pod.node.as_deref() else {
         let value = pod.asks_for(key)?;
         return Some((value, format!("pod {name} asks for {value} in its nodeSelector")));
     };
-    Some(match value_of(cluster, node, key) {
+    Some(match cluster.node(node)?.labels.get(key) {
         Some(value) => (value, format!("pod {name} is in {value}")),
         None => ("", format!("pod {name} is on node {node}, which has no such label")),
     })

@@ -37,9 +37,10 @@ impl Domains {
     /// Those of a group; `None` for one that may be anywhere.
     fn of(cluster: &Cluster, group: &Group) -> Option<Self> {
         let key = group.topology.clone()?;
-        let value_of = |node: &str| cluster.node(node).and_then(|node| node.labels.get(key.as_str())).map(SmolStr::new);
         let live = || cluster.members(&group.key).filter(|pod| pod.live());
-        let bound = live().filter_map(|pod| pod.node.as_ref()).map(|node| value_of(node));
+        // A node that is gone holds nobody: its pods will be removed.
+        let nodes = live().filter_map(|pod| cluster.node(pod.node.as_deref()?));
+        let bound = nodes.map(|node| node.labels.get(key.as_str()).map(SmolStr::new));
         let released = live().filter(|pod| !pod.bound() && !pod.held).filter_map(|pod| pod.asks_for(&key));
         let mut pins: BTreeSet<Option<SmolStr>> = bound.chain(released.map(|value| Some(value.into()))).collect();
         let pinned = match pins.len() {
@@ -59,6 +60,7 @@ pub(crate) struct MemberClass {
     pub(crate) unsuitable: Vec<Option<Refusal>>,
 }
 
+#[allow(clippy::result_large_err, reason = "the answer is rare, and made once a decision")]
 impl Demand {
     /// What a preemptor demands.
     ///

@@ -408,7 +408,9 @@ async fn kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_
     assert_eq!(world.kubectl(&["get", "gwl"]).await.unwrap(), "");
 
     let explained = world.kubectl(&["explain", "gpg.spec"]).await.unwrap();
-    for field in ["schedulingPolicy", "disruptionMode", "priorityClassName", "preemptionDelaySeconds"] {
+    for field in
+        ["schedulingPolicy", "schedulingConstraints", "disruptionMode", "priorityClassName", "preemptionDelaySeconds"]
+    {
         assert!(explained.contains(field), "{field} is missing in:\n{explained}");
     }
     for word in ["exactly one of `basic: {}`", "Immutable.", "-required-", "enum: Pod, PodGroup"] {

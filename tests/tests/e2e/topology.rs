@@ -240,6 +240,36 @@ async fn the_next_leader_keeps_the_rack_of_the_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_released_into_a_rack_waits_there_although_there_is_room_elsewhere() {
+    let mut world = World::start().await;
+    classes(&world).await;
+    let (r1, _) = (rack(&world, "r1", 2).await, rack(&world, "r2", 2).await);
+    // Nobody binds what is released.
+    world.plane().process("kube-scheduler").unwrap().kill();
+    let train = gang(&world, "train", 4).create().await;
+    wait_for("all are released", MINUTE, async || {
+        let members = train.members().await.map_err(|error| error.to_string())?;
+        let held = members.iter().filter(|pod| !scheduling_gates(pod).is_empty()).count();
+        if held == 0 { Ok(()) } else { Err(format!("{held} are held")) }
+    })
+    .await;
+    selects(&train, "r1").await;
+    for node in &r1 {
+        world.kubectl(&["cordon", node]).await.unwrap();
+    }
+    world.plane().restart("kube-scheduler").unwrap();
+    train.wait_event("Failed", MINUTE).await;
+    let message = train.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.starts_with("4 pods needed, 0 fit now."), "{message}");
+    for node in &r1 {
+        world.kubectl(&["uncordon", node]).await.unwrap();
+    }
+    assert_eq!(racks_of(&train.wait_bound(MINUTE).await), BTreeSet::from(["r1"]));
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none() {
     let world = World::start().await;
     classes(&world).await;
@@ -262,7 +292,9 @@ async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none() {
         pod.node_selector(RACK, rack).create().await;
     }
     let message = torn.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    assert!(message.starts_with("2 pods needed, 1 fit now."), "{message}");
+    let why = "Its pods cannot be within one value of example.com/rack: pod torn-a asks for r1 in its nodeSelector, pod \
+               torn-b asks for r2 in its nodeSelector.";
+    assert!(message.starts_with("2 pods needed, 1 fit now.") && message.contains(why), "{message}");
     torn.wait_event("Unschedulable", MINUTE).await;
     // Whatever happens afterwards, it is not said again.
     world.pod("other").priority("low").create().await.wait_bound(MINUTE).await;

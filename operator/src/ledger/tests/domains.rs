@@ -95,6 +95,20 @@ fn a_member_that_was_bound_elsewhere_ends_the_plan() {
 }
 
 #[test]
+fn a_member_that_was_released_elsewhere_ends_the_plan_and_one_on_a_node_that_is_gone_does_not() {
+    let released = |value: &str| TestPod::new("g3", 100).of("gang").spec("nodeSelector", json!({"rack": value}));
+    let mut run = Run::awaiting();
+    run.emptied().pod(released("r2"));
+    let why = "Pod default/g3 of the group was released to rack=r2, and not to rack=r1.";
+    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    for harmless in [released("r1"), TestPod::new("g3", 100).of("gang").on("gone")] {
+        let mut run = Run::awaiting();
+        run.emptied().pod(harmless);
+        assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    }
+}
+
+#[test]
 fn a_plan_of_an_earlier_leader_is_for_the_domain_that_the_group_asks_for() {
     let resumed = |domain: Option<StoredDomain>| {
         let mut run = Run::in_a_rack();
