@@ -32,6 +32,7 @@ mod restraint;
 mod rights;
 mod roles;
 mod smoke;
+mod statuses;
 mod uninstall;
 mod workloads;
 
