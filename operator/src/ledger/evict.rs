@@ -61,7 +61,15 @@ impl Flight {
         if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
             return;
         }
+        let turn = self.turn(&model.cluster);
+        if refusable > 0 && !only_begun && !turn.is_everybody() {
+            return;
+        }
         for (index, call) in calls {
+            let unit = self.victims[index].unit;
+            if !only_begun && !begun.contains(&unit) && !self.is_turn_of(unit, &turn) {
+                continue;
+            }
             if refusable > 0 && !call.refusable() && !only_begun {
                 continue;
             }
@@ -138,7 +146,6 @@ impl Flight {
             uid: victim.uid.clone(),
             budgeted,
             may_force: !guarded && rescue.is_none_or(|rescue| begun || rescue.step == Step::Any),
-            asks: rescue.is_some(),
             grace: rescue.and_then(|_| shortened_grace(pod)),
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,

@@ -16,6 +16,7 @@
 mod call;
 mod check;
 mod evict;
+mod overlap;
 mod rescue;
 mod resume;
 mod stages;
