@@ -51,7 +51,9 @@ impl Flight {
             .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
-                Some((i, self.evict_call(model, v, pod, only_begun)))
+                // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
+                let settled = v.call.pending() && model.cluster.budgets_of(pod).is_empty();
+                (!settled).then(|| (i, self.evict_call(model, v, pod, only_begun)))
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();

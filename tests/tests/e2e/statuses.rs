@@ -1,6 +1,7 @@
 //! How often the operator writes the status of a group.
 
 use crate::MINUTE;
+use giveway_tests::cluster::Shaped;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 
