@@ -1,5 +1,6 @@
 //! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
-//! lands on a newer one. News are written at once; where nothing but numbers changed, these gather for a moment.
+//! lands on a newer one. News are written at once; where nothing but numbers changed, or a group is still filling, it
+//! gathers for a moment.
 
 use super::Arbiter;
 use crate::actuate::CallError;
@@ -104,7 +105,7 @@ impl Arbiter {
                 }
                 continue;
             }
-            if !status::is_news(&record.status, &to) {
+            if !status::is_news(&record.status, &to) || status::is_filling(&record.status, &to) {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
                 let due = gathering.due();
