@@ -5,6 +5,7 @@ use crate::filters::{Nodes, Rank, unsuitable};
 use crate::model::{Pod, ResourceId};
 use crate::problem::Problem;
 use std::collections::BTreeMap;
+use std::iter::once;
 
 /// Explains why no choice was found. `all` are all nodes.
 pub(super) fn hopeless(
@@ -67,10 +68,10 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
         node: problem.nodes.at(rank).name.clone(),
         may_go,
         stay: everybody.saturating_sub(may_go + leaving),
-        refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name(id))),
+        refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name_for(pod, id))),
         guaranteed: guaranteed
             .map(|(budget, allowed, threshold)| GuaranteedBudget { key: budget.key.clone(), allowed, threshold })
             .collect(),
-        lacks: lacks.into_iter().map(|(id, amount)| (cluster.resource_name(id).to_owned(), amount)).collect(),
+        lacks: lacks.into_iter().flat_map(|(id, amount)| cluster.by_name(id, amount, once(pod))).collect(),
     }
 }

@@ -140,7 +140,7 @@ impl Pod {
     }
 
     /// Reads a pod.
-    pub(super) fn from_object(pod: &PodObject, names: &mut Names) -> Result<Self, ModelError> {
+    pub(super) fn from_object(pod: &PodObject, names: &Names) -> Result<Self, ModelError> {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let Some(name) = metadata.name.clone() else {

@@ -7,6 +7,7 @@ mod groups;
 mod namespaces;
 mod nodes;
 mod pods;
+mod resources;
 mod special;
 mod units;
 
@@ -39,6 +40,8 @@ pub struct Cluster {
     /// spec, instead of `Never`.
     pub trust_pod_policy: bool,
     names: Names,
+    /// By a name that no node offers: the pods that ask for it.
+    askers: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<SmolStr, NodeIndex>,
     /// The nodes that exist, by name.

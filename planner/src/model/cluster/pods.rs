@@ -12,7 +12,7 @@ impl Cluster {
     /// # Errors
     /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
-        let pod = match Pod::from_object(object, &mut self.names) {
+        let pod = match Pod::from_object(object, &self.names) {
             Ok(pod) => pod,
             Err(error) => {
                 let metadata = &object.metadata;
@@ -29,9 +29,7 @@ impl Cluster {
         Ok(true)
     }
 
-    fn insert_pod(&mut self, pod: Pod) {
-        // It may ask for what nobody offers or uses.
-        self.free.widen(self.names.len());
+    pub(super) fn insert_pod(&mut self, pod: Pod) {
         let key = pod.key.clone();
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let group = pod.group_key().map(|key| self.group_slot(&key));
@@ -57,6 +55,7 @@ impl Cluster {
         if let Some(slot) = self.pods.get(index) {
             self.special.insert(index, slot);
         }
+        self.note_unnumbered(index);
         self.cover(index);
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
@@ -82,6 +81,7 @@ impl Cluster {
         let Some(removed) = self.pods.remove(index) else { return false };
         self.kinds.release(kind);
         self.special.remove(index, &removed.pod);
+        self.forget_unnumbered(index, &removed.pod);
         if let Some(node) = removed.node {
             if let Some(slot) = self.nodes.get_mut(node) {
                 slot.rows.retain(|(pod, _)| *pod != index);
