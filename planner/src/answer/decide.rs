@@ -23,8 +23,14 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, &nodes, demand, context);
-    let mut problem =
-        Problem::new(cluster, &nodes, demand, context, &in_flight, Occupancy::new(cluster, &nodes, &demand.members));
+    let mut problem = Problem::new(
+        cluster,
+        &nodes,
+        demand,
+        context,
+        &in_flight,
+        Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held),
+    );
     let now = fill(&problem, &problem.now);
     if now.placed.len() >= problem.demand.need {
         let left = problem.demand.members.len() - now.placed.len();

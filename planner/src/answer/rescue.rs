@@ -55,16 +55,14 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;
-    let mut room = Occupancy::new(cluster, &all, &demand.members);
+    let mut room = Occupancy::new(cluster, &all, &demand.members, &in_flight.held);
     let wide = room.wide();
     let some = Nodes::some(cluster, suitable);
     if !wide {
-        room = Occupancy::new(cluster, &some, &demand.members);
+        room = Occupancy::new(cluster, &some, &demand.members, &in_flight.held);
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room);
-    let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
-    problem.leaving.retain(|(pod, _)| !lingers(*pod));
     let then = problem.room_then();
     if let Some(rank) = open(&problem, pod, &problem.now).or_else(|| open(&problem, pod, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());
@@ -152,7 +150,7 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let in_flight = InFlight::new(cluster, &nodes, &demand, context);
-    let room = Occupancy::new(cluster, &nodes, &demand.members);
+    let room = Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held);
     let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room);
     let rank = open(&problem, pod, &problem.now)?;
     Some(nodes.at(rank).name.clone())

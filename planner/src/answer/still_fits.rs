@@ -28,9 +28,10 @@ pub fn still_fits(
         }
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
-    let mut room = Occupancy::new(cluster, &nodes, &members);
     let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
-    for (pod, rank) in held_places(cluster, &nodes, priority, context, own) {
+    let held = held_places(cluster, &nodes, priority, context, own);
+    let mut room = Occupancy::new(cluster, &nodes, &members, &held);
+    for (pod, rank) in held {
         room.hold(pod, rank);
     }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();

@@ -74,9 +74,16 @@ impl<'a> Occupancy<'a> {
         Self { cluster, nodes, free, occupants, topology: Arc::default(), held: BTreeSet::new(), interest }
     }
 
-    /// The room with every bound pod in place. `members` are the pods that are going to be placed.
-    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex]) -> Self {
-        let topology = pod_affinity::topology_keys(cluster, members).into_iter().map(|key| (key, nodes.domains(key)));
+    /// The room with every bound pod in place. `members` are the pods that are going to be placed,
+    /// `held` those whose places are going to be held.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: &'a Nodes<'a>,
+        members: &[PodIndex],
+        held: &[(PodIndex, Rank)],
+    ) -> Self {
+        let topology =
+            pod_affinity::topology_keys(cluster, members, held).into_iter().map(|key| (key, nodes.domains(key)));
         let topology: BTreeMap<_, _> = topology.collect();
         let interest = Interest::new(cluster, members, !topology.is_empty());
         let mut occupants: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();

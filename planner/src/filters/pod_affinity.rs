@@ -3,12 +3,24 @@
 use super::around::Around;
 use crate::api::Refusal;
 use crate::filters::nodes::Rank;
-use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex};
+use crate::model::{AffinityTerm, ClassId, Cluster, EquivalenceClass, Pod, PodIndex};
 use std::collections::BTreeSet;
 
-/// The topology keys that matter for placing `members`: their own, and those of bound or waiting pods whose
+/// A pod that is not there, and the node that is held for it.
+type Held = (PodIndex, Rank);
+
+/// The kinds of pods with a required anti-affinity that are on nodes, or whose places are held.
+fn repelling<'a>(cluster: &'a Cluster, held: &[Held]) -> impl Iterator<Item = (ClassId, &'a EquivalenceClass)> {
+    let kind = |(pod, _): &Held| {
+        let id = cluster.row(*pod).class;
+        Some((id, cluster.class(id)?.as_ref()))
+    };
+    cluster.repelling().chain(held.iter().filter_map(kind))
+}
+
+/// The topology keys that matter for placing `members`: their own, and those of pods on nodes, or with held places, whose
 /// anti-affinity is about a member. Empty when no pod has to look at other nodes.
-pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> BTreeSet<&'a str> {
+pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[Held]) -> BTreeSet<&'a str> {
     let members: Vec<&Pod> = members.iter().filter_map(|index| cluster.pod_at(*index)).collect();
     let mut keys = BTreeSet::new();
     for pod in members.iter().filter(|pod| pod.constraints.looks_at_other_nodes()) {
@@ -16,7 +28,7 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
         keys.extend(constraints.affinity.iter().chain(&constraints.anti_affinity).map(|t| t.topology_key.as_str()));
         keys.extend(constraints.spread.iter().map(|c| c.topology_key.as_str()));
     }
-    for (_, kind) in cluster.repelling() {
+    for (_, kind) in repelling(cluster, held) {
         for term in &kind.constraints.anti_affinity {
             if members.iter().any(|member| about(cluster, term, member)) {
                 keys.insert(&term.topology_key);
@@ -26,9 +38,9 @@ pub(super) fn topology_keys<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> B
     keys
 }
 
-/// Whether the anti-affinity of a pod of another kind than `own`, wherever it is, is about one of `members`.
-pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId) -> bool {
-    let others = cluster.repelling().filter(|(id, _)| *id != own);
+/// Whether the anti-affinity of a pod of another kind than `own`, wherever it is or has a place held, is about one of `members`.
+pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, held: &[Held]) -> bool {
+    let others = repelling(cluster, held).filter(|(id, _)| *id != own);
     let mut terms = others.flat_map(|(_, kind)| &kind.constraints.anti_affinity);
     terms.any(|term| members.iter().filter_map(|m| cluster.pod_at(*m)).any(|member| about(cluster, term, member)))
 }

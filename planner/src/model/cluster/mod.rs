@@ -7,6 +7,7 @@ mod groups;
 mod namespaces;
 mod nodes;
 mod pods;
+mod repelling;
 mod resources;
 mod special;
 mod units;
@@ -24,6 +25,7 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::Memory;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+use repelling::Repelling;
 use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +68,7 @@ pub struct Cluster {
     memory: Memory,
     classes: Classes,
     special: Special,
+    repelling: Repelling,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

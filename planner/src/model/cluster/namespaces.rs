@@ -1,7 +1,7 @@
 //! Labels of the namespaces, which the `namespaceSelector` of a pod affinity term asks for.
 
 use super::Cluster;
-use crate::model::{NamespaceSet, Pod};
+use crate::model::{Change, NamespaceSet, Pod};
 use k8s_openapi::api::core::v1::Namespace;
 use std::collections::BTreeMap;
 
@@ -14,12 +14,20 @@ impl Cluster {
         let Some(name) = object.metadata.name.clone() else { return false };
         let mut labels = object.metadata.labels.clone().unwrap_or_default();
         labels.entry(LABEL_NAME.to_owned()).or_insert_with(|| name.clone());
-        self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+        let changed = self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels);
+        if changed {
+            self.changes.note(Change::Namespaces);
+        }
+        changed
     }
 
     /// Removes a namespace. Returns whether it was there.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
-        self.namespaces.remove(name).is_some()
+        let was_there = self.namespaces.remove(name).is_some();
+        if was_there {
+            self.changes.note(Change::Namespaces);
+        }
+        was_there
     }
 
     /// Whether a namespace is one of a set. As long as no namespace is known, a selector that asks for more than the name

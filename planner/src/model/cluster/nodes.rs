@@ -162,9 +162,9 @@ impl Cluster {
         self.changes.since(seen)
     }
 
-    /// How many changes there were.
+    /// How many changes there were, for somebody who has caught up with them.
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.count()
+        self.changes.caught_up()
     }
 
     pub(crate) fn node_index(&self, name: &str) -> Option<NodeIndex> {

@@ -33,7 +33,7 @@ impl<'a> Elsewhere<'a> {
         let kind = self.cluster.row(index).class;
         let alone = pod.constraints.ports.is_empty()
             && !pod.constraints.looks_at_other_nodes()
-            && !repelled(self.cluster, &[index], kind);
+            && !repelled(self.cluster, &[index], kind, self.held);
         let open = match self.open.get(&kind).filter(|_| alone) {
             Some(open) => *open,
             None if alone => {
@@ -66,7 +66,7 @@ impl<'a> Elsewhere<'a> {
     }
 
     fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
-        let mut room = Occupancy::new(self.cluster, self.nodes, pods);
+        let mut room = Occupancy::new(self.cluster, self.nodes, pods, self.held);
         self.held.iter().for_each(|(pod, rank)| room.hold(*pod, *rank));
         room
     }
