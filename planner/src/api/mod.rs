@@ -11,6 +11,7 @@ mod rescue;
 mod shortfall;
 mod step;
 mod terms;
+mod unknown;
 
 pub use cost::{Cost, offset_priority};
 pub use decision::Decision;
@@ -23,3 +24,4 @@ pub use rescue::{Eviction, Rescue};
 pub use shortfall::{GuaranteedBudget, Help, Missing, Shortfall};
 pub use step::Step;
 pub use terms::{Fate, Terms, is_shortened};
+pub use unknown::Unknown;

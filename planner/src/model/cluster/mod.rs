@@ -10,6 +10,7 @@ mod pods;
 mod repelling;
 mod resources;
 mod special;
+mod storage;
 mod units;
 
 use super::budget::Budget;
@@ -30,6 +31,7 @@ use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use storage::Storage;
 use units::Levels;
 
 /// Everything the planner knows of the cluster.
@@ -69,6 +71,7 @@ pub struct Cluster {
     classes: Classes,
     special: Special,
     repelling: Repelling,
+    storage: Storage,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

@@ -47,13 +47,13 @@ impl Cluster {
     }
 
     /// What a pod demands and the planner does not know about: the scheduler has the last word on it.
-    pub fn not_modeled(&self, pod: &Pod) -> Vec<&'static str> {
+    pub fn not_modeled(&self, pod: &Pod) -> Vec<String> {
         let constraints = &pod.constraints;
-        let mut list = constraints.not_modeled.clone();
+        let mut list = pod.unknown.clone();
         let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
         let unknown = |selector: &crate::model::Selector| !selector.is_empty() && !selector.asks_only_for(LABEL_NAME);
         if self.namespaces.is_empty() && terms.any(|term| term.namespaces.selector.as_ref().is_some_and(unknown)) {
-            list.push("the namespaceSelector of its pod affinity, because no namespaces are known");
+            list.push("the namespaceSelector of its pod affinity, because no namespaces are known".to_owned());
         }
         list
     }

@@ -12,7 +12,7 @@ impl Cluster {
     /// # Errors
     /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
-        let pod = match Pod::from_object(object, &self.names) {
+        let mut pod = match Pod::from_object(object, &self.names) {
             Ok(pod) => pod,
             Err(error) => {
                 let metadata = &object.metadata;
@@ -21,6 +21,7 @@ impl Cluster {
                 return Err(error);
             }
         };
+        self.settle(&mut pod);
         if self.pod(&pod.key) == Some(&pod) {
             return Ok(false);
         }
@@ -56,6 +57,7 @@ impl Cluster {
             self.special.insert(index, slot);
         }
         self.note_unnumbered(index);
+        self.note_claims(index);
         self.cover(index);
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
@@ -82,6 +84,7 @@ impl Cluster {
         self.kinds.release(kind);
         self.special.remove(index, &removed.pod);
         self.forget_unnumbered(index, &removed.pod);
+        self.forget_claims(index, &removed.pod);
         if let Some(node) = removed.node {
             if let Some(slot) = self.nodes.get_mut(node) {
                 slot.rows.retain(|(pod, _)| *pod != index);

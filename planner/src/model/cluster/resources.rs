@@ -62,17 +62,6 @@ impl Cluster {
     pub(super) fn number_askers(&mut self, first: usize) {
         let names = self.names.since(first).iter();
         let askers: BTreeSet<PodIndex> = names.filter_map(|name| self.askers.get(name)).flatten().copied().collect();
-        askers.into_iter().for_each(|pod| self.renumber(pod));
-    }
-
-    /// Reads anew what a pod asks for.
-    fn renumber(&mut self, index: PodIndex) {
-        let Some(pod) = self.pod_at(index) else { return };
-        let requests = pod.requests.renumbered(&self.names, |_| false);
-        if requests != pod.requests {
-            let pod = Pod { requests, ..pod.clone() };
-            self.remove_pod(&pod.key);
-            self.insert_pod(pod);
-        }
+        askers.into_iter().for_each(|pod| self.settle_again(pod));
     }
 }
