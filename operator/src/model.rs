@@ -99,6 +99,7 @@ pub struct Model {
     pub fallen: BTreeMap<SmolStr, Fallen>,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
+    overdue: BTreeSet<SmolStr>,
     classes: BTreeMap<SmolStr, Since>,
     synced: BTreeSet<&'static str>,
     namespaces: BTreeSet<SmolStr>,
@@ -414,10 +415,30 @@ impl Model {
     }
 
     /// UIDs of terminating pods that a critical add-on cannot wait for at this second: they have more than 20 s to go, or
-    /// should have been gone for 30 s.
+    /// are overdue.
     pub fn lingering(&self, second: i64) -> BTreeSet<SmolStr> {
-        let soon = second.saturating_sub(30)..=second.saturating_add(20);
-        self.deadlines.values().filter(|(_, at)| !soon.contains(at)).map(|(uid, _)| uid.clone()).collect()
+        let long = second.saturating_add(20);
+        self.uids_due(|at| at > long).chain(self.overdue.iter().cloned()).collect()
+    }
+
+    /// Notes which terminating pods should have been gone for 30 s at this second: nobody waits for them any more. Time
+    /// alone changes decisions by it.
+    pub fn note_overdue(&mut self, second: i64) {
+        let grace_is_over = second.saturating_sub(30);
+        let overdue: BTreeSet<SmolStr> = self.uids_due(|at| at < grace_is_over).collect();
+        if overdue != self.overdue {
+            self.overdue = overdue;
+            self.version += 1;
+        }
+    }
+
+    /// UIDs of terminating pods that should have been gone for 30 s, as last noted.
+    pub fn overdue(&self) -> &BTreeSet<SmolStr> {
+        &self.overdue
+    }
+
+    fn uids_due(&self, when: impl Fn(i64) -> bool) -> impl Iterator<Item = SmolStr> {
+        self.deadlines.values().filter(move |(_, at)| when(*at)).map(|(uid, _)| uid.clone())
     }
 
     /// What kube-scheduler last said of this pod.

@@ -174,11 +174,31 @@ mod tests {
         // Its time is 2026-01-01T00:00:00Z.
         world.pod(TestPod::new("going", 0).on("n1").terminating());
         let due = 1_767_225_600;
-        let lingers = |world: &World, second: i64| world.model.lingering(second).contains("uid-going");
-        assert!(lingers(&world, due - 21) && !lingers(&world, due - 20));
-        assert!(!lingers(&world, due + 30) && lingers(&world, due + 31));
+        let lingers = |world: &mut World, second: i64| {
+            world.model.note_overdue(second);
+            world.model.lingering(second).contains("uid-going")
+        };
+        assert!(lingers(&mut world, due - 21) && !lingers(&mut world, due - 20));
+        assert!(!lingers(&mut world, due + 30) && lingers(&mut world, due + 31));
         world.remove_pod("going");
-        assert!(!lingers(&world, due + 31));
+        assert!(!lingers(&mut world, due + 31));
+    }
+
+    #[test]
+    fn only_who_is_overdue_lingers_for_others_and_time_alone_makes_them_ask_again() {
+        let mut world = World::new();
+        world.pod(TestPod::new("going", 0).on("n1").terminating());
+        let (due, before) = (1_767_225_600, world.model.version);
+        for (second, overdue, later) in
+            [(due - 21, false, 0), (due + 30, false, 0), (due + 31, true, 1), (due + 40, true, 1)]
+        {
+            world.model.note_overdue(second);
+            assert_eq!(world.model.overdue().contains("uid-going"), overdue, "{second}");
+            assert_eq!(world.model.version, before + later, "{second}");
+        }
+        world.remove_pod("going");
+        world.model.note_overdue(due + 41);
+        assert!(world.model.overdue().is_empty());
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod search;
 pub use answer::{Bystander, Sparing, plan, spared, still_fits};
 pub use api::{
     Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Reservation, Shortfall,
-    Step, Strategy, Terms, Victim, VictimPod,
+    Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
 pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
 pub use rescue::rescue;

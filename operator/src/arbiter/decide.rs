@@ -10,7 +10,7 @@ use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::{Decision, Placement, Plan, Preemptor, UnitKind};
+use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, UnitKind};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -31,7 +31,10 @@ impl Arbiter {
             waiting.seen = Some(version);
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
             let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
-            let mut context = known.unwrap_or_else(|| ledger::context(&self.flights, state.1));
+            let mut context = known.unwrap_or_else(|| Context {
+                lingering: self.model.overdue().clone(),
+                ..ledger::context(&self.flights, state.1)
+            });
             context.exempt = spared;
             let started = Instant::now();
             let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);

@@ -166,6 +166,7 @@ impl Arbiter {
             return;
         }
         let clock = Self::clock();
+        self.model.note_overdue(clock.epoch_seconds);
         if !self.resumed {
             self.resume(clock);
             self.resumed = true;
@@ -219,18 +220,19 @@ impl Arbiter {
     fn advance(&mut self, clock: Clock) {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
-        let priorities: BTreeSet<i32> = self.flights.values().map(|flight| flight.priority).collect();
-        let lingering = match self.flights.values().any(|flight| flight.rescue.is_some()) {
-            true => self.model.lingering(clock.epoch_seconds),
-            false => BTreeSet::new(),
+        // A critical add-on cannot wait as long as others can.
+        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some());
+        let kinds: BTreeSet<(i32, bool)> = self.flights.values().map(kind).collect();
+        let context = |(priority, critical)| {
+            let lingering =
+                if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
+            Context { lingering, ..ledger::context(&self.flights, priority) }
         };
-        let context = |priority| Context { lingering: lingering.clone(), ..ledger::context(&self.flights, priority) };
-        let contexts: BTreeMap<i32, Context> =
-            priorities.into_iter().map(|priority| (priority, context(priority))).collect();
+        let contexts: BTreeMap<(i32, bool), Context> = kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
-            let Some(context) = contexts.get(&flight.priority) else { continue };
+            let Some(context) = contexts.get(&kind(flight)) else { continue };
             let before = flight.plan.state;
             let mut advance = flight.advance(&self.model, context, clock, limits);
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);

@@ -16,7 +16,7 @@ use giveway_crds::plan::{
 use giveway_crds::preemption::{PreemptionStatus, assemble};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
-use giveway_planner::{Plan, Preemptor};
+use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::cmp::Reverse;
@@ -144,7 +144,8 @@ impl Arbiter {
         order.sort();
         for (_, preemptor) in order {
             let Some(mut flight) = self.flights.remove(&preemptor) else { continue };
-            let context = ledger::context(&self.flights, flight.priority);
+            let lingering = self.model.overdue().clone();
+            let context = Context { lingering, ..ledger::context(&self.flights, flight.priority) };
             flight.check_resumed(&self.model, &context);
             if let Some(ending) = &flight.ending {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");

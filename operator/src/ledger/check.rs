@@ -122,7 +122,8 @@ impl Flight {
         fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
     }
 
-    /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates.
+    /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates, but for
+    /// those that should have been gone by now.
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
         let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
         gone.extend(context.departing.iter().cloned());
@@ -130,9 +131,7 @@ impl Flight {
         for node in nodes {
             gone.extend(cluster.pods_on(node).filter(|p| p.terminating).map(|p| p.uid.clone()));
         }
-        if self.rescue.is_some() {
-            gone.retain(|uid| !context.lingering.contains(uid));
-        }
+        gone.retain(|uid| !context.lingering.contains(uid));
         gone
     }
 }

@@ -89,7 +89,12 @@ impl Flight {
                 let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
                 let fits_now = victims_gone && fits(&BTreeSet::new()).is_ok();
                 if !fits_now && let Err(why) = fits(&self.leaving(cluster, context)) {
-                    self.drop_plan(PlanState::Cancelled, format!("The place was taken while victims left: {why}"));
+                    let overdue = self.departing().find(|uid| context.lingering.contains(*uid));
+                    let what = match overdue {
+                        Some(_) => "A victim should have been gone by now and nobody waits for it any more",
+                        None => "The place was taken while victims left",
+                    };
+                    self.drop_plan(PlanState::Cancelled, format!("{what}: {why}"));
                     return;
                 }
                 Check { fits_now, no_other_room: false }

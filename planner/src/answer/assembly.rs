@@ -44,8 +44,7 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
         list.extend(some.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)));
     }
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
-    let not_modeled: BTreeSet<String> =
-        not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).map(str::to_owned).collect();
+    let not_modeled: BTreeSet<String> = not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).collect();
     Plan {
         strategy: problem.context.strategy.as_str(),
         domain: None,

@@ -3,7 +3,7 @@
 use super::assembly::{decision, verified};
 use super::domains;
 use super::shortfall::shortfall;
-use crate::api::{Context, Decision, Plan, Preemptor, Shortfall, Strategy};
+use crate::api::{Context, Decision, Plan, Preemptor, Shortfall, Strategy, Unknown};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{self, Prospects, When};
 use crate::model::{Cluster, PodIndex};
@@ -11,6 +11,10 @@ use crate::problem::{Demand, Effort, InFlight, Problem, placements};
 use crate::search::{Found, fill, kep5710, least_cost, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// A sentence lists no more of what is not known.
+const MOST_UNKNOWN: usize = 8;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
@@ -18,17 +22,41 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Ok(demand) => demand,
         Err(decision) => return decision,
     };
+    match unknown(cluster, &demand) {
+        Some(unknown) => without_eviction(cluster, demand, context, unknown),
+        None => by_what_is_known(cluster, &demand, context),
+    }
+}
+
+/// What the place of a member depends on and is not known; `None` when all of it is.
+fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
+    let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    let why: BTreeSet<&String> = pods().flat_map(|pod| &pod.unknown).take(MOST_UNKNOWN).collect();
+    let members = || pods().map(|pod| pod.key.clone()).collect();
+    (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().cloned().collect() })
+}
+
+/// Members of which not all is known are placed where there is room by what is known; eviction may not help them.
+fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknown: Unknown) -> Decision {
+    let demand = Demand { policy: PreemptionPolicy::Never, ..demand };
+    match by_what_is_known(cluster, &demand, context) {
+        Decision::Unschedulable(_) | Decision::Preempt(_) => Decision::Unknown(unknown),
+        decision => decision,
+    }
+}
+
+fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     if demand.domains.is_none()
-        && let Some(decision) = incremental::decide(cluster, &demand, context, decision)
+        && let Some(decision) = incremental::decide(cluster, demand, context, decision)
     {
         return decision;
     }
     let nodes = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
-    let prospects = Prospects::new(cluster, &demand, &nodes, &in_flight);
+    let in_flight = InFlight::new(cluster, &nodes, demand, context);
+    let prospects = Prospects::new(cluster, demand, &nodes, &in_flight);
     let question = Question {
         cluster,
-        demand: &demand,
+        demand,
         context,
         nodes: &nodes,
         in_flight: &in_flight,

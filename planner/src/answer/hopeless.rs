@@ -5,6 +5,7 @@ use crate::filters::{Nodes, Rank, unsuitable};
 use crate::model::{Pod, ResourceId};
 use crate::problem::Problem;
 use std::collections::BTreeMap;
+use std::iter::once;
 
 /// Explains why no choice was found. `all` are all nodes.
 pub(super) fn hopeless(
@@ -43,10 +44,10 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
         .map(|rank| (rank, lacks(rank)))
         .map(|(rank, lacks)| (problem.cluster.share(lacks.iter().copied()), rank, lacks));
     let (_, rank, lacks) = measured.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
-    Some(describe(problem, fates, rank, lacks))
+    Some(describe(problem, pod, fates, rank, lacks))
 }
 
-fn describe(problem: &Problem<'_>, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
+fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =
         problem.potential.on[rank].iter().copied().filter(|unit| fates[*unit] != Fate::Stays).collect();
@@ -72,10 +73,10 @@ fn describe(problem: &Problem<'_>, fates: &[Fate], rank: Rank, lacks: Vec<(Resou
         node: problem.nodes.at(rank).name.clone(),
         may_go,
         stay: everybody.saturating_sub(may_go + leaving),
-        refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name(id))),
+        refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name_for(pod, id))),
         guaranteed: guaranteed
             .map(|(budget, allowed, threshold)| GuaranteedBudget { key: budget.key.clone(), allowed, threshold })
             .collect(),
-        lacks: lacks.into_iter().map(|(id, amount)| (cluster.resource_name(id).to_owned(), amount)).collect(),
+        lacks: lacks.into_iter().flat_map(|(id, amount)| cluster.by_name(id, amount, once(pod))).collect(),
     }
 }

@@ -65,8 +65,6 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room, &Effort::of_decision());
-    let lingers = |pod: PodIndex| cluster.pod_at(pod).is_some_and(|pod| context.lingering.contains(&pod.uid));
-    problem.leaving.retain(|(pod, _)| !lingers(*pod));
     let then = problem.room_then();
     if let Some(rank) = open(&problem, &problem.now).or_else(|| open(&problem, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());

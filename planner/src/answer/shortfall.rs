@@ -36,9 +36,11 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
         usable.retain(large);
     }
     let lacking = example.map(|(_, _, pod)| lacking(now, pod, &usable)).unwrap_or_default();
-    let amount = |id: ResourceId| {
-        let pods = unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
-        pods.map(|pod| pod.requests.get(id)).sum()
+    let without = || unplaced.iter().filter_map(|(_, member)| problem.cluster.pod_at(*member));
+    let missing = |id: ResourceId| {
+        let (amount, freed) = (without().map(|pod| pod.requests.get(id)).sum(), freed(problem, id, &usable));
+        let named = problem.cluster.by_name(id, amount, without());
+        named.into_iter().map(move |(resource, amount)| Missing { resource, amount, freed })
     };
     let help = help(problem);
     let (withheld, guaranteed) = withheld(problem, help);
@@ -47,16 +49,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
     Shortfall {
         needed: demand.need,
         fit_now: placed.len().min(demand.need),
-        missing: problem
-            .cluster
-            .in_order(lacking.into_iter().collect())
-            .into_iter()
-            .map(|id| Missing {
-                resource: problem.cluster.resource_name(id).to_owned(),
-                amount: amount(id),
-                freed: freed(problem, id, &usable),
-            })
-            .collect(),
+        missing: problem.cluster.in_order(lacking.into_iter().collect()).into_iter().flat_map(missing).collect(),
         refusals,
         nodes: problem.nodes.len(),
         too_small,
@@ -93,6 +86,9 @@ fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<Res
 }
 
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
+    if problem.cluster.offered(id) == 0 {
+        return 0;
+    }
     let pods = problem.potential.units.iter().flat_map(|unit| &unit.pods);
     let on_usable = |index: &&PodIndex| problem.now.rank_of(**index).is_some_and(|rank| usable.contains(&rank));
     let pods = pods.filter(on_usable).filter_map(|index| problem.cluster.pod_at(*index));

@@ -61,7 +61,7 @@ pub fn still_fits(
             ));
         };
         if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(index, rank)) {
-            let why = refusal.on_one_node(|id| cluster.resource_name(id));
+            let why = refusal.on_one_node(|id| cluster.resource_name_for(pod, id));
             return Err(format!("Pod {} does not fit on node {} any more: {why}.", placement.pod, placement.node));
         }
         room.add(index, rank);

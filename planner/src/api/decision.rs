@@ -1,8 +1,9 @@
-//! What is answered: one of five decisions.
+//! What is answered: one of six decisions.
 
 use crate::api::domain::Domain;
 use crate::api::plan::{Placement, Plan};
 use crate::api::shortfall::Shortfall;
+use crate::api::unknown::Unknown;
 /// What the planner decided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
@@ -19,6 +20,8 @@ pub enum Decision {
     Preempt(Box<Plan>),
     /// No room, and none to be made.
     Unschedulable(Shortfall),
+    /// No room as far as is known, but what a member needs is not all known: the scheduler has to try, and nobody is evicted.
+    Unknown(Unknown),
     /// The gang has fewer pods than it needs.
     WaitingForPods {
         /// Members that are bound, or could be placed.

@@ -12,7 +12,7 @@ pub struct Hopeless {
     /// How many nodes there are.
     pub nodes: usize,
     /// What the pod asks for and nobody here knows whether eviction gives it; nothing else was looked at then.
-    pub unknown: Vec<&'static str>,
+    pub unknown: Vec<String>,
     /// How many nodes are out whoever runs there, and why; the most frequent reason first.
     pub refusals: Vec<(usize, Refusal)>,
     /// Of the others, the one that lacks least.

@@ -12,6 +12,7 @@ mod rescue;
 mod shortfall;
 mod step;
 mod terms;
+mod unknown;
 
 pub use cost::{Cost, offset_priority};
 pub use decision::Decision;
@@ -25,3 +26,4 @@ pub use rescue::{Eviction, Rescue};
 pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};
 pub use step::Step;
 pub use terms::{Fate, Terms, is_shortened};
+pub use unknown::Unknown;

@@ -14,6 +14,8 @@ pub enum Refusal {
     Taint(String, String),
     /// The pod's node selector or required node affinity does not match.
     NodeAffinity,
+    /// The node cannot attach a volume of the pod.
+    Volumes,
     /// A port of the node is taken.
     Ports,
     /// The node has too little of this resource.
@@ -33,6 +35,7 @@ impl fmt::Display for Refusal {
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
             Self::Taint(key, value) => write!(f, "node(s) had untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::Volumes => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
             Self::Ports => f.write_str("node(s) didn't have free ports for the requested pod ports"),
             Self::Insufficient(_) => f.write_str("node(s) had insufficient resources"),
             Self::Affinity => f.write_str("node(s) didn't match pod affinity rules"),
@@ -50,6 +53,7 @@ impl Refusal {
             Self::Unschedulable => "the node is unschedulable".to_owned(),
             Self::Taint(key, value) => format!("the node has the untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => "the node doesn't match its node affinity/selector".to_owned(),
+            Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
             Self::Insufficient(id) => format!("insufficient {}", name(*id)),
             Self::Affinity => "nobody is there whom its pod affinity wants".to_owned(),

@@ -79,7 +79,8 @@ pub struct Context {
     pub reservations: Vec<Reservation>,
     /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
     pub departing: BTreeSet<SmolStr>,
-    /// UIDs of terminating pods that a critical add-on cannot wait for: they have long to go yet, or are overdue.
+    /// UIDs of terminating pods that nobody waits for, because they should have been gone by now: they count as staying.
+    /// For a critical add-on also those that have long to go yet.
     pub lingering: BTreeSet<SmolStr>,
     /// UIDs of pods that must not be victims, nor any unit they belong to.
     pub exempt: BTreeSet<SmolStr>,

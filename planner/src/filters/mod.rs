@@ -15,6 +15,7 @@ mod resources;
 mod spread;
 mod taints;
 mod unschedulable;
+mod volumes;
 
 pub(crate) use nodes::{Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
@@ -29,9 +30,13 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| node_name::refuse(pod, node))
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))
+        .or_else(|| volumes::refuse(pod, node))
 }
 
 /// The same for a pod like this one that is not bound yet.
 pub(crate) fn unsuitable_anew(pod: &Pod, node: &Node) -> Option<Refusal> {
-    unschedulable::refuse(pod, node).or_else(|| taints::refuse(pod, node)).or_else(|| node_affinity::refuse(pod, node))
+    unschedulable::refuse(pod, node)
+        .or_else(|| taints::refuse(pod, node))
+        .or_else(|| node_affinity::refuse(pod, node))
+        .or_else(|| volumes::refuse(pod, node))
 }

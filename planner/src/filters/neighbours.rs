@@ -365,7 +365,7 @@ impl<'a> Rules<'a> {
                     cluster.bound_in(namespace).for_each(|index| note(self, index));
                 }
                 if self.rules.iter().any(|rule| matches!(rule.whom, Whom::Guards(_))) {
-                    cluster.bound_repelling().for_each(|index| note(self, index));
+                    cluster.repelling_pods().for_each(|(_, index)| note(self, index));
                 }
             }
             None => cluster.bound().for_each(|index| note(self, index)),

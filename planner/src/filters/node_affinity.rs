@@ -14,7 +14,7 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
 }
 
 /// A term without requirements matches no node.
-fn term_matches(term: &NodeTerm, node: &Node) -> bool {
+pub(super) fn term_matches(term: &NodeTerm, node: &Node) -> bool {
     !(term.labels.is_empty() && term.fields.is_empty())
         && term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key).map(String::as_str)))
         && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(node.name.as_str())))

@@ -143,7 +143,7 @@ impl Capacities {
             self.seen.and_then(|seen| cluster.changes_since(seen)).map(|changes| changes.collect());
         let relabels = |change: &Change| match change {
             Change::Nodes => true,
-            Change::Node(_) => !self.class.constraints.anti_affinity.is_empty(),
+            Change::Node(_) | Change::Namespaces => !self.class.constraints.anti_affinity.is_empty(),
             _ => false,
         };
         let known = changes.filter(|changes| !changes.iter().any(relabels));
@@ -220,7 +220,7 @@ impl Capacities {
         let mut units = BTreeSet::new();
         for change in changes {
             match change {
-                Change::Nodes => {}
+                Change::Nodes | Change::Namespaces => {}
                 Change::Node(node) => {
                     let Some(rank) = nodes.rank(*node) else { continue };
                     self.totals.count(&self.nodes[rank], false);

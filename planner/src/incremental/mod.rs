@@ -35,7 +35,6 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
         || !constraints.ports.is_empty()
         || !constraints.affinity.is_empty()
         || !constraints.spread.is_empty()
-        || repelled(cluster, &demand.members, id)
     {
         return None;
     }
@@ -47,7 +46,7 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     }
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, &nodes, demand, context);
-    if apart && !in_flight.held.is_empty() {
+    if repelled(cluster, &demand.members, id, &in_flight.held) || (apart && !in_flight.held.is_empty()) {
         return None;
     }
     let question =

@@ -1,8 +1,12 @@
 //! What changed in the model, so that answers that were kept can catch up in as many steps as there were changes.
+//!
+//! A note says what to look at again, not what it was: one that nobody has read yet is not taken twice. So there are never
+//! more of them than things to look at, however often they change.
 
 use super::equivalence::ClassId;
 use super::{BudgetIndex, GroupIndex, NodeIndex};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many changes are kept; whoever is further behind starts anew.
 const KEPT: usize = 1 << 15;
@@ -22,32 +26,116 @@ pub(crate) enum Change {
     Budget(BudgetIndex),
     /// A kind of pods has a number that another one may have had before.
     Class(ClassId),
+    /// A namespace came, went, or has other labels: what selects namespaces may be about others.
+    Namespaces,
+}
+
+impl Change {
+    /// What kind of change it is, and the number of what changed.
+    fn place(self) -> (usize, usize) {
+        match self {
+            Self::Nodes => (0, 0),
+            Self::Node(node) => (1, node as usize),
+            Self::Pods(node) => (2, node as usize),
+            Self::Unit(group) => (3, group as usize),
+            Self::Budget(budget) => (4, budget as usize),
+            Self::Class(class) => (5, class as usize),
+            Self::Namespaces => (6, 0),
+        }
+    }
 }
 
 /// The last changes, numbered from the first one on.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Changes {
     kept: VecDeque<Change>,
     dropped: u64,
+    /// By kind and number of a change: how many changes there were when it was last noted, itself included.
+    noted: [Vec<u64>; 7],
+    /// How many changes there were when somebody last caught up.
+    read: AtomicU64,
+}
+
+impl Clone for Changes {
+    fn clone(&self) -> Self {
+        let read = AtomicU64::new(self.read.load(Ordering::Relaxed));
+        Self { kept: self.kept.clone(), dropped: self.dropped, noted: self.noted.clone(), read }
+    }
 }
 
 impl Changes {
     pub(super) fn note(&mut self, change: Change) {
+        let (kind, number) = change.place();
+        let noted = &mut self.noted[kind];
+        if noted.len() <= number {
+            noted.resize(number + 1, 0);
+        }
+        if noted[number] > *self.read.get_mut() {
+            return;
+        }
         if self.kept.len() == KEPT {
             self.kept.pop_front();
             self.dropped += 1;
         }
         self.kept.push_back(change);
+        noted[number] = self.dropped + self.kept.len() as u64;
     }
 
-    /// How many there were.
-    pub(super) fn count(&self) -> u64 {
-        self.dropped + self.kept.len() as u64
+    /// How many there were, for somebody who has caught up with them.
+    pub(super) fn caught_up(&self) -> u64 {
+        let count = self.dropped + self.kept.len() as u64;
+        self.read.store(count, Ordering::Relaxed);
+        count
     }
 
     /// Those after the first `seen`; `None` when they are not all kept.
     pub(super) fn since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
         let skip = usize::try_from(seen.checked_sub(self.dropped)?).ok()?;
         Some(self.kept.iter().skip(skip).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cluster, ObjectKey};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_nobody_has_read_yet_is_not_noted_twice() {
+        let mut changes = Changes::default();
+        let since = |changes: &Changes, seen| changes.since(seen).unwrap().collect::<Vec<_>>();
+        changes.note(Change::Budget(3));
+        changes.note(Change::Budget(3));
+        assert_eq!(since(&changes, 0), [Change::Budget(3)]);
+        let first = changes.caught_up();
+        changes.note(Change::Pods(3));
+        let second = changes.caught_up();
+        changes.note(Change::Budget(3));
+        changes.note(Change::Budget(3));
+        assert_eq!(since(&changes, second), [Change::Budget(3)]);
+        assert_eq!(since(&changes, first), [Change::Pods(3), Change::Budget(3)], "whoever is behind misses nothing");
+    }
+
+    #[test]
+    fn binding_512_pods_of_a_whole_group_under_a_budget_is_as_many_notes_as_nodes() {
+        let mut cluster = Cluster::default();
+        let budget = json!({"metadata": {"namespace": "d", "name": "b"}, "spec": {"selector": {}}});
+        cluster.upsert_budget(&serde_json::from_value(budget).unwrap()).unwrap();
+        let group = json!({"metadata": {"namespace": "d", "name": "g"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 512}}, "disruptionMode": "PodGroup", "priority": 1}});
+        cluster.upsert_group(&serde_json::from_value(group).unwrap()).unwrap();
+        let upsert = |cluster: &mut Cluster, at: usize, node: Option<String>| {
+            let object: Value = json!({"metadata": {"namespace": "d", "name": format!("p{at}"),
+                "labels": {"scheduling.giveway.dev/pod-group": "g"}}, "spec": {"containers": [], "nodeName": node}});
+            cluster.upsert_pod(&serde_json::from_value(object).unwrap()).unwrap();
+        };
+        (0..512).for_each(|at| upsert(&mut cluster, at, None));
+        let before = cluster.changes();
+        (0..512).for_each(|at| upsert(&mut cluster, at, Some(format!("n{}", at / 8))));
+        let notes: Vec<Change> = cluster.changes_since(before).unwrap().collect();
+        let budgets = notes.iter().filter(|change| matches!(change, Change::Budget(_))).count();
+        assert_eq!((budgets, notes.len() <= 64 + 3), (1, true), "{} notes", notes.len());
+        assert_eq!(cluster.members(&ObjectKey::new("d", "g")).count(), 512);
     }
 }

@@ -2,7 +2,10 @@
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
 use super::node::Taint;
-use k8s_openapi::api::core::v1::{Container, ContainerPort, NodeSelectorRequirement, PodSpec};
+use super::storage::Pin;
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+};
 use std::collections::BTreeMap;
 
 /// The constraints of a pod, as far as the planner knows them.
@@ -22,8 +25,8 @@ pub(crate) struct Constraints {
     pub(crate) anti_affinity: Vec<AffinityTerm>,
     /// Topology spread that must hold (`DoNotSchedule`).
     pub(crate) spread: Vec<SpreadConstraint>,
-    /// What the pod asks for and the planner does not know about.
-    pub(crate) not_modeled: Vec<&'static str>,
+    /// The nodes that can attach its volumes, a list for each that is pinned; the model fills it in.
+    pub(crate) volumes: Vec<Pin>,
 }
 
 /// A node selector term: all of these requirements.
@@ -89,25 +92,9 @@ impl Constraints {
         // An operator that is not known covers nothing.
         let known = |operator: Option<&str>| matches!(operator, None | Some("" | "Equal" | "Exists"));
         let tolerations = spec.tolerations.iter().flatten().filter(|t| known(t.operator.as_deref()));
-        let mut not_modeled = Vec::new();
-        let volumes = spec.volumes.as_deref().unwrap_or_default();
-        if volumes.iter().any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()) {
-            not_modeled.push("where its persistent volumes can be attached");
-        }
-        if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-            not_modeled.push("its resource claims (dynamic resource allocation)");
-        }
         Self {
             node_selector: spec.node_selector.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect(),
-            node_affinity: required.map(|r| {
-                let terms = r.node_selector_terms.iter();
-                terms
-                    .map(|t| NodeTerm {
-                        labels: t.match_expressions.iter().flatten().map(requirement).collect(),
-                        fields: t.match_fields.iter().flatten().map(requirement).collect(),
-                    })
-                    .collect()
-            }),
+            node_affinity: required.map(node_terms),
             tolerations: tolerations
                 .map(|t| Toleration {
                     key: t.key.clone().unwrap_or_default(),
@@ -120,7 +107,7 @@ impl Constraints {
             affinity: affinity::required_affinity(spec, namespace, labels),
             anti_affinity: affinity::required_anti_affinity(spec, namespace, labels),
             spread: affinity::spread(spec, labels),
-            not_modeled,
+            volumes: Vec::new(),
         }
     }
 
@@ -137,6 +124,15 @@ impl Constraints {
     pub(crate) fn looks_at_other_nodes(&self) -> bool {
         !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.spread.is_empty()
     }
+}
+
+/// The terms of a node selector, any of which must hold.
+pub(super) fn node_terms(selector: &NodeSelector) -> Vec<NodeTerm> {
+    let term = |term: &NodeSelectorTerm| NodeTerm {
+        labels: term.match_expressions.iter().flatten().map(requirement).collect(),
+        fields: term.match_fields.iter().flatten().map(requirement).collect(),
+    };
+    selector.node_selector_terms.iter().map(term).collect()
 }
 
 fn requirement(from: &NodeSelectorRequirement) -> Requirement {

@@ -24,8 +24,6 @@ pub(crate) struct EquivalenceClass {
 pub(super) struct EquivalenceClasses {
     list: Slab<(Arc<EquivalenceClass>, usize)>,
     index: BTreeMap<Resources, BTreeMap<Constraints, ClassId>>,
-    /// Those with a required anti-affinity, by number.
-    repelling: BTreeMap<ClassId, Arc<EquivalenceClass>>,
 }
 
 impl EquivalenceClasses {
@@ -37,11 +35,8 @@ impl EquivalenceClasses {
             return (id, false);
         }
         let kind = Arc::new(EquivalenceClass { requests: requests.clone(), constraints: constraints.clone() });
-        let id = self.list.insert((Arc::clone(&kind), 1));
+        let id = self.list.insert((kind, 1));
         self.index.entry(requests.clone()).or_default().insert(constraints.clone(), id);
-        if !constraints.anti_affinity.is_empty() {
-            self.repelling.insert(id, kind);
-        }
         (id, true)
     }
 
@@ -52,7 +47,6 @@ impl EquivalenceClasses {
         if *pods > 0 {
             return;
         }
-        self.repelling.remove(&id);
         if let Some((kind, _)) = self.list.remove(id)
             && let Some(kinds) = self.index.get_mut(&kind.requests)
         {
@@ -71,10 +65,5 @@ impl EquivalenceClasses {
     /// One more than the largest number.
     pub(super) fn bound(&self) -> usize {
         self.list.bound()
-    }
-
-    /// The kinds with a required anti-affinity.
-    pub(super) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
-        self.repelling.iter().map(|(id, kind)| (*id, kind.as_ref()))
     }
 }

@@ -20,6 +20,7 @@ mod requests;
 mod resources;
 mod selector;
 mod slab;
+mod storage;
 mod unit;
 mod unit_kind;
 

@@ -41,10 +41,13 @@ impl Node {
             _ => return Err(ModelError::nameless("Node", String::new(), "metadata.name")),
         };
         let offered = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
-        let amounts = requests::amounts(offered, "Node", &name, "status.allocatable", names)?;
+        let amounts = requests::amounts(offered, "Node", &name, "status.allocatable")?;
+        let amounts: Vec<_> = amounts.into_iter().map(|(resource, amount)| (names.number(resource), amount)).collect();
         let mut allocatable = vec![0; names.len()];
         for (id, amount) in amounts {
-            allocatable[usize::from(id)] = amount;
+            if let Some(id) = id {
+                allocatable[usize::from(id)] = amount;
+            }
         }
         let spec = node.spec.as_ref();
         let taints = spec.and_then(|s| s.taints.as_deref()).unwrap_or_default();

@@ -9,7 +9,7 @@ use super::resources::{Names, Resources};
 use super::unit::Given;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, membership, priority};
-use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
@@ -78,6 +78,12 @@ pub struct Pod {
     pub owner: Option<OwnerReference>,
     /// Workload and template that its labels name.
     pub template: Option<(String, String)>,
+    /// The claims of its volumes, by name.
+    pub(super) claims: Vec<SmolStr>,
+    /// Whether it has claims of devices (dynamic resource allocation).
+    pub(super) claims_devices: bool,
+    /// What its place depends on and is not known, in words; the model fills it in.
+    pub unknown: Vec<String>,
     /// What it demands besides resources.
     pub(crate) constraints: Constraints,
 }
@@ -146,7 +152,7 @@ impl Pod {
     }
 
     /// Reads a pod.
-    pub(super) fn from_object(pod: &PodObject, names: &mut Names) -> Result<Self, ModelError> {
+    pub(super) fn from_object(pod: &PodObject, names: &Names) -> Result<Self, ModelError> {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let Some(name) = metadata.name.clone() else {
@@ -206,10 +212,23 @@ impl Pod {
             grace: spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE),
             owner: owner.cloned(),
             template: template.flatten(),
+            claims: claims(spec, &key.name),
+            claims_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+            unknown: Vec::new(),
             constraints,
             key,
         })
     }
+}
+
+/// The claims of a pod's volumes; that of an ephemeral volume is named after pod and volume.
+fn claims(spec: &PodSpec, pod: &str) -> Vec<SmolStr> {
+    let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(SmolStr::new(&claim.claim_name)),
+        (None, Some(_)) => Some(SmolStr::from(format!("{pod}-{}", volume.name))),
+        (None, None) => None,
+    };
+    spec.volumes.iter().flatten().filter_map(claim).collect()
 }
 
 /// A time in ns since the epoch; `None` when it does not fit, three centuries from now.

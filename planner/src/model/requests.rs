@@ -6,12 +6,13 @@
 
 use super::error::ModelError;
 use super::quantity;
-use super::resources::{Names, PODS, ResourceId, Resources};
+use super::resources::{Names, Resources};
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
 
-type Amounts = BTreeMap<ResourceId, i128>;
+/// Amounts by name of the resource.
+type Amounts<'a> = BTreeMap<&'a str, i128>;
 type Quantities = BTreeMap<String, Quantity>;
 
 /// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
@@ -21,10 +22,10 @@ const MOST: i128 = 1 << 96;
 ///
 /// # Errors
 /// A quantity cannot be read or is negative, or a sum is too large; the error names the field.
-pub(super) fn of(pod: &PodObject, object: &str, names: &mut Names) -> Result<Resources, ModelError> {
-    let mut reader = Reader { kind: "Pod", object, names };
+pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resources, ModelError> {
+    let reader = Reader { kind: "Pod", object };
     let Some(spec) = &pod.spec else {
-        return Ok(Resources::from_map(Amounts::from([(PODS, 1)])));
+        return Ok(Resources::from_names(Amounts::from([("pods", 1)]), names));
     };
     let status = pod.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -37,32 +38,31 @@ pub(super) fn of(pod: &PodObject, object: &str, names: &mut Names) -> Result<Res
     };
     // While containers are resized the largest of three totals counts: what is asked for, what was granted, and what is
     // in force. What is asked for does not count once it was found infeasible.
-    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, &mut reader)? };
+    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, &reader)? };
     for which in [Which::Granted, Which::InForce] {
         if counted.infeasible || counted.differs(which) {
-            raise(&mut total, &counted.total(which, &mut reader)?);
+            raise(&mut total, &counted.total(which, &reader)?);
         }
     }
     reader.pod_level(spec, &mut total)?;
     let overhead = reader.amounts(spec.overhead.as_ref(), "spec.overhead")?;
     reader.add(&mut total, &overhead, "spec.overhead")?;
     let mut rounded = reader.round(total, "spec.containers")?;
-    rounded.insert(PODS, 1);
-    Ok(Resources::from_map(rounded))
+    rounded.insert("pods", 1);
+    Ok(Resources::from_names(rounded, names))
 }
 
 /// Reads a map of quantities, as in `status.allocatable` of a node, into the scheduler's units.
 ///
 /// # Errors
 /// A quantity cannot be read, is negative or too large; the error names the field.
-pub(super) fn amounts(
-    quantities: Option<&Quantities>,
+pub(super) fn amounts<'a>(
+    quantities: Option<&'a Quantities>,
     kind: &'static str,
     object: &str,
     field: &str,
-    names: &mut Names,
-) -> Result<Amounts, ModelError> {
-    let mut reader = Reader { kind, object, names };
+) -> Result<Amounts<'a>, ModelError> {
+    let reader = Reader { kind, object };
     let amounts = reader.amounts(quantities, field)?;
     reader.round(amounts, field)
 }
@@ -110,7 +110,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
-    fn total(&self, which: Which, reader: &mut Reader<'_>) -> Result<Amounts, ModelError> {
+    fn total(&self, which: Which, reader: &Reader<'_>) -> Result<Amounts<'a>, ModelError> {
         let mut total = Amounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
             let path = format!("spec.containers[{at}]");
@@ -138,11 +138,11 @@ impl<'a> Counted<'a> {
 
     fn container(
         &self,
-        container: &Container,
+        container: &'a Container,
         which: Which,
         path: &str,
-        reader: &mut Reader<'_>,
-    ) -> Result<Amounts, ModelError> {
+        reader: &Reader<'_>,
+    ) -> Result<Amounts<'a>, ModelError> {
         if let Some(reported) = self.reported(container, which) {
             let field = if which == Which::InForce { "resources" } else { "allocatedResources" };
             return reader.amounts(Some(reported), &format!("status.containerStatuses.{field}"));
@@ -155,8 +155,8 @@ impl<'a> Counted<'a> {
         // A limit without a request is a request as well; the API server writes it down, a template does not have it yet.
         for (name, quantity) in resources.limits.iter().flatten() {
             if resources.requests.as_ref().is_none_or(|requests| !requests.contains_key(name)) {
-                let (id, amount) = reader.amount(name, quantity, &format!("{path}.resources.limits"))?;
-                own.insert(id, amount);
+                let (name, amount) = reader.amount(name, quantity, &format!("{path}.resources.limits"))?;
+                own.insert(name, amount);
             }
         }
         Ok(own)
@@ -166,30 +166,29 @@ impl<'a> Counted<'a> {
 struct Reader<'a> {
     kind: &'static str,
     object: &'a str,
-    names: &'a mut Names,
 }
 
 impl Reader<'_> {
     /// Pod-level requests replace what the containers ask for. A pod-level limit counts where nobody asks for anything.
-    fn pod_level(&mut self, spec: &PodSpec, total: &mut Amounts) -> Result<(), ModelError> {
+    fn pod_level<'q>(&self, spec: &'q PodSpec, total: &mut Amounts<'q>) -> Result<(), ModelError> {
         let Some(resources) = &spec.resources else { return Ok(()) };
         for (name, quantity) in resources.requests.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
-            let (id, amount) = self.amount(name, quantity, "spec.resources.requests")?;
-            total.insert(id, amount);
+            let (name, amount) = self.amount(name, quantity, "spec.resources.requests")?;
+            total.insert(name, amount);
         }
         for (name, quantity) in resources.limits.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
-            let (id, amount) = self.amount(name, quantity, "spec.resources.limits")?;
-            total.entry(id).or_insert(amount);
+            let (name, amount) = self.amount(name, quantity, "spec.resources.limits")?;
+            total.entry(name).or_insert(amount);
         }
         Ok(())
     }
 
     /// Amounts in nano units.
-    fn amounts(&mut self, quantities: Option<&Quantities>, field: &str) -> Result<Amounts, ModelError> {
+    fn amounts<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<Amounts<'q>, ModelError> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
-    fn amount(&mut self, name: &str, quantity: &Quantity, field: &str) -> Result<(ResourceId, i128), ModelError> {
+    fn amount<'q>(&self, name: &'q str, quantity: &Quantity, field: &str) -> Result<(&'q str, i128), ModelError> {
         let field = || format!("{field}[{name}]");
         let nano =
             quantity::parse(&quantity.0).map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?;
@@ -198,41 +197,40 @@ impl Reader<'_> {
             let (object, value) = (self.object.to_owned(), quantity.0.clone());
             return Err(ModelError { kind: self.kind, object, field: field(), value, problem });
         }
-        Ok((self.names.id(name), quantity::to_milli(nano)))
+        Ok((name, quantity::to_milli(nano)))
     }
 
-    fn add(&self, total: &mut Amounts, more: &Amounts, path: &str) -> Result<(), ModelError> {
-        for (id, amount) in more {
-            let entry = total.entry(*id).or_default();
-            *entry = entry.checked_add(*amount).ok_or_else(|| self.too_large(*id, path))?;
+    fn add<'q>(&self, total: &mut Amounts<'q>, more: &Amounts<'q>, path: &str) -> Result<(), ModelError> {
+        for (name, amount) in more {
+            let entry = total.entry(name).or_default();
+            *entry = entry.checked_add(*amount).ok_or_else(|| self.too_large(name, path))?;
         }
         Ok(())
     }
 
     /// From nano units to the scheduler's.
-    fn round(&self, amounts: Amounts, path: &str) -> Result<Amounts, ModelError> {
-        let round = |(id, nano): (ResourceId, i128)| {
-            let cpu = self.names.name(id) == "cpu";
-            let amount = if cpu { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
-            if amount > MOST { Err(self.too_large(id, path)) } else { Ok((id, amount)) }
+    fn round<'q>(&self, amounts: Amounts<'q>, path: &str) -> Result<Amounts<'q>, ModelError> {
+        let round = |(name, nano): (&'q str, i128)| {
+            let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
+            if amount > MOST { Err(self.too_large(name, path)) } else { Ok((name, amount)) }
         };
         amounts.into_iter().map(round).collect()
     }
 
-    fn too_large(&self, id: ResourceId, path: &str) -> ModelError {
+    fn too_large(&self, name: &str, path: &str) -> ModelError {
         ModelError {
             kind: self.kind,
             object: self.object.to_owned(),
             field: path.to_owned(),
-            value: self.names.name(id).to_owned(),
+            value: name.to_owned(),
             problem: "asks for more of this resource than can be counted".to_owned(),
         }
     }
 }
 
-fn raise(total: &mut Amounts, least: &Amounts) {
-    for (id, amount) in least {
-        let entry = total.entry(*id).or_default();
+fn raise<'q>(total: &mut Amounts<'q>, least: &Amounts<'q>) {
+    for (name, amount) in least {
+        let entry = total.entry(name).or_default();
         *entry = (*entry).max(*amount);
     }
 }

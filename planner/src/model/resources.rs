@@ -1,70 +1,163 @@
 //! Amounts of resources: names become small numbers, amounts become integers in the scheduler's units.
+//!
+//! Only names that some node offers are numbered. What a pod asks for and no node offers is kept by name beside its
+//! amounts, and all of it counts as one of a resource of which no node has any ([`UNOFFERED`]): such a pod fits nowhere,
+//! and however many names are invented, what is kept of every node is no wider for it.
 
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// Number of a resource name; see [`super::Cluster::resource_name`].
 pub type ResourceId = u16;
 
-/// `pods`: every pod asks for one.
-pub(crate) const PODS: ResourceId = 3;
+/// What no node offers, whatever its name: nobody has any of it.
+pub(crate) const UNOFFERED: ResourceId = 4;
 
 /// Amounts by resource: `cpu` in thousandths, everything else in whole units, rounded up. Zero amounts are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resources(Vec<(ResourceId, i128)>);
+pub struct Resources {
+    /// By number; one of [`UNOFFERED`] when there is any that nobody offers.
+    amounts: Vec<(ResourceId, i128)>,
+    /// Without a number, by name.
+    unnumbered: Box<[Unnumbered]>,
+}
+
+/// An amount of something that no node offers in `status.allocatable`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Unnumbered {
+    name: SmolStr,
+    amount: i128,
+    /// Whether a DeviceClass serves it, so that devices of dynamic resource allocation can take its place.
+    served: bool,
+}
 
 impl Resources {
     /// The amount of a resource; 0 when there is none.
     pub fn get(&self, id: ResourceId) -> i128 {
-        self.0.binary_search_by_key(&id, |entry| entry.0).map_or(0, |at| self.0[at].1)
+        self.amounts.binary_search_by_key(&id, |entry| entry.0).map_or(0, |at| self.amounts[at].1)
     }
 
     /// Every resource with a non-zero amount, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, i128)> + '_ {
-        self.0.iter().copied()
+        self.amounts.iter().copied()
     }
 
-    /// Amounts from a map.
-    pub(super) fn from_map(amounts: BTreeMap<ResourceId, i128>) -> Self {
-        Self(amounts.into_iter().filter(|(_, amount)| *amount != 0).collect())
+    /// What is asked for and nobody offers, by name.
+    pub fn unoffered(&self) -> impl Iterator<Item = (&str, i128)> {
+        self.unnumbered.iter().filter(|entry| !entry.served).map(|entry| (entry.name.as_str(), entry.amount))
+    }
+
+    /// What is asked for, no node offers, and a DeviceClass serves; by name.
+    pub fn served(&self) -> impl Iterator<Item = &str> {
+        self.unnumbered.iter().filter(|entry| entry.served).map(|entry| entry.name.as_str())
+    }
+
+    /// The names without a number.
+    pub(super) fn unnumbered(&self) -> impl Iterator<Item = &SmolStr> {
+        self.unnumbered.iter().map(|entry| &entry.name)
+    }
+
+    /// Amounts by name, of which nothing is served by devices.
+    pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &Names) -> Self {
+        let (mut numbered, mut unnumbered) = (Vec::with_capacity(amounts.len()), Vec::new());
+        for (name, amount) in amounts.into_iter().filter(|(_, amount)| *amount != 0) {
+            match names.get(name) {
+                Some(id) => numbered.push((id, amount)),
+                None => unnumbered.push(Unnumbered { name: name.into(), amount, served: false }),
+            }
+        }
+        Self::new(numbered, unnumbered)
+    }
+
+    /// The same, after names got numbers, or were served or served no longer.
+    pub(super) fn renumbered(&self, names: &Names, served: impl Fn(&str) -> bool) -> Self {
+        let mut numbered: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| *id != UNOFFERED).collect();
+        let mut unnumbered = Vec::new();
+        for entry in &self.unnumbered {
+            match names.get(&entry.name) {
+                Some(id) => numbered.push((id, entry.amount)),
+                None => unnumbered.push(Unnumbered { served: served(&entry.name), ..entry.clone() }),
+            }
+        }
+        Self::new(numbered, unnumbered)
+    }
+
+    fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {
+        if unnumbered.iter().any(|entry| !entry.served) {
+            amounts.push((UNOFFERED, 1));
+        }
+        amounts.sort_unstable();
+        Self { amounts, unnumbered: unnumbered.into_boxed_slice() }
     }
 }
 
-/// The resource names of a cluster, numbered in the order of their first appearance after the four that every cluster has.
+/// The names of the resources that nodes offer, numbered in the order of their first appearance after the four that every
+/// cluster has, and the one that nobody has.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    list: Vec<String>,
-    index: BTreeMap<String, ResourceId>,
+    list: Vec<SmolStr>,
+    index: BTreeMap<SmolStr, ResourceId>,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { list: Vec::new(), index: BTreeMap::new() };
-        for name in ["cpu", "memory", "ephemeral-storage", "pods"] {
-            names.id(name);
-        }
+        let list = ["cpu", "memory", "ephemeral-storage", "pods"].map(SmolStr::new).to_vec();
+        let index = (0..).zip(&list).map(|(id, name)| (name.clone(), id)).collect();
+        let mut names = Self { list, index };
+        // Its name is never asked for: whoever asks for it is asked what he calls it.
+        names.list.push(SmolStr::default());
         names
     }
 }
 
 impl Names {
-    /// The number of a name. Names beyond 65,535 share one number; no cluster has so many.
-    pub(super) fn id(&mut self, name: &str) -> ResourceId {
-        if let Some(id) = self.index.get(name) {
-            return *id;
+    /// The number of a name that some node offers or offered.
+    pub(super) fn get(&self, name: &str) -> Option<ResourceId> {
+        self.index.get(name).copied()
+    }
+
+    /// Numbers a name that a node offers; `None` when there are 65,536 already, and nobody has any of the next one.
+    pub(super) fn number(&mut self, name: &str) -> Option<ResourceId> {
+        if let Some(id) = self.get(name) {
+            return Some(id);
         }
-        let id = ResourceId::try_from(self.list.len()).unwrap_or(ResourceId::MAX);
-        self.list.push(name.to_owned());
-        self.index.insert(name.to_owned(), id);
-        id
+        let id = ResourceId::try_from(self.list.len()).ok()?;
+        self.list.push(name.into());
+        self.index.insert(name.into(), id);
+        Some(id)
     }
 
     /// The name of a number.
     pub(super) fn name(&self, id: ResourceId) -> &str {
-        self.list.get(usize::from(id)).map_or("", String::as_str)
+        self.list.get(usize::from(id)).map_or("", SmolStr::as_str)
     }
 
-    /// How many names there are.
+    /// How many numbers there are.
     pub(super) fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// The names numbered from this number on.
+    pub(super) fn since(&self, first: usize) -> &[SmolStr] {
+        self.list.get(first..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_beyond_the_last_number_stays_without_one_and_takes_nobody_elses() {
+        let mut names = Names::default();
+        for at in 0..=u32::from(ResourceId::MAX) - 5 {
+            assert!(names.number(&format!("r{at}")).is_some(), "{at}");
+        }
+        assert_eq!(names.get("r65530"), Some(ResourceId::MAX));
+        assert_eq!(names.number("one-more"), None);
+        assert_eq!(names.name(ResourceId::MAX), "r65530");
+        let asked = Resources::from_names(BTreeMap::from([("one-more", 2), ("r65530", 1)]), &names);
+        assert_eq!(asked.iter().collect::<Vec<_>>(), [(UNOFFERED, 1), (ResourceId::MAX, 1)]);
+        assert_eq!(asked.unoffered().collect::<Vec<_>>(), [("one-more", 2)]);
     }
 }

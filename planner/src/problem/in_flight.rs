@@ -5,6 +5,7 @@ use crate::api::Context;
 use crate::filters::{Nodes, Rank};
 use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
 use crate::problem::demand::Demand;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The differences between a decision's cluster and the model.
@@ -14,6 +15,8 @@ pub(crate) struct InFlight {
     pub(crate) held: Vec<(PodIndex, Rank)>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
+    /// Terminating pods that nobody waits for.
+    lingering: BTreeSet<PodIndex>,
     /// Units that must not go: with pods that are to be spared, and the preemptor's own.
     exempt: BTreeSet<UnitRef>,
 }
@@ -23,7 +26,12 @@ impl InFlight {
     pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
         let own = || demand.members.iter().filter_map(|m| cluster.pod_at(*m)).map(|pod| pod.uid.as_str()).collect();
         let held = held_places(cluster, nodes, demand.priority, context, own);
-        let departing: BTreeSet<PodIndex> = context.departing.iter().filter_map(|u| cluster.pod_with_uid(u)).collect();
+        let pods = |uids: &BTreeSet<SmolStr>| -> BTreeSet<PodIndex> {
+            uids.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect()
+        };
+        let terminates = |pod: &PodIndex| cluster.pod_at(*pod).is_some_and(|pod| pod.terminating);
+        let lingering: BTreeSet<PodIndex> = pods(&context.lingering).into_iter().filter(terminates).collect();
+        let departing = pods(&context.departing).difference(&lingering).copied().collect::<BTreeSet<PodIndex>>();
         let group = demand.members.first().and_then(|member| cluster.group_index_of(*member));
         let group = group.filter(|group| cluster.group_at(*group).is_some());
         let mates = group.map_or(&[][..], |group| cluster.members_at(group)).iter().copied();
@@ -33,12 +41,15 @@ impl InFlight {
             Role::Goes(unit) if !departing.contains(&pod) => Some(unit),
             _ => None,
         };
-        Self { held, exempt: exempt.filter_map(unit).collect(), departing }
+        Self { held, exempt: exempt.filter_map(unit).collect(), departing, lingering }
     }
 
     /// Whether a pod leaves its node without a decision of ours.
     pub(crate) fn leaves(&self, pod: PodIndex, row: &Row) -> bool {
-        row.role == Role::Leaves || (!self.departing.is_empty() && self.departing.contains(&pod))
+        match row.role {
+            Role::Leaves => self.lingering.is_empty() || !self.lingering.contains(&pod),
+            _ => !self.departing.is_empty() && self.departing.contains(&pod),
+        }
     }
 
     /// The unit that a pod may be evicted with.
@@ -72,8 +83,9 @@ impl InFlight {
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers: BTreeSet<PodIndex> =
             cluster.terminating().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
+        let leavers = leavers.difference(&self.lingering).copied();
         let place = |index: PodIndex| Some((index, nodes.rank(cluster.row(index).node?)?));
-        let mut leaving: Vec<(PodIndex, Rank)> = leavers.into_iter().filter_map(place).collect();
+        let mut leaving: Vec<(PodIndex, Rank)> = leavers.filter_map(place).collect();
         let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
         leaving.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
         leaving
@@ -82,7 +94,7 @@ impl InFlight {
     /// The nodes that it makes different.
     pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeSet<Rank> {
         let mut changed: BTreeSet<NodeIndex> = BTreeSet::new();
-        changed.extend(self.departing.iter().filter_map(|pod| cluster.row(*pod).node));
+        changed.extend(self.departing.iter().chain(&self.lingering).filter_map(|pod| cluster.row(*pod).node));
         let departing = self.departing.iter().filter_map(|pod| match cluster.row(*pod).role {
             Role::Goes(unit) => Some(unit),
             _ => None,

@@ -21,9 +21,8 @@ impl Numbers {
         usize::try_from((self.next() >> 33) % bound.max(1) as u64).unwrap_or(0)
     }
 
-    /// A number from 0 up to, but not including, 1.
-    pub(super) fn fraction(&mut self) -> f64 {
-        let bits = u32::try_from(self.next() >> 32).unwrap_or(0);
-        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    /// Any number of 32 bits.
+    pub(super) fn bits(&mut self) -> u32 {
+        u32::try_from(self.next() >> 32).unwrap_or(0)
     }
 }

@@ -65,3 +65,15 @@ fn what_a_layer_must_not_name_is_found() {
     assert_eq!(violations(search, "let kept = crate::incremental::decide();"), ["incremental"]);
     assert_eq!(violations(search, "use crate::plan;"), ["plan"], "the crate itself is below all layers");
 }
+
+#[test]
+fn nothing_is_decided_with_floating_point_numbers() {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    let is_float = |word: &str| matches!(word, "f32" | "f64");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(!words.any(is_float), "{} uses floating point numbers", file.display());
+    }
+}

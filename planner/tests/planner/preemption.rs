@@ -248,10 +248,12 @@ fn members_that_keep_apart_are_placed_beside_nobody_whom_they_must_not_meet() {
 
 #[test]
 fn what_is_not_modeled_is_said() {
-    let claim = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
-    let all = [node("a", 1), pod("low").on("a"), pod("p").priority(10).set("/spec/volumes", claim)];
-    let plan = planned(decide(&cluster(&all), &for_pod("p")));
-    assert_eq!(plan.not_modeled, ["where its persistent volumes can be attached"]);
+    let selector = json!({"matchLabels": {"team": "red"}});
+    let term = json!({"labelSelector": {}, "namespaceSelector": selector, "topologyKey": "hostname"});
+    let apart = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+    let p = pod("p").priority(10).set("/spec/affinity/podAntiAffinity", apart);
+    let plan = planned(decide(&cluster(&[node("a", 1), pod("low").on("a"), p]), &for_pod("p")));
+    assert_eq!(plan.not_modeled, ["the namespaceSelector of its pod affinity, because no namespaces are known"]);
 }
 
 #[test]

@@ -7,7 +7,10 @@ mod groups;
 mod namespaces;
 mod nodes;
 mod pods;
+mod repelling;
+mod resources;
 mod special;
+mod storage;
 mod units;
 
 use super::budget::Budget;
@@ -23,10 +26,12 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::Memory;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+use repelling::Repelling;
 use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use storage::Storage;
 use units::Levels;
 
 /// Everything the planner knows of the cluster.
@@ -39,6 +44,8 @@ pub struct Cluster {
     /// spec, instead of `Never`.
     pub trust_pod_policy: bool,
     names: Names,
+    /// By a name that no node offers: the pods that ask for it.
+    askers: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<SmolStr, NodeIndex>,
     /// The nodes that exist, by name.
@@ -63,6 +70,8 @@ pub struct Cluster {
     memory: Memory,
     classes: Classes,
     special: Special,
+    repelling: Repelling,
+    storage: Storage,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

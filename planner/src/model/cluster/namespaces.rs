@@ -1,7 +1,7 @@
 //! Labels of the namespaces, which the `namespaceSelector` of a pod affinity term asks for.
 
 use super::Cluster;
-use crate::model::{NamespaceSet, Pod};
+use crate::model::{Change, NamespaceSet, Pod};
 use k8s_openapi::api::core::v1::Namespace;
 use std::collections::BTreeMap;
 
@@ -14,12 +14,20 @@ impl Cluster {
         let Some(name) = object.metadata.name.clone() else { return false };
         let mut labels = object.metadata.labels.clone().unwrap_or_default();
         labels.entry(LABEL_NAME.to_owned()).or_insert_with(|| name.clone());
-        self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+        let changed = self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels);
+        if changed {
+            self.changes.note(Change::Namespaces);
+        }
+        changed
     }
 
     /// Removes a namespace. Returns whether it was there.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
-        self.namespaces.remove(name).is_some()
+        let was_there = self.namespaces.remove(name).is_some();
+        if was_there {
+            self.changes.note(Change::Namespaces);
+        }
+        was_there
     }
 
     /// Whether a namespace is one of a set. As long as no namespace is known, a selector that asks for more than the name
@@ -39,13 +47,13 @@ impl Cluster {
     }
 
     /// What a pod demands and the planner does not know about: the scheduler has the last word on it.
-    pub fn not_modeled(&self, pod: &Pod) -> Vec<&'static str> {
+    pub fn not_modeled(&self, pod: &Pod) -> Vec<String> {
         let constraints = &pod.constraints;
-        let mut list = constraints.not_modeled.clone();
+        let mut list = pod.unknown.clone();
         let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
         let unknown = |selector: &crate::model::Selector| !selector.is_empty() && !selector.asks_only_for(LABEL_NAME);
         if self.namespaces.is_empty() && terms.any(|term| term.namespaces.selector.as_ref().is_some_and(unknown)) {
-            list.push("the namespaceSelector of its pod affinity, because no namespaces are known");
+            list.push("the namespaceSelector of its pod affinity, because no namespaces are known".to_owned());
         }
         list
     }

@@ -2,7 +2,7 @@
 
 use super::{Cluster, Free, NodeSlot};
 use crate::model::ModelError;
-use crate::model::resources::PODS;
+use crate::model::resources::UNOFFERED;
 use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources, Row};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ impl Cluster {
     /// # Errors
     /// A quantity cannot be read; the node is then not in the model.
     pub fn upsert_node(&mut self, object: &NodeObject) -> Result<bool, ModelError> {
+        let numbered = self.names.len();
         let node = match Node::from_object(object, &mut self.names) {
             Ok(node) => Arc::new(node),
             Err(error) => {
@@ -33,6 +34,7 @@ impl Cluster {
         self.offer(&node.allocatable, 1);
         self.rank_node(index, node);
         self.set_free(index);
+        self.number_askers(numbered);
         Ok(true)
     }
 
@@ -148,10 +150,10 @@ impl Cluster {
         rows.filter_map(|(index, _)| self.pod_at(index))
     }
 
-    /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, then
-    /// by name.
+    /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, what
+    /// nobody has, then by name.
     pub(crate) fn in_order(&self, mut ids: Vec<ResourceId>) -> Vec<ResourceId> {
-        ids.sort_by_key(|id| if *id <= PODS { (*id, "") } else { (PODS + 1, self.names.name(*id)) });
+        ids.sort_by_key(|id| if *id <= UNOFFERED { (*id, "") } else { (UNOFFERED + 1, self.names.name(*id)) });
         ids
     }
 
@@ -160,14 +162,9 @@ impl Cluster {
         self.changes.since(seen)
     }
 
-    /// How many changes there were.
+    /// How many changes there were, for somebody who has caught up with them.
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.count()
-    }
-
-    /// The name of a resource number.
-    pub fn resource_name(&self, id: ResourceId) -> &str {
-        self.names.name(id)
+        self.changes.caught_up()
     }
 
     pub(crate) fn node_index(&self, name: &str) -> Option<NodeIndex> {

@@ -12,7 +12,7 @@ impl Cluster {
     /// # Errors
     /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
-        let pod = match Pod::from_object(object, &mut self.names) {
+        let mut pod = match Pod::from_object(object, &self.names) {
             Ok(pod) => pod,
             Err(error) => {
                 let metadata = &object.metadata;
@@ -21,6 +21,7 @@ impl Cluster {
                 return Err(error);
             }
         };
+        self.settle(&mut pod);
         if self.pod(&pod.key) == Some(&pod) {
             return Ok(false);
         }
@@ -29,9 +30,7 @@ impl Cluster {
         Ok(true)
     }
 
-    fn insert_pod(&mut self, pod: Pod) {
-        // It may ask for what nobody offers or uses.
-        self.free.widen(self.names.len());
+    pub(super) fn insert_pod(&mut self, pod: Pod) {
         let key = pod.key.clone();
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let group = pod.group_key().map(|key| self.group_slot(&key));
@@ -57,6 +56,8 @@ impl Cluster {
         if let Some(slot) = self.pods.get(index) {
             self.special.insert(index, slot);
         }
+        self.note_unnumbered(index);
+        self.note_claims(index);
         self.cover(index);
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
@@ -82,6 +83,8 @@ impl Cluster {
         let Some(removed) = self.pods.remove(index) else { return false };
         self.kinds.release(kind);
         self.special.remove(index, &removed.pod);
+        self.forget_unnumbered(index, &removed.pod);
+        self.forget_claims(index, &removed.pod);
         if let Some(node) = removed.node {
             if let Some(slot) = self.nodes.get_mut(node) {
                 slot.rows.retain(|(pod, _)| *pod != index);
@@ -168,16 +171,6 @@ impl Cluster {
         let first = ObjectKey::new(namespace, "");
         let here = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
         here.map(|(_, index)| *index).filter(|index| self.row(*index).node.is_some())
-    }
-
-    /// Those with a required anti-affinity.
-    pub(crate) fn bound_repelling(&self) -> impl Iterator<Item = PodIndex> + '_ {
-        let mut repels = vec![false; self.class_bound()];
-        self.repelling().for_each(|(class, _)| repels[class as usize] = true);
-        let any = repels.contains(&true);
-        let rows = if any { self.rows.as_slice() } else { &[] };
-        let repelling = move |row: &Row| row.node.is_some() && repels[row.class as usize];
-        (0..).zip(rows).filter(move |(_, row)| repelling(row)).map(|(index, _)| index)
     }
 
     /// One more than the largest pod index.

@@ -128,6 +128,7 @@ impl Cluster {
         if old == row {
             return;
         }
+        self.count_repelling(index, &old, &row);
         if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
             && let Some(known) = slot.rows.iter_mut().find(|(pod, _)| *pod == index)
         {
@@ -166,11 +167,6 @@ impl Cluster {
     /// One more than the largest number of a kind.
     pub(crate) fn class_bound(&self) -> usize {
         self.kinds.bound()
-    }
-
-    /// The kinds of pods with a required anti-affinity.
-    pub(crate) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
-        self.kinds.repelling()
     }
 
     /// What is evicted together.

@@ -8,6 +8,7 @@
 //! looks like chance comes from a fixed sequence of numbers: the same cluster gives the same plan.
 
 mod branch_and_bound;
+mod chance;
 mod completion;
 mod lower_bound;
 mod one_pod;

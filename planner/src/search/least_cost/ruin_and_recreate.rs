@@ -6,6 +6,7 @@
 //! and ever more rarely, so that the search leaves the neighbourhood of its start.
 
 use crate::problem::{Problem, UnitIndex};
+use crate::search::least_cost::chance::{ONE, luck, no_luck, part, rarely, ratio, share, worse_is_kept};
 use crate::search::least_cost::under::Under;
 use crate::search::matrix::Matrix;
 use crate::search::numbers::Numbers;
@@ -15,9 +16,11 @@ const EFFORT: usize = 6_000_000;
 /// What costs at most a twentieth more than the bound is given up after so many without anything better.
 const PATIENCE: usize = 1_500_000;
 /// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
-/// plan can weigh, and what is lost in rounding does not matter for a price.
-const VIOLATION: f64 = 1e18;
-const CEILING: f64 = 1e16;
+/// plan can weigh.
+const VIOLATION: u128 = 1_000_000_000_000_000_000;
+const CEILING: u128 = 10_000_000_000_000_000;
+/// What a node costs where there is no room to be made.
+const NEVER: u128 = u128::MAX;
 
 /// How good a choice is: the order of step 9 without its tie-breaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +66,7 @@ pub(super) fn run(
         rebuild.ruin(lower);
         let rebuilt = rebuild.recreate();
         let score = rebuild.score();
-        let heat = 1.0 - share(step, STEPS).max(share(rebuild.effort, EFFORT)).min(1.0);
+        let heat = ONE - share(step, STEPS).max(share(rebuild.effort, EFFORT));
         if rebuilt && rebuild.accepts(&current, &score, heat) {
             current = score;
             if score < best {
@@ -75,11 +78,6 @@ pub(super) fn run(
         }
     }
     (best < first).then(|| victims.into_iter().map(|unit| rebuild.matrix.units[unit].number).collect())
-}
-
-/// How much of something is used up.
-fn share(used: usize, all: usize) -> f64 {
-    f64::from(u32::try_from(used).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX))
 }
 
 struct Rebuild<'p, 'a> {
@@ -99,7 +97,7 @@ struct Rebuild<'p, 'a> {
     /// How many budgets more victims are under than may go.
     exceeded: usize,
     /// By node: what the next member costs there, as far as that is known.
-    prices: Vec<Option<f64>>,
+    prices: Vec<Option<u128>>,
     /// What was flipped in this step.
     journal: Vec<usize>,
     /// Nobody above this priority is taken out, and above that one only at a price.
@@ -209,17 +207,16 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     }
 
     /// Better is always kept; a heavier choice sometimes, and hardly ever one that is worse in what counts more.
-    fn accepts(&mut self, current: &Score, score: &Score, heat: f64) -> bool {
+    fn accepts(&mut self, current: &Score, score: &Score, heat: u64) -> bool {
         if score <= current {
             return true;
         }
         if (score.violations, score.highest) != (current.violations, current.highest) {
-            return self.numbers.fraction() < 0.02 * heat;
+            return rarely(&mut self.numbers, heat);
         }
-        #[allow(clippy::cast_precision_loss, reason = "a probability need not be exact")]
-        let (more, mean) =
-            ((score.weight - current.weight) as f64, score.weight as f64 / self.gone.len().max(1) as f64);
-        self.numbers.fraction() < (-more / (0.5 * mean * heat + 1.0)).exp()
+        let more = score.weight.saturating_sub(current.weight);
+        let mean = score.weight / (self.gone.len() as u64).max(1);
+        worse_is_kept(&mut self.numbers, more, mean, heat)
     }
 
     /// Puts some victims back: everybody above the limit; else a few, or most of those on a node.
@@ -253,23 +250,23 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     /// Clears nodes until there is room enough. Returns whether there is.
     fn recreate(&mut self) -> bool {
         while self.matrix.total < self.matrix.goal {
-            let mut cheapest: Option<(f64, usize)> = None;
+            let mut cheapest: Option<(u128, usize)> = None;
             self.effort += self.prices.len() / 4;
             for node in 0..self.prices.len() {
                 let price = match self.prices[node] {
                     Some(price) => price,
                     None => self.price(node),
                 };
-                if !price.is_finite() {
+                if price == NEVER {
                     continue;
                 }
-                let price = price * (1.0 + 0.3 * self.numbers.fraction());
+                let price = price.saturating_mul(luck(&mut self.numbers).into());
                 if cheapest.is_none_or(|(least, _)| price < least) {
                     cheapest = Some((price, node));
                 }
             }
             let Some((_, node)) = cheapest else { return false };
-            let set = self.clearing(node, 0.3).unwrap_or_default();
+            let set = self.clearing(node, true).unwrap_or_default();
             if set.is_empty() {
                 return false;
             }
@@ -282,18 +279,18 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         true
     }
 
-    /// What it costs per member to have room for one more on a node.
-    fn price(&mut self, node: usize) -> f64 {
-        let price = match self.clearing(node, 0.0) {
-            None => f64::INFINITY,
+    /// What it costs per member to have room for one more on a node, in 64ths.
+    fn price(&mut self, node: usize) -> u128 {
+        let price = match self.clearing(node, false) {
+            None => NEVER,
             Some(set) => {
-                let cost: f64 = set.iter().map(|unit| self.dearness(*unit)).sum();
+                let cost: u128 = set.iter().map(|unit| self.dearness(*unit)).sum();
                 let before = self.matrix.total;
                 self.matrix.flip_all(&set);
                 let gain = (self.matrix.total - before).min(self.matrix.goal.saturating_sub(before)).max(1);
                 self.matrix.flip_all(&set);
                 self.effort += set.iter().map(|unit| 8 * self.matrix.frees(*unit).count()).sum::<usize>();
-                cost / f64::from(u32::try_from(gain).unwrap_or(u32::MAX))
+                ratio(cost << 6, gain as u64)
             }
         };
         self.prices[node] = Some(price);
@@ -301,7 +298,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     }
 
     /// Who would have to go for one more member on a node: those that free most for what they cost.
-    fn clearing(&mut self, node: usize, noise: f64) -> Option<Vec<usize>> {
+    fn clearing(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
         if self.matrix.full(node) {
             return None;
@@ -313,30 +310,26 @@ impl<'p, 'a> Rebuild<'p, 'a> {
             .zip(self.matrix.free_on(node))
             .map(|(each, free)| each * wanted - free)
             .collect();
-        let mut offers: Vec<(f64, usize)> = Vec::with_capacity(self.matrix.on[node].len());
+        let mut offers: Vec<(u128, usize)> = Vec::with_capacity(self.matrix.on[node].len());
         for at in 0..self.matrix.on[node].len() {
             let unit = self.matrix.on[node][at];
             if self.matrix.gone[unit] || self.matrix.units[unit].priority > self.limit {
                 continue;
             }
-            let use_of = |(missing, freed): (&i64, &i64)| {
-                #[allow(clippy::cast_precision_loss, reason = "a price need not be exact")]
-                let share = (*freed).min(*missing) as f64 / *missing as f64;
-                if *missing > 0 { share } else { 0.0 }
-            };
-            let share: f64 = missing.iter().zip(self.matrix.freed_on(unit, node)).map(use_of).sum();
-            if share > 0.0 {
-                let luck = if noise > 0.0 { 1.0 + noise * self.numbers.fraction() } else { 1.0 };
-                offers.push((luck * self.dearness(unit) / share, unit));
+            let amounts = missing.iter().zip(self.matrix.freed_on(unit, node));
+            let share: u64 = amounts.map(|(missing, freed)| part(*freed, *missing)).sum();
+            if share > 0 {
+                let luck = if noise { luck(&mut self.numbers) } else { no_luck() };
+                offers.push((ratio(self.dearness(unit).saturating_mul(luck.into()), share), unit));
             }
         }
         self.effort += 8 * offers.len();
-        offers.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        offers.sort_unstable();
         self.cover(node, missing, offers)
     }
 
     /// The first of the offers that together free what is missing, without those that are not needed for it.
-    fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(f64, usize)>) -> Option<Vec<usize>> {
+    fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(u128, usize)>) -> Option<Vec<usize>> {
         let mut set = Vec::new();
         for (_, unit) in offers {
             if missing.iter().all(|amount| *amount <= 0) {
@@ -359,10 +352,9 @@ impl<'p, 'a> Rebuild<'p, 'a> {
     }
 
     /// The weight of a unit, and what it adds for budgets and for its priority.
-    fn dearness(&self, unit: usize) -> f64 {
+    fn dearness(&self, unit: usize) -> u128 {
         let (unit, under) = (&self.matrix.units[unit], &self.under[unit]);
-        #[allow(clippy::cast_precision_loss, reason = "a price need not be exact")]
-        let mut dearness = unit.weight as f64 + unit.pods as f64;
+        let mut dearness = u128::from(unit.weight) + unit.pods as u128;
         if unit.priority > self.soft {
             dearness += CEILING;
         }
@@ -370,7 +362,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         let violating: usize =
             under.sets.iter().filter(|(budgets, _)| budgets.iter().any(over)).map(|(_, pods)| pods).sum();
         if violating > 0 {
-            dearness += VIOLATION * f64::from(u32::try_from(violating).unwrap_or(u32::MAX));
+            dearness += VIOLATION * violating as u128;
         }
         dearness
     }

@@ -1,0 +1,20 @@
+//! Members whose place depends on what is not known here: volumes that are not bound yet, devices.
+
+use crate::model::ObjectKey;
+use std::fmt;
+
+/// Why nobody is evicted for a preemptor, and whom the scheduler has to place. `Display` is the sentence for a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The members that wait, by name: no place is held for them.
+    pub members: Vec<ObjectKey>,
+    /// What is not known, as in "claim data, which is bound to no volume yet"; never empty.
+    pub why: Vec<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Where it can run depends on what is not known here: {}.", self.why.join("; "))?;
+        f.write_str(" Nobody is evicted for it; kube-scheduler places it.")
+    }
+}

@@ -1,0 +1,12 @@
+//! Filter: the nodes that can attach the volumes of a pod's claims (kube-scheduler's VolumeBinding). What is not bound yet
+//! keeps to the topologies that its class allows.
+
+use super::node_affinity::term_matches;
+use crate::api::Refusal;
+use crate::model::{Node, Pod};
+
+/// Every volume must allow the node, by any of its terms.
+pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    let mut pins = pod.constraints.volumes.iter();
+    pins.any(|terms| !terms.iter().any(|term| term_matches(term, node))).then_some(Refusal::Volumes)
+}

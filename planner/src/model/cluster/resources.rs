@@ -1,0 +1,67 @@
+//! Names of resources: who asked for one before any node offered it, and what to call what nobody offers.
+//!
+//! A name gets a number when a node comes that offers it; the pods that asked for it are numbered anew then. The list of
+//! them is as long as what the pods mention, whatever the number of nodes.
+
+use super::Cluster;
+use crate::model::resources::UNOFFERED;
+use crate::model::{Pod, PodIndex, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Cluster {
+    /// The name of a resource number; empty for what no node offers, which has many.
+    pub fn resource_name(&self, id: ResourceId) -> &str {
+        self.names.name(id)
+    }
+
+    /// The name of a resource number that a pod asks for.
+    pub(crate) fn resource_name_for<'a>(&'a self, pod: &'a Pod, id: ResourceId) -> &'a str {
+        let unoffered = if id == UNOFFERED { pod.requests.unoffered().next() } else { None };
+        unoffered.map_or(self.resource_name(id), |(name, _)| name)
+    }
+
+    /// An amount of a resource by its name. What no node offers has the names and amounts that these pods ask for.
+    pub(crate) fn by_name<'p>(
+        &self,
+        id: ResourceId,
+        amount: i128,
+        pods: impl Iterator<Item = &'p Pod>,
+    ) -> Vec<(String, i128)> {
+        if id != UNOFFERED {
+            return vec![(self.resource_name(id).to_owned(), amount)];
+        }
+        let mut amounts: BTreeMap<&str, i128> = BTreeMap::new();
+        for (name, amount) in pods.flat_map(|pod| pod.requests.unoffered()) {
+            let sum = amounts.entry(name).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+        amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
+    }
+
+    /// Notes what a pod asks for that has no number.
+    pub(super) fn note_unnumbered(&mut self, index: PodIndex) {
+        let Some(slot) = self.pods.get(index) else { return };
+        for name in slot.pod.requests.unnumbered() {
+            self.askers.entry(name.clone()).or_default().insert(index);
+        }
+    }
+
+    /// Forgets that of a pod that is removed.
+    pub(super) fn forget_unnumbered(&mut self, index: PodIndex, pod: &Pod) {
+        for name in pod.requests.unnumbered() {
+            if let Some(askers) = self.askers.get_mut(name) {
+                askers.remove(&index);
+                if askers.is_empty() {
+                    self.askers.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Reads the pods anew that asked for names that have had numbers only from this one on.
+    pub(super) fn number_askers(&mut self, first: usize) {
+        let names = self.names.since(first).iter();
+        let askers: BTreeSet<PodIndex> = names.filter_map(|name| self.askers.get(name)).flatten().copied().collect();
+        askers.into_iter().for_each(|pod| self.settle_again(pod));
+    }
+}

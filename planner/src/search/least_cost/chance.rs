@@ -1,0 +1,102 @@
+//! Prices and chances in whole numbers: a decision must come out the same on every machine.
+
+use crate::search::numbers::Numbers;
+
+/// What is certain, in the scale of [`Numbers::bits`].
+const CERTAIN: u64 = 1 << 32;
+/// One, in the scale of heat and of shares that are used up.
+pub(super) const ONE: u64 = 1 << 16;
+/// One, in the scale of luck.
+const PLAIN: u64 = 1 << 10;
+
+/// How much of something is used up, from 0 to [`ONE`].
+pub(super) fn share(used: usize, all: usize) -> u64 {
+    ((used as u64).saturating_mul(ONE) / (all as u64).max(1)).min(ONE)
+}
+
+/// A factor from 1 to 1.3, in 1,024ths.
+pub(super) fn luck(numbers: &mut Numbers) -> u64 {
+    PLAIN + ((307 * u64::from(numbers.bits())) >> 32)
+}
+
+/// The factor 1.
+pub(super) fn no_luck() -> u64 {
+    PLAIN
+}
+
+/// A quotient; short where the amounts are, because long ones take their time.
+pub(super) fn ratio(amount: u128, by: u64) -> u128 {
+    let by = by.max(1);
+    match u64::try_from(amount) {
+        Ok(amount) => u128::from(amount / by),
+        Err(_) => amount / u128::from(by),
+    }
+}
+
+/// How much of what is missing is freed, in 2^20ths; 0 where nothing is missing.
+pub(super) fn part(freed: i64, missing: i64) -> u64 {
+    let (Ok(freed), Ok(missing)) = (u64::try_from(freed.min(missing)), u64::try_from(missing)) else { return 0 };
+    if missing == 0 {
+        return 0;
+    }
+    // Large amounts are shortened rather than counted in more bits.
+    let spare = missing.leading_zeros().min(20);
+    (freed << spare) / (missing >> (20 - spare))
+}
+
+/// Whether something happens that has a chance of one in fifty while the search is hot, and of none when it is cold.
+pub(super) fn rarely(numbers: &mut Numbers, heat: u64) -> bool {
+    u64::from(numbers.bits()) * 50 < heat * (CERTAIN / ONE)
+}
+
+/// Whether a choice is kept that is heavier by `more`, where a victim weighs `mean`: the hotter, the sooner.
+pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u64) -> bool {
+    let slack = u128::from(mean) * u128::from(heat) / u128::from(2 * ONE) + 1;
+    let times = u128::from(more) * u128::from(ONE) / slack;
+    u64::from(numbers.bits()) < decay(u64::try_from(times).unwrap_or(u64::MAX))
+}
+
+/// The chance e^-x, with x in [`ONE`]ths: as a power of two, whose last part is a parabola that errs by half a percent.
+fn decay(x: u64) -> u64 {
+    // Beyond this nothing is left of it.
+    let x = x.min(64 * ONE);
+    let power = x * 94_548 / ONE;
+    let (whole, rest) = (power / ONE, power % ONE);
+    let last = ONE - 43_024 * rest / ONE + 10_256 * (rest * rest / ONE) / ONE;
+    (last * (CERTAIN / ONE)).checked_shr(u32::try_from(whole).unwrap_or(u32::MAX)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chance_halves_where_e_to_the_minus_x_does() {
+        // e^-0, e^-0.6931 and e^-1.3863.
+        assert_eq!(decay(0), CERTAIN);
+        for (x, chance) in [(45_426, CERTAIN / 2), (90_852, CERTAIN / 4)] {
+            let got = decay(x);
+            assert!(got.abs_diff(chance) < chance / 100, "{x}: {got} instead of {chance}");
+        }
+        assert_eq!(decay(u64::MAX), 0);
+        assert!((0..1000).all(|at| decay(at * 100) >= decay(at * 100 + 100)), "it never grows");
+    }
+
+    #[test]
+    fn parts_are_the_same_for_small_and_for_large_amounts() {
+        assert_eq!((part(1, 2), part(3, 2), part(5, 0), part(-1, 4), part(1, -4)), (1 << 19, 1 << 20, 0, 0, 0));
+        let large = part(i64::MAX / 2, i64::MAX);
+        assert!(large.abs_diff(1 << 19) <= 1, "{large}");
+    }
+
+    #[test]
+    fn what_is_cold_is_never_kept_and_a_quotient_is_the_same_short_and_long() {
+        let mut numbers = Numbers::new();
+        assert!((0..1000).all(|_| !rarely(&mut numbers, 0)));
+        assert!((0..1000).all(|_| !worse_is_kept(&mut numbers, 1 << 32, 1 << 32, 0)));
+        let kept = (0..1000).filter(|_| worse_is_kept(&mut numbers, 1 << 32, 1 << 32, ONE)).count();
+        assert!((100..180).contains(&kept), "e^-2 of a thousand: {kept}");
+        assert_eq!(ratio(1 << 100, 1 << 50), 1 << 50);
+        assert_eq!((ratio(7, 2), ratio(7, 0)), (3, 7));
+    }
+}
