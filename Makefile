@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench bench-e2e bench-webhook daemons e2e test release \
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench mutants bench-e2e bench-webhook daemons e2e test release \
 	up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -66,6 +66,9 @@ unit: need-cargo ## Run the unit tests
 
 bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
+
+mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
+	$(CARGO) test -p giveway-planner --test mutants -- $(MUTANT)
 
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside

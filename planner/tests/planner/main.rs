@@ -13,6 +13,7 @@ mod layers;
 mod least_cost;
 mod lending;
 mod model;
+mod mutants;
 mod neighbours;
 mod nominations;
 mod overdue;

@@ -1,0 +1,66 @@
+//! Breaks the planner on purpose, one way after the other (`mutants.yaml`), and runs the tests that must notice: `make mutants`.
+//!
+//! It works on a worktree of the last commit below `target/`, so that nothing in the checkout is touched; one build and one run of
+//! some tests per entry. An argument chooses the entries whose description contains it.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool for developers")]
+
+use serde::Deserialize;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+/// One way to break the planner.
+#[derive(Deserialize)]
+struct Mutant {
+    broken: String,
+    file: String,
+    find: String,
+    replace: String,
+    /// What the names of the tests have in common that must notice; empty for all of them.
+    caught_by: String,
+}
+
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.stdin(Stdio::null()).output().expect("the command starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let list: Vec<Mutant> = serde_yaml_ng::from_str(include_str!("mutants.yaml")).expect("mutants.yaml");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let (tree, build) = (root.join("target/mutants/tree"), root.join("target/mutants/build"));
+    run(Command::new("git").current_dir(root).args(["worktree", "remove", "--force"]).arg(&tree));
+    let (made, said) = run(Command::new("git").current_dir(root).args(["worktree", "add", "--detach"]).arg(&tree));
+    assert!(made, "{said}");
+    let test = |filter: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(&tree).env("CARGO_TARGET_DIR", &build);
+        run(cargo.args(["test", "-p", "giveway-planner", "--test", "planner", "--", filter]))
+    };
+    let (whole, said) = test("");
+    let mut missed = usize::from(!whole);
+    println!("{} the planner as it is", if whole { "passes " } else { "FAILS  " });
+    if !whole {
+        println!("{said}");
+    }
+    for mutant in list.iter().filter(|mutant| mutant.broken.contains(&wanted)) {
+        let path = tree.join("planner/src").join(&mutant.file);
+        let text = std::fs::read_to_string(&path).expect("a source");
+        assert_eq!(text.matches(&mutant.find).count(), 1, "{}: {}", mutant.broken, mutant.file);
+        std::fs::write(&path, text.replace(&mutant.find, &mutant.replace)).expect("it can be written");
+        let (passed, said) = test(&mutant.caught_by);
+        std::fs::write(&path, text).expect("it can be written");
+        let builds = said.contains("test result:");
+        missed += usize::from(passed || !builds);
+        let word = match (builds, passed) {
+            (false, _) => "NO BUILD",
+            (true, true) => "MISSED ",
+            (true, false) => "caught ",
+        };
+        println!("{word} {} ({})", mutant.broken, mutant.file);
+    }
+    run(Command::new("git").current_dir(root).args(["worktree", "remove", "--force"]).arg(&tree));
+    println!("{missed} not caught");
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
