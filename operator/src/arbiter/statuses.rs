@@ -104,6 +104,7 @@ impl Arbiter {
                 }
                 continue;
             }
+            // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
             if !status::is_news(&record.status, &to) {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
