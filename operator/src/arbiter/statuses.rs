@@ -1,6 +1,5 @@
 //! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
-//! lands on a newer one. News are written at once; where nothing but numbers changed, or a group is still filling, it
-//! gathers for a moment.
+//! lands on a newer one. News are written at once; where nothing but numbers changed, these gather for a moment.
 
 use super::Arbiter;
 use crate::actuate::CallError;
@@ -9,10 +8,9 @@ use crate::gather::Gathering;
 use crate::ledger::Clock;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
-use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use std::collections::BTreeSet;
+use giveway_planner::plan::Preemptor;
 use std::time::{Duration, Instant};
 
 /// How long after a failure a status is written again.
@@ -106,7 +104,8 @@ impl Arbiter {
                 }
                 continue;
             }
-            if !status::is_news(&record.status, &to) || status::is_filling(&record.status, &to) {
+            // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
+            if !status::is_news(&record.status, &to) {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
                 let due = gathering.due();

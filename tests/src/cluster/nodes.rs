@@ -101,7 +101,10 @@ impl NodesBuilder {
         let nodes: Vec<Node> = (0..self.count).map(|index| self.node(index)).collect();
         let created = Kit::create_all(&api, nodes).await;
         let names: Vec<String> = created.into_iter().filter_map(|node| node.metadata.name).collect();
-        wait_for(&format!("{} nodes are ready", names.len()), Duration::from_secs(60), async || {
+        // Thousands of them take minutes on a machine that is busy.
+        let limit =
+            Duration::from_secs(60) + Duration::from_millis(100) * u32::try_from(names.len()).unwrap_or(u32::MAX);
+        wait_for(&format!("{} nodes are ready", names.len()), limit, async || {
             let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
             let unready: Vec<&str> = (all.items.iter())
                 .filter(|node| !is_ready(node))

@@ -6,7 +6,7 @@ use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_that_fills_is_written_when_it_is_made_and_when_it_runs() {
+async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs() {
     let world = World::start().await;
     world.class("low", 10).managed().create().await;
     let nodes = world.nodes(16).cpus(8).create().await;
@@ -21,7 +21,7 @@ async fn a_group_that_fills_is_written_when_it_is_made_and_when_it_runs() {
     }
     let history = world.audit().await;
     let writes: usize = history.statuses.values().sum();
-    // Two each; on a machine that is busy the pods of some groups take longer to start than numbers gather.
-    assert!(writes <= 3 * groups.len(), "{:?}", history.statuses);
+    // On a machine that is busy some groups take longer to fill than numbers may gather.
+    assert!(writes <= 3 * groups.len() + groups.len() / 2, "{:?}", history.statuses);
     world.check_promises().await;
 }
