@@ -96,7 +96,7 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
-bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (10 minutes; ROWS="...")
+bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane

@@ -183,7 +183,6 @@ impl Cascades {
                         uid: pod.uid.clone(),
                         budgeted,
                         may_force: !guarded,
-                        asks: false,
                         grace: None,
                         rehearsal: false,
                         again: true,

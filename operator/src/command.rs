@@ -179,6 +179,16 @@ pub enum Cause {
     Cascade(ObjectKey),
 }
 
+impl Cause {
+    /// Identity of the plan, if one names the pod.
+    pub fn plan(&self) -> Option<&str> {
+        match self {
+            Self::Plan { id, .. } => Some(id),
+            Self::Cascade(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -199,10 +209,8 @@ pub struct EvictCall {
     pub uid: SmolStr,
     /// Whether a budget is known that matches it.
     pub budgeted: bool,
-    /// Whether the pod may be deleted: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
+    /// Whether the pod may be deleted when a budget refuses its eviction: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
     pub may_force: bool,
-    /// Whether the eviction API is asked first although it need not be.
-    pub asks: bool,
     /// The grace that the pod is given, in seconds; `None`: its own.
     pub grace: Option<i64>,
     /// Whether the eviction API is only asked whether it would allow it (a dry run).
@@ -216,12 +224,6 @@ pub struct EvictCall {
 }
 
 impl EvictCall {
-    /// Whether the eviction API is asked, and the pod not just deleted. What carries a threshold is asked about although
-    /// no budget is known: one that was created a moment ago may not have been seen yet.
-    pub fn asks(&self) -> bool {
-        self.asks || self.budgeted || !self.may_force
-    }
-
     /// Whether a budget is known that may refuse it.
     pub fn refusable(&self) -> bool {
         self.budgeted && !self.may_force

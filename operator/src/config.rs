@@ -41,7 +41,7 @@ pub struct Config {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evictions_per_second: u32,
 
-    /// Most API calls at the same time.
+    /// Most API calls at the same time. Evictions come on top: up to three times as many.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub concurrent_calls: u32,
 

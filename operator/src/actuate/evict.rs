@@ -1,10 +1,15 @@
-//! Eviction of one pod: the condition that names the preemptor, then the eviction API or DELETE, always with the UID
-//! as a precondition (design, section 5, "Evict").
+//! Eviction of one pod, always with its UID as a precondition (design, section 5, "Evict").
+//!
+//! One call is enough: the eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
+//! budget selects it. It would overwrite what was written before, so nothing is. Where it refuses and the pod may be
+//! deleted all the same, the condition is ours to write: DELETE writes none. For which plan a pod went says an annotation
+//! of the request, which is read in the audit log of the API server and nowhere else.
 
 use super::{CallError, FIELD_MANAGER};
 use crate::command::{EvictCall, EvictOutcome};
 use crate::words::Names;
 use giveway_crds::condition::{Reason, types};
+use giveway_crds::keys;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
@@ -33,14 +38,11 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
             return Ok(EvictOutcome::Accepted);
         }
     }
-    mark(&pods, call, names).await?;
-    if !call.asks() {
-        return delete(&pods, call).await;
-    }
     match request(&pods, call).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
         Err(kube::Error::Api(status)) if is_for_budget(&status) => {
             if call.may_force {
+                mark(&pods, call, names).await?;
                 delete(&pods, call).await
             } else {
                 Ok(EvictOutcome::Refused(reason(&status)))
@@ -93,6 +95,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
         metadata: ObjectMeta {
             name: Some(call.pod.name.to_string()),
             namespace: Some(call.pod.namespace.to_string()),
+            annotations: call.cause.plan().map(|plan| [(keys::ANNOTATION_PLAN.to_owned(), plan.to_owned())].into()),
             ..ObjectMeta::default()
         },
         delete_options: Some(DeleteOptions {

@@ -6,6 +6,7 @@
 
 mod background;
 mod evict;
+mod lanes;
 mod limiter;
 mod node;
 mod object;
@@ -28,11 +29,12 @@ use giveway_planner::model::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::runtime::events::Recorder;
+use lanes::Lanes;
 use limiter::Limiter;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Longest time for one command.
@@ -154,7 +156,7 @@ pub enum Report {
 pub struct Actuator {
     client: Client,
     leadership: Leadership,
-    permits: Arc<Semaphore>,
+    lanes: Lanes,
     background: Background,
     limiter: Arc<Limiter>,
     recorder: Recorder,
@@ -180,7 +182,7 @@ impl Actuator {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             leadership,
-            permits: Arc::new(Semaphore::new(config.concurrent_calls as usize)),
+            lanes: Lanes::new(config.concurrent_calls as usize),
             background: Background::new(),
             limiter: Arc::new(Limiter::new(config.evictions_per_second)),
             metrics,
@@ -198,7 +200,7 @@ impl Actuator {
             }
             let background = command.in_background();
             let _turn = if background { this.background.turn(asked).await } else { None };
-            let Ok(_permit) = this.permits.clone().acquire_owned().await else { return };
+            let Some(_permit) = this.lanes.turn(&command).await else { return };
             if !background {
                 this.background.stand_back().await;
             }

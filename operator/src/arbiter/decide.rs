@@ -71,6 +71,9 @@ impl Arbiter {
                 self.start(preemptor, &plan, clock);
             }
             Decision::Unschedulable(shortfall) => {
+                if let Some(flaw) = &shortfall.flaw {
+                    tracing::error!(%preemptor, flaw, "a plan does not stand its own check and was dropped");
+                }
                 let word = self.unschedulable(preemptor, &shortfall);
                 self.word(preemptor, Some(word));
                 self.tell_budgets(preemptor, &shortfall, clock.now);

@@ -59,7 +59,10 @@ pub struct Arbiter {
     writing: BTreeMap<ObjectKey, Writing>,
     book: Book,
     keeper: Keeper,
+    /// Groups whose status is looked at in this pass.
     dirty: BTreeSet<ObjectKey>,
+    /// Groups whose status is looked at again, and when.
+    later: BTreeMap<ObjectKey, Instant>,
     housekeeping: Housekeeping,
     backfill: BackFill,
     cascades: Cascades,
@@ -96,6 +99,7 @@ impl Arbiter {
             book: Book::default(),
             keeper: Keeper::default(),
             dirty: BTreeSet::new(),
+            later: BTreeMap::new(),
             housekeeping: Housekeeping::default(),
             backfill: BackFill::new(&config.namespace),
             cascades: Cascades::default(),

@@ -1,9 +1,11 @@
 //! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
-//! lands on a newer one.
+//! lands on a newer one. News are written at once; where nothing but numbers changed, or a group is still filling, it
+//! gathers for a moment.
 
 use super::Arbiter;
 use crate::actuate::CallError;
 use crate::command::Command;
+use crate::gather::Gathering;
 use crate::ledger::Clock;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
@@ -13,8 +15,8 @@ use giveway_planner::model::ObjectKey;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How often a status is written in which nothing but numbers changed.
-const PACE: Duration = Duration::from_millis(500);
+/// How long after a failure a status is written again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The status writes of a group.
 #[derive(Debug, Default)]
@@ -27,8 +29,8 @@ pub(super) struct Writing {
     pub(super) written: Option<PodGroupStatus>,
     /// After a failure, not before.
     not_before: Option<Instant>,
-    /// When the last write was started.
-    last: Option<Instant>,
+    /// Numbers that wait to be written.
+    gathering: Option<Gathering<PodGroupStatus>>,
 }
 
 impl Arbiter {
@@ -48,16 +50,19 @@ impl Arbiter {
             }
             Err(error) => {
                 tracing::warn!(%group, %error, "status not written");
-                writing.not_before = Some(now + Duration::from_millis(500));
+                writing.not_before = Some(now + AGAIN);
             }
         }
     }
 
     pub(super) fn write_statuses(&mut self, clock: Clock) {
-        let mut later = BTreeSet::new();
+        let due = self.later.iter().filter(|(_, due)| **due <= clock.now).map(|(key, _)| key.clone());
+        self.dirty.extend(due);
+        self.later.retain(|_, due| *due > clock.now);
         for key in std::mem::take(&mut self.dirty) {
             let (Some(record), Some(group)) = (self.model.groups.get(&key), self.model.cluster.group(&key)) else {
                 self.writing.remove(&key);
+                self.later.remove(&key);
                 self.last_plans.remove(&key);
                 self.victims.remove(&key);
                 continue;
@@ -66,8 +71,12 @@ impl Arbiter {
             if writing.uid != record.uid {
                 *writing = Writing { uid: record.uid.clone(), ..Writing::default() };
             }
-            if writing.pending || writing.not_before.is_some_and(|t| t > clock.now) {
-                later.insert(key);
+            // It is looked at again with the answer.
+            if writing.pending {
+                continue;
+            }
+            if let Some(not_before) = writing.not_before.filter(|time| *time > clock.now) {
+                self.later.insert(key, not_before);
                 continue;
             }
             let mut record = record.clone();
@@ -89,6 +98,7 @@ impl Arbiter {
             };
             let to = status::group_status(&facts);
             if to == record.status {
+                writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
                 if !taken && !self.cascades.holds(&key) {
@@ -96,15 +106,20 @@ impl Arbiter {
                 }
                 continue;
             }
-            let lately = writing.last.is_some_and(|last| clock.now.duration_since(last) < PACE);
-            if lately && !status::is_news(&record.status, &to) {
-                later.insert(key);
-                continue;
+            if !status::is_news(&record.status, &to) || status::is_filling(&record.status, &to) {
+                let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
+                gathering.note(to.clone(), clock.now);
+                let due = gathering.due();
+                if due > clock.now {
+                    self.later.insert(key, due);
+                    continue;
+                }
             }
             // Evictions of a cascade and of a group's own plan wait for the status; that of a mere victim is only told.
             let awaited = facts.flight.is_some() || facts.victim_of.is_none() || self.cascades.holds(&key);
             writing.pending = true;
-            writing.last = Some(clock.now);
+            writing.gathering = None;
+            self.later.remove(&key);
             self.actuator.dispatch(Command::WriteGroupStatus {
                 background: !awaited,
                 group: key.clone(),
@@ -113,6 +128,5 @@ impl Arbiter {
                 to: Box::new(to),
             });
         }
-        self.dirty = later;
     }
 }

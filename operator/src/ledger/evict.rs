@@ -51,7 +51,9 @@ impl Flight {
             .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
-                Some((i, self.evict_call(model, v, pod, only_begun)))
+                // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
+                let settled = v.call.pending() && model.cluster.budgets_of(pod).is_empty();
+                (!settled).then(|| (i, self.evict_call(model, v, pod, only_begun)))
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
@@ -61,7 +63,15 @@ impl Flight {
         if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
             return;
         }
+        let turn = self.turn(&model.cluster);
+        if refusable > 0 && !only_begun && !turn.is_everybody() {
+            return;
+        }
         for (index, call) in calls {
+            let unit = self.victims[index].unit;
+            if !only_begun && !begun.contains(&unit) && !self.is_turn_of(unit, &turn) {
+                continue;
+            }
             if refusable > 0 && !call.refusable() && !only_begun {
                 continue;
             }
@@ -138,7 +148,6 @@ impl Flight {
             uid: victim.uid.clone(),
             budgeted,
             may_force: !guarded && rescue.is_none_or(|rescue| begun || rescue.step == Step::Any),
-            asks: rescue.is_some(),
             grace: rescue.and_then(|_| shortened_grace(pod)),
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,

@@ -17,6 +17,7 @@ mod call;
 mod check;
 mod domain;
 mod evict;
+mod overlap;
 mod rescue;
 mod resume;
 mod stages;

@@ -36,8 +36,13 @@ impl Flight {
             return;
         }
         self.keep_places(cluster, clock, out);
-        if self.places_kept(cluster) {
-            self.plan.state = if self.evicts() { PlanState::Evicting } else { PlanState::WaitingForVictims };
+        if self.evicts() {
+            let turn = self.turn(cluster);
+            if (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn)) {
+                self.plan.state = PlanState::Evicting;
+            }
+        } else if self.places_kept(cluster) {
+            self.plan.state = PlanState::WaitingForVictims;
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod domains;
 mod guarantees;
+mod overlap;
 mod rescue;
 mod resuming;
 

@@ -109,6 +109,18 @@ pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
         || old.observed_generation != new.observed_generation
 }
 
+/// Whether nothing was told of a group but that it waits for its pods, and it has them all by now, and they are still
+/// starting: so it goes on filling, and the last word follows in a moment.
+pub fn is_filling(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
+    let of = |status: &PodGroupStatus| condition::find(&status.conditions, types::INITIALLY_SCHEDULED).cloned();
+    let (Some(before), Some(now)) = (of(old), of(new)) else { return false };
+    let starting = new.pods.is_some_and(|pods| pods.running < pods.scheduled);
+    let mut otherwise = new.clone();
+    otherwise.conditions.iter_mut().filter(|c| c.type_ == types::INITIALLY_SCHEDULED).for_each(|c| *c = before.clone());
+    let came = before.reason == Reason::WaitingForPods.as_str() && now.reason == Reason::Scheduled.as_str();
+    came && starting && !is_news(old, &otherwise)
+}
+
 fn count(facts: &Facts<'_>) -> PodCounts {
     let mut counts = PodCounts::default();
     for pod in facts.model.cluster.members(&facts.group.key) {

@@ -335,3 +335,20 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
     assert!(is_news(&old, &preempted));
 }
+
+#[test]
+fn a_group_that_has_its_pods_goes_on_filling_until_they_run_and_one_that_was_told_more_does_not() {
+    let mut case = Case::new();
+    let made = case.store();
+    let running = Case::new().bound(&["p", "q"]).status();
+    let mut starting = running.clone();
+    starting.pods.as_mut().unwrap().running = 1;
+    assert!(is_news(&made, &starting));
+    assert!(is_filling(&made, &starting), "the last one is still to come");
+    assert!(!is_filling(&made, &running), "this is the last one, and written at once");
+    let victim = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..starting.clone() };
+    assert!(!is_filling(&made, &victim), "it is told something else as well");
+    case.last_word = Some(LastWord { reason: Reason::Unschedulable, message: "No room.".into() });
+    let waited = case.store();
+    assert!(!is_filling(&waited, &starting), "it waited for room, and has it");
+}

@@ -98,15 +98,18 @@ pub(crate) fn hopeless(large: &Cluster) {
     let mut waiting = Vec::new();
     for number in 0..1000 {
         let (kind, name) = (number % 50, format!("hopeless-{number:04}"));
-        let (priority, cpus) = (-1 - i32::try_from(kind % 10).unwrap(), (40 + kind).to_string());
-        let gang = Gang { name: &name, priority, size: 8, gpus: "8", cpus: &cpus, apart: false };
+        let (priority, cpus) = (5 + i32::try_from(kind % 10).unwrap(), (8 + kind).to_string());
+        let gang = Gang { name: &name, priority, size: 200, gpus: "8", cpus: &cpus, apart: false };
         waiting.push(Preemptor::Group(gang.add_to(&mut cluster)));
     }
-    let mut pass = |cluster: &Cluster| {
+    let pass = |cluster: &Cluster| {
         let timer = Timer::start();
         let context = Context::default();
-        let said = waiting.iter().map(|preemptor| outcome(&plan(cluster, preemptor, &context))).next_back();
-        (timer.took(), said.unwrap_or_default())
+        let mut said = String::new();
+        for preemptor in &waiting {
+            said = outcome(&plan(cluster, preemptor, &context));
+        }
+        (timer.took(), said)
     };
     pass(&cluster);
     let mut samples = Samples::default();

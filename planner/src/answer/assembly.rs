@@ -1,6 +1,7 @@
 //! From what was found to a plan in words.
 
-use crate::api::{Plan, Victim, VictimPod};
+use super::verify::verify;
+use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{ObjectKey, PodIndex, Unit, UnitKind};
 use crate::problem::{Problem, UnitIndex, placements};
@@ -8,8 +9,26 @@ use crate::search::Found;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The answer in words, once it is [verified](super::verify): a plan, or the word that none was made because what was found is
+/// wrong. `room` has nobody of it gone or placed.
+pub(super) fn decision(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Decision {
+    match verified(problem, room, found) {
+        Ok(plan) => Decision::Preempt(Box::new(plan)),
+        Err(flaw) => Decision::Unschedulable(Shortfall::flawed(problem.demand.need, problem.demand.priority, flaw)),
+    }
+}
+
+/// The plan in words.
+///
+/// # Errors
+/// What is wrong with what was found.
+pub(super) fn verified(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Result<Plan, String> {
+    verify(problem, &room, &found)?;
+    Ok(assemble(problem, room, found))
+}
+
 /// The plan in words; `room` has nobody of it gone or placed.
-pub(crate) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
+pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace } = found;
     if !problem.leaving.is_empty() {
         victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));

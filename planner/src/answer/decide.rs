@@ -1,15 +1,16 @@
 //! Decides for one preemptor: by answers that are kept where they suffice, else by a search on the nodes that matter.
 
-use super::assembly::assemble;
+use super::assembly::{decision, verified};
 use super::domains;
 use super::shortfall::shortfall;
-use crate::api::{Context, Decision, Plan, Preemptor, Strategy};
+use crate::api::{Context, Decision, Plan, Preemptor, Shortfall, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{self, Prospects, When};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, InFlight, Problem, placements};
 use crate::search::{Found, fill, kep5710, least_cost, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
+use std::cell::RefCell;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
@@ -18,7 +19,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Err(decision) => return decision,
     };
     if demand.domains.is_none()
-        && let Some(decision) = incremental::decide(cluster, &demand, context, assemble)
+        && let Some(decision) = incremental::decide(cluster, &demand, context, decision)
     {
         return decision;
     }
@@ -34,12 +35,13 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         now: Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held),
         prospects: prospects.as_ref(),
         effort: Effort::of_decision(),
+        flaw: RefCell::default(),
     };
-    let decision = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
+    let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
     if let Some(prospects) = prospects {
         prospects.keep(cluster);
     }
-    decision
+    answer
 }
 
 /// What is asked, and what all the attempts to answer it have in common.
@@ -55,6 +57,8 @@ pub(super) struct Question<'q> {
     /// How many members could fit on every node; `None` where all nodes are looked at.
     pub(super) prospects: Option<&'q Prospects>,
     pub(super) effort: Effort,
+    /// What was wrong with a plan that was found and dropped.
+    flaw: RefCell<Option<String>>,
 }
 
 /// Where the members could go with everybody gone who may go; the victims are those of a priority up to some.
@@ -97,7 +101,7 @@ impl<'q> Question<'q> {
         let problem = self.on(&nodes);
         let room = problem.room_then();
         let placed = enough(&problem, &room)?;
-        Some(assemble(&problem, room, Found::by_waiting(placed)))
+        self.checked(&problem, room, Found::by_waiting(placed))
     }
 
     /// A plan with victims on some of these nodes. It is looked for among the units of the lowest priorities that could be
@@ -143,7 +147,11 @@ impl<'q> Question<'q> {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         };
-        found.map(|found| assemble(&problem, room, found))
+        self.checked(&problem, room, found?)
+    }
+
+    fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {
+        verified(problem, room, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
     }
 
     /// Why there is no room on these nodes.
@@ -156,7 +164,8 @@ impl<'q> Question<'q> {
         if self.demand.policy != PreemptionPolicy::Never {
             problem.consider_victims(EVERYBODY);
         }
-        Decision::Unschedulable(shortfall(&problem, &now))
+        let flaw = self.flaw.borrow().as_deref().map(Into::into);
+        Decision::Unschedulable(Shortfall { flaw, ..shortfall(&problem, &now) })
     }
 }
 

@@ -8,6 +8,7 @@ mod rescue;
 mod shortfall;
 mod spared;
 mod still_fits;
+mod verify;
 
 pub use decide::plan;
 pub use rescue::{must_stay, rank, rescue, room_for};

@@ -65,6 +65,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
         withheld,
         guaranteed,
         domain: None,
+        flaw: None,
     }
 }
 

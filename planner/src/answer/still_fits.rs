@@ -1,11 +1,14 @@
 //! Checks a decision again, against the cluster as it is now (design, section 5, "Delayed" and "Release").
 
 use crate::api::{Context, Placement};
-use crate::filters::{Nodes, Occupancy, unsuitable};
+use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::held_places;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
+
+/// So often the placements that did not fit are tried again in the order in which they were planned.
+const REORDERED: usize = 8;
 
 /// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
 /// present, and so do the places that others of at least `priority` hold. A placed pod that is bound to its node
@@ -33,6 +36,21 @@ pub fn still_fits(
     let mut room = Occupancy::new(cluster, &nodes, &members, &held);
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
+    // The scheduler binds in an order of its own, so that who was to come later may have come first.
+    for _ in 0..REORDERED {
+        let mut refused = Vec::new();
+        for (index, placement) in &waiting {
+            let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
+            match rank.filter(|rank| room.looks_around() && room.refuse(*index, *rank).is_none()) {
+                Some(rank) if suits(cluster, &nodes, *index, rank) => room.add(*index, rank),
+                _ => refused.push((*index, *placement)),
+            }
+        }
+        if refused.len() == waiting.len() {
+            break;
+        }
+        waiting = refused;
+    }
     for (index, placement) in waiting {
         let Some(pod) = cluster.pod_at(index) else { continue };
         let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
@@ -49,6 +67,10 @@ pub fn still_fits(
         room.add(index, rank);
     }
     Ok(())
+}
+
+fn suits(cluster: &Cluster, nodes: &Nodes<'_>, index: PodIndex, rank: Rank) -> bool {
+    cluster.pod_at(index).is_some_and(|pod| unsuitable(pod, nodes.at(rank)).is_none())
 }
 
 /// The pod of a placement, when it still needs the place; `None` when it has it.

@@ -24,7 +24,7 @@ pub struct Plan {
     pub strategy: &'static str,
     /// The domain that the group is placed in, where it must stay within one.
     pub domain: Option<Domain>,
-    /// Who goes where, by pod.
+    /// Who goes where, in the order of placement: where members look around, each fits beside those before it.
     pub placements: Vec<Placement>,
     /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.
     pub victims: Vec<Victim>,

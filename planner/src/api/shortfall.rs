@@ -30,6 +30,8 @@ pub struct Shortfall {
     pub guaranteed: Box<[GuaranteedBudget]>,
     /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
+    /// What was wrong with a plan that was found and dropped: an error of the planner, for which nobody is evicted.
+    pub flaw: Option<Box<str>>,
 }
 
 /// The domain in which a group lacks least.
@@ -90,6 +92,11 @@ pub enum Help {
 }
 
 impl Shortfall {
+    /// A plan was found and is wrong.
+    pub(crate) fn flawed(needed: usize, priority: i32, flaw: String) -> Self {
+        Self { needed, priority, flaw: Some(flaw.into()), ..Self::default() }
+    }
+
     /// How many would fit with everybody gone who may go.
     pub(crate) fn fits_at_most(&self) -> usize {
         match self.help {
@@ -113,6 +120,13 @@ impl Help {
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(flaw) = &self.flaw {
+            return write!(
+                f,
+                "Giveway found a plan and dropped it, because it does not stand its own check: {flaw} Nobody is evicted. \
+                 Please report this with the output of `kubectl giveway snapshot`."
+            );
+        }
         write!(f, "{} needed, {} fit now.", pods(self.needed), self.fit_now)?;
         if self.nodes == 0 {
             f.write_str(" There is no node.")?;

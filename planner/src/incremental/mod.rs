@@ -1,5 +1,5 @@
-//! Decisions for members that are alike and look at no other pod (or keep away from each other at most), from what is kept of every node ([`capacities`]): most
-//! answers are sums that are known already. What is searched is searched on the few nodes that matter, by the same
+//! Decisions for members that are alike and look at no other pod (or keep away from each other at most), from what is kept of
+//! every node ([`capacities`]): most answers are sums that are known already. What is searched is searched on the few nodes that matter, by the same
 //! strategies as everywhere; what cannot be answered so is left to the general way.
 
 mod best_node;
@@ -10,7 +10,7 @@ mod prospects;
 mod shortfall;
 mod violations;
 
-use crate::api::{Context, Decision, Plan, Strategy};
+use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex};
 use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex, placements};
@@ -23,7 +23,7 @@ pub(crate) use prospects::{Prospects, When};
 use std::sync::Arc;
 
 /// Puts what was found in words.
-pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Plan;
+pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Decision;
 
 /// Decides; `None` when this is not the way to answer.
 pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, assemble: Assemble) -> Option<Decision> {
@@ -160,7 +160,7 @@ impl Incremental<'_> {
         let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
         let room = problem.room_then();
-        Decision::Preempt(Box::new((self.assemble)(&problem, room, Found::by_waiting(placed))))
+        (self.assemble)(&problem, room, Found::by_waiting(placed))
     }
 
     /// Looks for victims on the nodes where the units up to the lowest sufficient priority make room (step 7). When some
@@ -199,7 +199,7 @@ impl Incremental<'_> {
             Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(matrix)),
             Strategy::Kep5710 => first,
         };
-        Some(Decision::Preempt(Box::new((self.assemble)(&problem, room, found))))
+        Some((self.assemble)(&problem, room, found))
     }
 
     /// Looks for the best node.
@@ -223,7 +223,7 @@ impl Incremental<'_> {
             if context.strategy == Strategy::LeastCost {
                 found.trace.push(least_cost::outcome_in_words(best.proven));
             }
-            Decision::Preempt(Box::new(assemble(problem, room, found)))
+            assemble(problem, room, found)
         })
     }
 }

@@ -4,13 +4,11 @@ use crate::api::Placement;
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, PodIndex};
 
-/// Placements in words, by pod.
+/// Placements in words, in the order of placement: where members look around, each fits beside those before it.
 pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
     let placement = |(index, rank): &(PodIndex, Rank)| {
         let pod = cluster.pod_at(*index)?;
         Some(Placement { pod: pod.key.clone(), uid: pod.uid.clone(), node: nodes.at(*rank).name.clone() })
     };
-    let mut list: Vec<Placement> = placed.iter().filter_map(placement).collect();
-    list.sort();
-    list
+    placed.iter().filter_map(placement).collect()
 }

@@ -177,7 +177,13 @@ fn large_members_go_first_so_that_small_ones_fill_the_rest() {
     all.push(pod("g-2-small").group("g").asks("cpu", "1"));
     all.push(pod("g-3-large").group("g").asks("cpu", "4"));
     match decide(&cluster(&all), &for_group("g")) {
-        Decision::Fits { placements, left: 0, .. } => assert_eq!(placements[2].node, "a"),
+        Decision::Fits { placements, left: 0, .. } => {
+            assert_eq!(
+                (&*placements[0].pod.name, &*placements[0].node),
+                ("g-3-large", "a"),
+                "the first that is placed"
+            );
+        }
         other => panic!("{other:?}"),
     }
 }

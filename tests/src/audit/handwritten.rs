@@ -114,6 +114,13 @@ impl Log {
         self.line(user, "create", reference("eviction", pod), (request, Value::Null), code);
     }
 
+    /// An eviction that says for which plan it is.
+    pub fn evict_for(&mut self, pod: &str, plan: &str, code: u16) {
+        let metadata = json!({"annotations": {"scheduling.giveway.dev/preemption-plan": plan}});
+        let request = json!({"metadata": metadata, "deleteOptions": {"preconditions": {"uid": pod}}});
+        self.line(OPERATOR, "create", reference("eviction", pod), (request, Value::Null), code);
+    }
+
     /// An eviction with this grace.
     pub fn evict_within(&mut self, pod: &str, seconds: i64, code: u16) {
         let request = json!({"deleteOptions": {"preconditions": {"uid": pod}, "gracePeriodSeconds": seconds}});

@@ -24,12 +24,14 @@ pub struct History {
     pub bindings: Vec<Binding>,
     /// Every nomination that was set or withdrawn.
     pub nominations: Vec<Nomination>,
-    /// Every time that Giveway wrote to a pod for whom it goes.
+    /// Every time that Giveway wrote to a pod for whom it goes, before it deleted the pod.
     pub marks: Vec<Mark>,
     /// Every plan that was stored, each time that it changed.
     pub plans: Vec<PlanRecord>,
     /// Every time that a node was written.
     pub nodes: Vec<NodeWrite>,
+    /// How often Giveway wrote the status of each PodGroup.
+    pub statuses: BTreeMap<Key, usize>,
     /// Every PodGroup, as it was last seen.
     pub groups: BTreeMap<Key, GroupRecord>,
     current: BTreeMap<Key, String>,
@@ -120,6 +122,8 @@ pub struct Removal {
     pub precondition: Option<String>,
     /// The grace that the request gave, in seconds.
     pub grace: Option<i32>,
+    /// For which plan, as an eviction by Giveway says.
+    pub plan: Option<String>,
     /// The HTTP status of the answer.
     pub code: u16,
     /// Why it was refused.
@@ -156,7 +160,7 @@ pub struct Nomination {
     pub node: Option<String>,
 }
 
-/// Giveway wrote to a pod for whom it goes, which it does before every eviction.
+/// Giveway wrote to a pod for whom it goes, which it does before it deletes one that the eviction API refused.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// When.
@@ -224,7 +228,12 @@ impl History {
             ("", "pods", "status") => self.take_pod_status(line),
             ("", "pods", "") => self.take_pod(line),
             ("", "nodes", "") if removes || is(&line.response_object, "Node") => self.take_node(line, removes),
-            (keys::GROUP, "podgroups", _) => self.take_group(line, removes),
+            (keys::GROUP, "podgroups", subresource) => {
+                if subresource == "status" && line.user.username == super::OPERATOR {
+                    *self.statuses.entry(key_of(line)).or_default() += 1;
+                }
+                self.take_group(line, removes);
+            }
             (keys::GROUP, "preemptions", _) if !removes => self.take_preemption(line),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
                 let class = &line.response_object;
@@ -342,6 +351,7 @@ impl History {
             precondition,
             grace: number(request, "/gracePeriodSeconds")
                 .or_else(|| number(request, "/deleteOptions/gracePeriodSeconds")),
+            plan: map(request, "/metadata/annotations").remove(keys::ANNOTATION_PLAN),
             code: line.response_status.code,
             message: line.response_status.message.clone(),
             accepted,
@@ -433,9 +443,13 @@ impl History {
         }
     }
 
-    /// Whether the last sentence that Giveway wrote to a pod before this request tells the preemptor of this plan, by
-    /// name or, in another namespace, by UID; `None` when it wrote none.
-    pub fn marked_for(&self, removal: &Removal, plan: &StoredPlan) -> Option<bool> {
+    /// Whether this request was made for this plan: an eviction says so itself; of a deletion the last sentence tells that
+    /// Giveway wrote to the pod before, which has the preemptor by name or, in another namespace, by UID. `None` when
+    /// neither says anything.
+    pub fn made_for(&self, removal: &Removal, plan: &StoredPlan) -> Option<bool> {
+        if let Some(named) = &removal.plan {
+            return Some(*named == plan.id);
+        }
         let mark = self.marks.iter().rev().find(|mark| mark.at <= removal.at && mark.pod == removal.pod)?;
         let who = &plan.preemptor;
         let kind = if who.kind == "Pod" { "pod" } else { "pod group" };

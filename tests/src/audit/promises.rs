@@ -166,11 +166,11 @@ fn lower_priority(history: &History) -> Vec<String> {
 }
 
 /// What a pod was evicted for: the last plan that names it and was stored before it was asked to go; of plans that share
-/// the pod, one for whom the pod was told that it goes.
+/// the pod, the one for which the request was made.
 pub(super) fn plan_of<'a>(history: &'a History, removal: &Removal) -> Option<&'a PlanRecord> {
     let naming = || history.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
-    let told = |record: &&PlanRecord| history.marked_for(removal, &record.plan) == Some(true);
-    naming().find(told).or_else(|| naming().next())
+    let made_for = |record: &&PlanRecord| history.made_for(removal, &record.plan) == Some(true);
+    naming().find(made_for).or_else(|| naming().next())
 }
 
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {

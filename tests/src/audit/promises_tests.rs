@@ -110,6 +110,19 @@ fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
 }
 
 #[test]
+fn of_two_plans_that_name_a_pod_the_one_that_its_eviction_names_took_it() {
+    for plan in ["vip", "high"] {
+        let mut log = start();
+        log.plan_for("vip", 99, "Evicting", &["low-0"]);
+        log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
+        log.evict_for("low-0", plan, 201);
+        let history = log.history();
+        let taker = plan_of(&history, history.evicted()[0]).map(|record| record.plan.id.as_str());
+        assert_eq!(taker, Some(plan));
+    }
+}
+
+#[test]
 fn dry_runs_remove_nobody() {
     let mut log = start();
     let request = json!({"deleteOptions": {"dryRun": ["All"]}});

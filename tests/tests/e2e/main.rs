@@ -32,6 +32,7 @@ mod restraint;
 mod rights;
 mod roles;
 mod smoke;
+mod statuses;
 mod topology;
 mod uninstall;
 mod workloads;

@@ -2,6 +2,7 @@
 
 use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
+use giveway_tests::audit::How;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::world::World;
 
@@ -15,7 +16,7 @@ async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs() {
     let world = World::start().await;
     classes(&world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
-    world.fill(&nodes).priority("low").singles().await;
+    let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 4).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
@@ -26,7 +27,12 @@ async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs() {
     assert_eq!(history.evicted().len(), 4);
     for removal in history.evicted() {
         assert_eq!(removal.precondition.as_deref(), Some(removal.uid.as_str()), "evicted by UID");
+        assert_eq!((removal.how, removal.plan.as_deref()), (How::Evict, Some(plan.id.as_str())));
+        let victim = low.iter().find(|pod| pod.uid == removal.uid).unwrap();
+        let words = "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this pod is 10.";
+        assert_eq!(victim.wait_event("Preempted", MINUTE).await, words);
     }
+    assert_eq!(history.marks.len(), 0, "one call is enough for each");
     world.check_promises().await;
 }
 
@@ -110,8 +116,12 @@ async fn members_start_only_after_victims_with_a_grace_period_are_gone() {
     let world = World::start().await;
     classes(&world).await;
     let nodes = world.nodes(2).cpus(2).create().await;
-    world.fill(&nodes).priority("low").whole().grace_seconds(5).groups_of(4).await;
+    let low = world.fill(&nodes).priority("low").whole().grace_seconds(8).groups_of(4).await;
     let gang = world.gang("train", 4).priority("high").create().await;
+    // What a Job's podFailurePolicy looks at.
+    for victim in &low[0].pods {
+        victim.wait_condition(DISRUPTED, "True", "EvictionByEvictionAPI", MINUTE).await;
+    }
     gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
     let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPreemption", MINUTE).await;
     assert!(message.starts_with("4 pods wait for room: ") && message.contains(" of 4 victims are gone"), "{message}");

@@ -74,7 +74,7 @@ fn where_several_can_be_refused_none_goes_before_all_would_be_allowed() {
 }
 
 #[test]
-fn a_preemptor_that_reaches_the_threshold_may_force_and_asks_nobody() {
+fn a_preemptor_that_reaches_the_threshold_may_force() {
     let mut run = Run::new();
     singles(&mut run, &[("plain", None), ("db", Some(100))]);
     let advance = run.step();
@@ -83,7 +83,7 @@ fn a_preemptor_that_reaches_the_threshold_may_force_and_asks_nobody() {
 }
 
 #[test]
-fn what_carries_a_threshold_is_asked_about_although_no_budget_is_known() {
+fn what_carries_a_threshold_is_not_forced_although_no_budget_is_known() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
@@ -92,7 +92,7 @@ fn what_carries_a_threshold_is_asked_about_although_no_budget_is_known() {
     run.nominated();
     let advance = run.step();
     assert_eq!(names(&advance), ["evict l1", "evict l2"]);
-    let asks = |command: &Command| matches!(command, Command::Evict(call) if call.asks() && !call.may_force);
+    let asks = |command: &Command| matches!(command, Command::Evict(call) if !call.may_force);
     assert!(advance.commands.iter().all(asks), "the budget may have been created a moment ago");
 }
 

@@ -38,7 +38,24 @@ pub struct World {
     pub apart: bool,
     /// Whether the preemptor is a pod of its own.
     pub single: bool,
+    /// What the members ask of the pods around.
+    pub around: Around,
 }
+
+/// What members ask of the pods around. Node `n` is in zone `n % 3`, and the pods of app 3 are peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// Nothing.
+    Nothing,
+    /// At most so many more of them and their peers in a zone than in the one that has least.
+    Spread(usize),
+    /// A zone with one of them or a peer in it, unless there is none anywhere.
+    Together,
+    /// One zone for all of them, as the group asks.
+    Domain,
+}
+
+const ZONES: usize = 3;
 
 /// How large worlds get.
 #[derive(Clone, Copy)]
@@ -88,9 +105,32 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
         |(nodes, groups, budgets, lows, (mut members, need, apart, single))| {
             members.truncate(if single { 1 } else { members.len() });
             let need = 1 + need % members.len();
-            World { pods: running(&nodes, lows), nodes, groups, budgets, members, need, apart, single }
+            World {
+                pods: running(&nodes, lows),
+                nodes,
+                groups,
+                budgets,
+                members,
+                need,
+                apart,
+                single,
+                around: Around::Nothing,
+            }
         },
     )
+}
+
+/// Random worlds in which members look at the pods around; they are alike but for what they ask for.
+pub fn worlds_around(size: Size) -> impl Strategy<Value = World> {
+    let around = prop_oneof![(1..=2usize).prop_map(Around::Spread), Just(Around::Together), Just(Around::Domain),];
+    (worlds(size), around).prop_map(|(world, around)| {
+        let single = world.single && around != Around::Domain;
+        let mut members = world.members.clone();
+        if matches!(around, Around::Spread(_)) {
+            members = vec![members[0]; members.len()];
+        }
+        World { apart: false, single, around, members, ..world }
+    })
 }
 
 /// Those of the pods that find room, each on its node.
@@ -137,8 +177,7 @@ impl World {
 
     /// The objects of this world.
     pub fn objects(&self) -> Vec<Built> {
-        let mut all: Vec<Built> =
-            self.nodes.iter().enumerate().map(|(n, cpus)| node(&format!("node-{n:02}"), *cpus)).collect();
+        let mut all: Vec<Built> = self.nodes.iter().enumerate().map(|(n, cpus)| self.node(n, *cpus)).collect();
         for (g, (priority, whole)) in self.groups.iter().enumerate() {
             let built = gang(&format!("low-{g:02}"), *priority, 1);
             all.push(if *whole { built.whole() } else { built });
@@ -152,6 +191,7 @@ impl World {
         for low in &self.pods {
             let built = pod(&low.name).asks("cpu", &low.cpus.to_string()).on(&format!("node-{:02}", low.node));
             let built = built.label("app", &low.app.to_string());
+            let built = if self.is_peer(low) { built.label("team", "g") } else { built };
             let built = built.set("/status/startTime", json!(format!("2026-01-01T00:00:0{}Z", low.start)));
             let built = low.group.iter().fold(built, |built, g| built.group(&format!("low-{g:02}")));
             let built = built.priority(self.own_priority(low));
@@ -159,16 +199,44 @@ impl World {
             all.push(if low.leaving { built.terminating() } else { built });
         }
         if !self.single {
-            all.push(gang("g", 50, self.need));
+            let topology = json!({"topology": [{"key": "zone"}]});
+            let built = gang("g", 50, self.need);
+            all.push(match self.around {
+                Around::Domain => built.set("/spec/schedulingConstraints", topology),
+                _ => built,
+            });
         }
         let term = json!({"topologyKey": "hostname", "labelSelector": {"matchLabels": {"team": "g"}}});
         let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
         for (m, cpus) in self.members.iter().enumerate() {
             let built = pod(&format!("g-{m}")).asks("cpu", &cpus.to_string()).priority(50).label("team", "g");
             let built = if self.single { built } else { built.group("g") };
-            all.push(if self.apart { built.set("/spec/affinity", apart.clone()) } else { built });
+            let built = if self.apart { built.set("/spec/affinity", apart.clone()) } else { built };
+            let like = json!({"matchLabels": {"team": "g"}});
+            all.push(match self.around {
+                Around::Spread(skew) => built.set(
+                    "/spec/topologySpreadConstraints",
+                    json!([{"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": like}]),
+                ),
+                Around::Together => built.set(
+                    "/spec/affinity",
+                    json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": like}]}}),
+                ),
+                Around::Nothing | Around::Domain => built,
+            });
         }
         all
+    }
+
+    fn node(&self, number: usize, cpus: usize) -> Built {
+        let built = node(&format!("node-{number:02}"), cpus);
+        if self.around == Around::Nothing { built } else { built.label("zone", &format!("z{}", number % ZONES)) }
+    }
+
+    fn is_peer(&self, pod: &Low) -> bool {
+        !matches!(self.around, Around::Nothing | Around::Domain) && pod.app == 3 && !pod.leaving
     }
 
     /// Pods of whole groups pay for the group's priority, as admission has it; among the others are some that do not.
@@ -248,33 +316,61 @@ impl World {
             }
         }
         let mut here = vec![0; free.len()];
-        self.place(&self.members, &mut free, &mut here, only, enough)
+        let stays = |p: &usize| !self.pods[*p].leaving && !gone.iter().any(|unit| unit.contains(p));
+        let mut zones = vec![0; self.nodes.len().min(ZONES)];
+        (0..self.pods.len())
+            .filter(|p| stays(p) && self.is_peer(&self.pods[*p]))
+            .for_each(|p| zones[self.pods[p].node % ZONES] += 1);
+        if self.around != Around::Domain {
+            return self.place(&self.members, &mut (free, here, zones), only, None, enough);
+        }
+        let mut state = (free, std::mem::take(&mut here), zones);
+        let zones = 0..self.nodes.len().min(ZONES);
+        zones.map(|zone| self.place(&self.members, &mut state, only, Some(zone), enough)).max().unwrap_or(0)
     }
 
+    /// Whether the pods around let a member into a zone.
+    fn lets_in(&self, zones: &[usize], zone: usize) -> bool {
+        match self.around {
+            Around::Nothing | Around::Domain => true,
+            Around::Spread(skew) => zones[zone] < skew + zones.iter().min().unwrap(),
+            Around::Together => zones[zone] > 0 || zones.iter().all(|count| *count == 0),
+        }
+    }
+
+    /// `state` is what is free on every node, the members there, and the peers in every zone.
     fn place(
         &self,
         members: &[usize],
-        free: &mut [i64],
-        here: &mut [usize],
+        state: &mut (Vec<i64>, Vec<usize>, Vec<usize>),
         only: Option<usize>,
+        within: Option<usize>,
         enough: usize,
     ) -> usize {
         let Some((first, rest)) = members.split_first() else { return 0 };
         let cpus = i64::try_from(*first).unwrap();
         let mut most = 0;
-        for node in 0..free.len() {
-            if free[node] >= cpus && !(self.apart && here[node] > 0) && only.is_none_or(|only| only == node) {
-                free[node] -= cpus;
-                here[node] += 1;
-                most = most.max(1 + self.place(rest, free, here, only, enough.saturating_sub(1)));
-                free[node] += cpus;
-                here[node] -= 1;
+        for node in 0..state.0.len() {
+            let zone = node % ZONES;
+            if state.0[node] >= cpus
+                && !(self.apart && state.1[node] > 0)
+                && only.is_none_or(|only| only == node)
+                && within.is_none_or(|within| within == zone)
+                && self.lets_in(&state.2, zone)
+            {
+                state.0[node] -= cpus;
+                state.1[node] += 1;
+                state.2[zone] += 1;
+                most = most.max(1 + self.place(rest, state, only, within, enough.saturating_sub(1)));
+                state.0[node] += cpus;
+                state.1[node] -= 1;
+                state.2[zone] -= 1;
                 if most >= enough {
                     return most;
                 }
             }
         }
-        most.max(self.place(rest, free, here, only, enough))
+        most.max(self.place(rest, state, only, within, enough))
     }
 
     /// Every set of units that may go together, with its cost, the cheapest first.

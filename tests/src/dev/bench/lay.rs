@@ -22,12 +22,14 @@ const CONNECTIONS: usize = 16;
 /// Order of the places where groups are spread.
 const SEED: u64 = 42;
 /// How long the cluster may take to stand.
-const STANDS: Duration = Duration::from_secs(180);
+const STANDS: Duration = Duration::from_secs(900);
 
-/// Fills the cluster and waits until every pod runs and every controller has done what it does about that.
+/// Fills the cluster and waits until every pod runs and every controller has done what it does about that. Where nobody
+/// preempts, the nodes that the gang takes stay empty.
 pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
     let nodes = world.nodes(row.nodes).cpus(CPUS).create().await;
-    let places = world.fill(&nodes);
+    let full = if side == Side::Free { row.nodes.saturating_sub(row.nodes_for_gang()) } else { row.nodes };
+    let places = world.fill(&nodes[..full]);
     let (places, size) = match row.layout {
         Layout::Singles => (places, 1),
         Layout::Packed(size) => (places, size),
@@ -39,14 +41,16 @@ pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
     for (index, nodes) in places.chunks_exact(size).enumerate() {
         let unit = format!("low-{index:04}");
         let group = (row.layout != Layout::Singles).then_some(unit.as_str());
-        groups.extend(group.map(|name| side.group(name, size, LOW)));
+        groups.extend(group.and_then(|name| side.group(name, size, LOW)));
         for (member, node) in nodes.iter().enumerate() {
             let shape = Member { class: LOW, cpus: 1, unit: &unit, node: Some(node) }.shape();
             pods.push(side.pod(&format!("{unit}-{member}"), shape, group)?);
         }
     }
     let count = pods.len();
-    create(world, &side.kind(), groups).await?;
+    if let Some(kind) = side.kind() {
+        create(world, &kind, groups).await?;
+    }
     create(world, &pod_kind(), objects(pods)?).await?;
     let api: Api<Pod> = Api::namespaced(world.client(), "default");
     wait::until(&format!("{count} pods run"), STANDS, async || {
@@ -61,7 +65,8 @@ pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
 /// Waits until the controllers of the groups have seen all of their pods: what they do must not fall into the time
 /// that is measured.
 async fn settled(world: &World, side: Side, size: usize) -> Result<()> {
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", &side.kind());
+    let Some(kind) = side.kind() else { return Ok(()) };
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", &kind);
     wait::until("every group has its finalizer and its status", STANDS, async || {
         let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let is_settled = |group: &&DynamicObject| {
@@ -128,13 +133,17 @@ pub(super) fn objects(pods: Vec<Value>) -> Result<Vec<DynamicObject>> {
 }
 
 /// What was evicted: pods, and units that lost some of their pods and kept others.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     pub(super) pods: usize,
     pub(super) torn: usize,
 }
 
 /// Counts what is missing of what filled the cluster, when nothing is on its way out any more.
-pub(super) async fn lost(world: &World, row: &Row) -> Result<Lost> {
+pub(super) async fn lost(world: &World, side: Side, row: &Row) -> Result<Lost> {
+    if side == Side::Free {
+        return Ok(Lost::default());
+    }
     let size = match row.layout {
         Layout::Singles => 1,
         Layout::Packed(size) | Layout::Spread(size) => size,

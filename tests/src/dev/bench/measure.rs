@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Name of the gang, its group and its unit.
 const GANG: &str = "gang";
 /// How long it may take to be bound.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug)]
@@ -37,22 +37,24 @@ impl fmt::Display for Outcome {
             Some(time) => write!(f, "{:.1} s", time.as_secs_f64())?,
             None => write!(f, "not bound in {} s", LIMIT.as_secs())?,
         }
-        write!(f, ", {} evicted", self.evicted)?;
+        if self.evicted > 0 {
+            write!(f, ", {} evicted", self.evicted)?;
+        }
         if self.torn > 0 { write!(f, ", {} torn", self.torn) } else { Ok(()) }
     }
 }
 
-/// Measures one row on one side.
+/// Measures one row on one side once.
 ///
 /// # Errors
 /// Something does not start, or is refused.
-pub(super) async fn measure(row: &Row, side: Side, rate: Rate, logs: Option<&Path>) -> Result<Outcome> {
+pub(super) async fn measure(row: &Row, side: Side, rate: Rate, logs: Option<&Path>, round: usize) -> Result<Outcome> {
     let mut world = side.start(rate).await?;
     lay::fill(&world, side, row).await?;
     let time = submit(&world, side, row).await?;
-    let lost = lay::lost(&world, row).await?;
+    let lost = lay::lost(&world, side, row).await?;
     if let Some(logs) = logs {
-        world.keep_logs(&logs.join(format!("{}-{}-{}", row.name, rate.name(), side.name())))?;
+        world.keep_logs(&logs.join(format!("{}-{}-{}-{round}", row.name, rate.name(), side.name())))?;
     }
     world.plane().check_alive()?;
     Ok(Outcome { time, evicted: lost.pods, torn: lost.torn })
@@ -76,7 +78,9 @@ async fn submit(world: &World, side: Side, row: &Row) -> Result<Option<Duration>
     let pods = lay::objects(pods.collect::<Result<_>>()?)?;
     let start = Instant::now();
     let submission = async {
-        lay::create(world, &side.kind(), vec![side.group(GANG, row.gang, HIGH)]).await?;
+        if let (Some(kind), Some(group)) = (side.kind(), side.group(GANG, row.gang, HIGH)) {
+            lay::create(world, &kind, vec![group]).await?;
+        }
         lay::create(world, &lay::pod_kind(), pods).await
     };
     let bound = async {

@@ -1,9 +1,10 @@
 //! `make bench-e2e`: how long a gang waits for its places in a full cluster, and what that costs, with Giveway and with
 //! the in-tree group preemption.
 //!
-//! Every run has a control plane of its own, and both sides get the same flags, the same nodes, the same pods at the
+//! Every run has a control plane of its own, and all sides get the same flags, the same nodes, the same pods at the
 //! same places and the same way of submitting. Time is from the first request of the submission to the moment at which
-//! one watch shows the last member with a node. What was evicted is counted in the cluster afterwards.
+//! one watch shows the last member with a node. What was evicted is counted in the cluster afterwards. Each cell is the
+//! median of several rounds, in which the sides take turns.
 
 mod lay;
 mod measure;
@@ -25,12 +26,15 @@ use table::{Table, machine};
 pub struct BenchOptions {
     /// Rows to run, by name; all when none is named.
     pub rows: Vec<String>,
-    /// Only this side: `giveway` or `in-tree`.
+    /// Only this side: `giveway`, `in-tree` or `free` (kube-scheduler binds as many pods to free places).
     #[arg(long)]
     pub side: Option<String>,
     /// Only this rate of the scheduler's client: `default` or `raised`.
     #[arg(long)]
     pub rate: Option<String>,
+    /// How often each cell is measured; the median counts.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub rounds: u8,
     /// Keeps the logs and the audit log of every run in this directory.
     #[arg(long)]
     pub logs: Option<PathBuf>,
@@ -67,11 +71,18 @@ pub async fn bench(options: &BenchOptions) -> Result<bool> {
     let mut table = Table::default();
     for row in rows {
         for rate in &rates {
-            for side in &sides {
-                progress(&format!("{}, {} rate, {}", row.name, rate.name(), side.name()));
-                let outcome = measure(row, **side, **rate, options.logs.as_deref()).await?;
-                eprintln!("  {outcome}");
-                table.add(row, **rate, **side, outcome);
+            for round in 1..=usize::from(options.rounds) {
+                // Whatever else the machine does should not always meet the same side.
+                let mut order = sides.clone();
+                if round % 2 == 0 {
+                    order.reverse();
+                }
+                for side in order {
+                    progress(&format!("{}, {} rate, {}, round {round}", row.name, rate.name(), side.name()));
+                    let outcome = measure(row, *side, **rate, options.logs.as_deref(), round).await?;
+                    eprintln!("  {outcome}");
+                    table.add(row, **rate, *side, outcome);
+                }
             }
         }
     }

@@ -51,10 +51,26 @@ impl Row {
     pub fn goals(&self) -> (f64, f64) {
         match self.layout {
             Layout::Singles => (1.0, 1.0),
-            Layout::Packed(_) if self.gang >= 64 => (0.15, 0.5),
-            Layout::Packed(_) => (0.35, 0.5),
-            Layout::Spread(_) => (0.35, 0.7),
+            Layout::Packed(_) if self.is_large() => (0.08, 0.5),
+            Layout::Packed(_) => (0.10, 0.5),
+            Layout::Spread(_) => (0.20, 0.7),
         }
+    }
+
+    /// How often as long as kube-scheduler takes to bind as many pods to free places Giveway may take, at the scheduler's
+    /// own rate; only of large gangs, for which the scheduler's rate counts and not the number of steps.
+    pub fn free_goal(&self) -> Option<f64> {
+        self.is_large().then_some(1.5)
+    }
+
+    fn is_large(&self) -> bool {
+        self.gang >= 256
+    }
+
+    /// How many nodes the gang takes where it has them for itself.
+    pub fn nodes_for_gang(&self) -> usize {
+        let on_one_node = (CPUS / self.cpus).max(1);
+        self.gang.div_ceil(usize::try_from(on_one_node).unwrap_or(1))
     }
 }
 
@@ -63,7 +79,7 @@ const fn row(name: &'static str, nodes: usize, layout: Layout, gang: usize) -> R
 }
 
 /// Every row, small ones first.
-pub static ROWS: [Row; 7] = [
+pub static ROWS: [Row; 9] = [
     row("singles-50", 50, Layout::Singles, 32),
     row("packed-100", 100, Layout::Packed(4), 32),
     row("packed-200", 200, Layout::Packed(8), 64),
@@ -71,4 +87,6 @@ pub static ROWS: [Row; 7] = [
     row("spread-500", 500, Layout::Spread(8), 128),
     Row { cpus: 4, fewest: 128, proven: false, ..row("halves-100", 100, Layout::Spread(8), 16) },
     Row { cpus: 8, fewest: 160, proven: false, ..row("wholes-100", 100, Layout::Spread(4), 8) },
+    row("packed-1000", 1_000, Layout::Packed(8), 256),
+    row("packed-2000", 2_000, Layout::Packed(8), 512),
 ];

@@ -1,4 +1,4 @@
-//! The two sides: how each is started, and how groups and their pods are written for it.
+//! The sides: how each is started, and how groups and their pods are written for it.
 
 use super::Rate;
 use crate::cluster::Shape;
@@ -14,20 +14,23 @@ pub(super) const LOW: &str = "low";
 /// Priority class of the gang.
 pub(super) const HIGH: &str = "high";
 
-/// Who preempts.
+/// Who preempts, if anybody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Giveway,
     InTree,
+    /// kube-scheduler alone binds as many pods, which know no groups, to free places: nobody can be faster.
+    Free,
 }
 
 impl Side {
-    pub(super) const ALL: [Self; 2] = [Self::Giveway, Self::InTree];
+    pub(super) const ALL: [Self; 3] = [Self::Giveway, Self::InTree, Self::Free];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Giveway => "giveway",
             Self::InTree => "in-tree",
+            Self::Free => "free",
         }
     }
 
@@ -40,6 +43,7 @@ impl Side {
         let builder = match self {
             Self::Giveway => builder.operator_flag("--lease-duration-seconds=15"),
             Self::InTree => builder.in_tree(),
+            Self::Free => builder.bare(),
         };
         let world = builder.try_start().await?;
         for (name, value) in [(LOW, 10), (HIGH, 1000)] {
@@ -50,27 +54,29 @@ impl Side {
         Ok(world)
     }
 
-    /// The kind `PodGroup` of this side.
-    pub(super) fn kind(self) -> ApiResource {
+    /// The kind `PodGroup` of this side, if it has groups.
+    pub(super) fn kind(self) -> Option<ApiResource> {
         let (group, version) = match self {
             Self::Giveway => (keys::GROUP, "v1alpha1"),
             Self::InTree => ("scheduling.k8s.io", "v1beta1"),
+            Self::Free => return None,
         };
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, "PodGroup"), "podgroups")
+        Some(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, "PodGroup"), "podgroups"))
     }
 
-    /// A PodGroup that needs all of its pods and gives way as a whole.
-    pub(super) fn group(self, name: &str, size: usize, class: &str) -> DynamicObject {
+    /// A PodGroup that needs all of its pods and gives way as a whole, on a side that has groups.
+    pub(super) fn group(self, name: &str, size: usize, class: &str) -> Option<DynamicObject> {
         let mode = match self {
             Self::Giveway => json!("PodGroup"),
             Self::InTree => json!({ "all": {} }),
+            Self::Free => return None,
         };
         let spec = json!({
             "schedulingPolicy": { "gang": { "minCount": size } },
             "disruptionMode": mode,
             "priorityClassName": class,
         });
-        DynamicObject::new(name, &self.kind()).data(json!({ "spec": spec }))
+        Some(DynamicObject::new(name, &self.kind()?).data(json!({ "spec": spec })))
     }
 
     /// A pod, which is a member of `group` when there is one. It is not typed, because the types know no

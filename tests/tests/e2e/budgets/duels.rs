@@ -59,7 +59,7 @@ const DUELS: [Duel; 12] = [
         allows: 1,
         twice: true,
         other: true,
-        requests: &[(How::Evict, 500), (How::Evict, 500), (How::Delete, 200)],
+        requests: &[(How::Evict, 500), (How::Evict, 500), (How::Evict, 201)],
         ..duel("two-budgets-around", "guarded-1000", "urgent-999")
     },
 ];

@@ -1,0 +1,67 @@
+//! How many calls are made at the same time, in lanes that do not wait for each other.
+//!
+//! * Evictions. Each of them mostly waits: the API server lists the budgets anew for it, and a list is answered when the
+//!   server has heard from etcd how far it is, up to a tenth of a second later. So there may be more of them.
+//! * Plans. There are few, one call at a time for each, and everything else of a plan waits for them.
+//! * All other calls, among them the nominations of a large gang.
+
+use crate::command::Command;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How many evictions there may be for each other call.
+const EVICTIONS: usize = 3;
+
+/// The lanes. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    evictions: Arc<Semaphore>,
+    plans: Arc<Semaphore>,
+    others: Arc<Semaphore>,
+}
+
+impl Lanes {
+    /// Lanes for this many calls at the same time, evictions apart.
+    pub(super) fn new(calls: usize) -> Self {
+        let plans = (calls / 4).max(1);
+        let lane = |permits| Arc::new(Semaphore::new(permits));
+        Self {
+            evictions: lane(calls.saturating_mul(EVICTIONS)),
+            plans: lane(plans),
+            others: lane(calls.saturating_sub(plans).max(1)),
+        }
+    }
+
+    /// Waits for a command's turn, which ends with the value returned.
+    pub(super) async fn turn(&self, command: &Command) -> Option<OwnedSemaphorePermit> {
+        let lane = match command {
+            Command::Evict(_) => &self.evictions,
+            Command::StorePlan { .. } | Command::WritePlan { .. } => &self.plans,
+            _ => &self.others,
+        };
+        Arc::clone(lane).acquire_owned().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use giveway_planner::model::ObjectKey;
+
+    fn other() -> Command {
+        Command::ReadPulse(ObjectKey::new("kube-system", "kube-scheduler"))
+    }
+
+    #[test]
+    fn a_plan_is_written_although_all_other_turns_are_taken_and_their_number_is_bounded() {
+        let lanes = Lanes::new(4);
+        let turn = |command: &Command| lanes.turn(command).now_or_never().flatten();
+        let taken: Vec<_> = std::iter::from_fn(|| turn(&other())).take(10).collect();
+        assert_eq!(taken.len(), 3, "one of four is kept for plans");
+        let plan = turn(&Command::WritePlan { plan: "p-1".to_owned(), status: Box::default() });
+        assert!(plan.is_some());
+        drop(taken);
+        assert!(turn(&other()).is_some());
+    }
+}

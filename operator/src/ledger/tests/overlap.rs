@@ -1,0 +1,94 @@
+//! Places that are reserved while victims are asked to go already, and those that have to be reserved before.
+
+use super::*;
+
+/// Replaces the victims of the run by two whole groups of one pod each: `a` on `n1` and `b` on `n2`.
+fn two_groups() -> Run {
+    let mut run = Run::new();
+    run.world.remove_pod("l1").remove_pod("l2");
+    let unit = |name: &str, node: &str| StoredVictim {
+        kind: "PodGroup".into(),
+        namespace: "default".into(),
+        name: name.into(),
+        priority: 10,
+        pods: vec![victim(&format!("{name}-0"), node)],
+        ..StoredVictim::default()
+    };
+    let mut plan = run.flight.plan.clone();
+    plan.victims = vec![unit("a", "n1"), unit("b", "n2")];
+    for (name, node) in [("a", "n1"), ("b", "n2")] {
+        run.world.group(name, 1, 10, "PodGroup");
+        run.world.pod(TestPod::new(&format!("{name}-0"), 10).of(name).on(node));
+    }
+    run.flight = Flight::new(gang(), 100, plan, run.now);
+    run.flight.stored = Some(PlanState::Evicting);
+    run
+}
+
+fn answered(run: &mut Run, member: &str, ok: bool) {
+    run.flight.member_answered(&format!("uid-{member}"), false, ok, run.now);
+}
+
+#[test]
+fn victims_go_when_the_places_on_their_own_nodes_are_reserved() {
+    let mut run = two_groups();
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
+    assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved yet");
+    answered(&mut run, "g1", true);
+    assert_eq!(names(&run.step()), ["evict a-0"]);
+    assert_eq!(run.flight.plan.state, PlanState::Evicting);
+    answered(&mut run, "g2", true);
+    assert_eq!(names(&run.step()), ["evict b-0"]);
+}
+
+#[test]
+fn a_group_goes_when_the_places_on_all_of_its_nodes_are_reserved() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Evicting);
+    run.step();
+    answered(&mut run, "g1", true);
+    assert!(names(&run.step()).is_empty(), "the other pod of the group is on n2");
+    answered(&mut run, "g2", true);
+    assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+}
+
+#[test]
+fn a_place_that_needs_free_room_is_reserved_before_anybody_goes() {
+    let mut run = two_groups();
+    // Somebody could take the room that b-0 leaves: it goes by itself.
+    run.world.remove_pod("b-0");
+    run.step();
+    answered(&mut run, "g1", true);
+    assert!(names(&run.step()).is_empty(), "n2 is free");
+    assert_eq!(run.flight.plan.state, PlanState::Planned);
+    answered(&mut run, "g2", true);
+    assert_eq!(names(&run.step()), ["evict a-0"]);
+}
+
+#[test]
+fn nobody_new_goes_while_a_reservation_has_failed() {
+    let mut run = two_groups();
+    run.step();
+    answered(&mut run, "g2", false);
+    answered(&mut run, "g1", true);
+    assert!(names(&run.step()).is_empty());
+    run.later(1);
+    assert_eq!(names(&run.step()), ["nominate g2 n2"], "it is tried again");
+    assert!(names(&run.step()).is_empty(), "and has no answer yet");
+    answered(&mut run, "g2", true);
+    assert_eq!(names(&run.step()), ["evict a-0", "evict b-0"]);
+}
+
+#[test]
+fn members_start_only_when_all_places_are_reserved_although_every_victim_is_gone() {
+    let mut run = two_groups();
+    run.step();
+    answered(&mut run, "g1", true);
+    run.step();
+    run.flight.evicted("uid-a-0", &EvictOutcome::Accepted, run.now);
+    run.world.remove_pod("a-0").remove_pod("b-0");
+    assert!(names(&run.step()).is_empty());
+    assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+    answered(&mut run, "g2", true);
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+}
