@@ -33,6 +33,7 @@ mod rights;
 mod roles;
 mod smoke;
 mod uninstall;
+mod volumes;
 mod workloads;
 
 use giveway_crds::condition;
