@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Preemptors are of this priority; everybody else is below 500.
 pub(crate) const HIGH: i32 = 1000;
-const GROUP_LABEL: &str = "scheduling.giveway.dev/pod-group";
+pub(crate) const GROUP_LABEL: &str = "scheduling.giveway.dev/pod-group";
 const POLICY: &str = "scheduling.giveway.dev/preemption-policy";
 const THRESHOLD: &str = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal";
 /// Namespace of the preemptors.
@@ -98,7 +98,7 @@ pub(crate) fn on(mut pod: Pod, node: usize) -> Pod {
     pod
 }
 
-fn label(mut pod: Pod, key: &str, value: &str) -> Pod {
+pub(crate) fn label(mut pod: Pod, key: &str, value: &str) -> Pod {
     pod.metadata.labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
     pod
 }

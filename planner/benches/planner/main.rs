@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
 mod baseline;
+mod events;
 mod generate;
 mod measure;
 mod rescue;
@@ -47,6 +48,9 @@ fn main() {
     }
     if run("S8") {
         s8();
+    }
+    if run("E1") {
+        events::row();
     }
     if run("C") {
         rescue::rows();
