@@ -5,7 +5,7 @@
 //! Label keys, resource names, amounts, times, priorities, `system-*` classes and the namespace `kube-system` stay.
 
 use giveway_crds::{keys, membership};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What sort of name something is; names of different sorts are never compared.
@@ -43,6 +43,7 @@ impl Sort {
 /// Renames everything in trimmed objects.
 pub(crate) fn anonymize(items: &mut [Value]) {
     items.iter_mut().for_each(settle_group);
+    items.iter_mut().filter(|item| item["kind"] == "Pod").for_each(settle_claims);
     let mut names: BTreeMap<Sort, BTreeSet<String>> = BTreeMap::new();
     let (numeric, uids) = (numeric_labels(items), preemptors(items));
     for item in items.iter_mut() {
@@ -92,8 +93,10 @@ fn settle_group(item: &mut Value) {
 /// Labels that node affinity compares as numbers (`Gt`, `Lt`): their values stay.
 fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let terms = items.iter().filter_map(|item| item.pointer(REQUIRED_NODE_TERMS)?.as_array()).flatten();
-    for rule in terms.filter_map(|term| term["matchExpressions"].as_array()).flatten() {
+    let of = |item: &Value| [REQUIRED_NODE_TERMS, VOLUME_NODE_TERMS].map(|path| item.pointer(path).cloned());
+    let terms: Vec<Value> =
+        items.iter().flat_map(of).flatten().filter_map(|list| list.as_array().cloned()).flatten().collect();
+    for rule in terms.iter().filter_map(|term| term["matchExpressions"].as_array()).flatten() {
         if let (Some(key), Some("Gt" | "Lt")) = (rule["key"].as_str(), rule["operator"].as_str()) {
             found.insert(key.to_owned());
         }
@@ -113,6 +116,21 @@ const SYSTEM: &str = "kube-system";
 const REQUIRED_NODE_TERMS: &str =
     "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
+const VOLUME_NODE_TERMS: &str = "/spec/nodeAffinity/required/nodeSelectorTerms";
+
+/// Gives the claim of an ephemeral volume, which is named after its pod, a name that can be changed.
+fn settle_claims(item: &mut Value) {
+    let pod = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    for volume in item.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(volume) = volume.as_object_mut()
+            && volume.remove("ephemeral").is_some()
+        {
+            let claim = format!("{pod}-{}", volume.get("name").and_then(Value::as_str).unwrap_or_default());
+            volume.insert("persistentVolumeClaim".to_owned(), json!({ "claimName": claim }));
+        }
+    }
+}
+
 /// Visits every name in an object.
 struct Walk<'a> {
     rename: &'a mut dyn FnMut(Sort, &str) -> String,
@@ -130,6 +148,10 @@ impl Walk<'_> {
             "PriorityClass" => return self.class(&mut item["metadata"]["name"]),
             "PodDisruptionBudget" => Sort::Budget,
             "Workload" => Sort::Workload,
+            // Claims and volumes are named in pods and claims as values.
+            "PersistentVolume" | "PersistentVolumeClaim" | "StorageClass" => Sort::Value,
+            // It is part of the name of a resource, and those stay.
+            "DeviceClass" => return,
             _ => Sort::Unit,
         };
         self.metadata(&mut item["metadata"], sort);
@@ -140,6 +162,16 @@ impl Walk<'_> {
                 walk.text(sort, taint.get_mut("value"));
             }),
             "Pod" => self.pod(item),
+            "PersistentVolume" => {
+                self.node_terms(item.pointer_mut("/spec/nodeAffinity/required/nodeSelectorTerms"));
+            }
+            "PersistentVolumeClaim" => {
+                self.text(Sort::Value, item.pointer_mut("/spec/volumeName"));
+                self.text(Sort::Value, item.pointer_mut("/spec/storageClassName"));
+            }
+            "StorageClass" => self.each(item.get_mut("allowedTopologies"), |walk, topology| {
+                walk.each(topology.get_mut("matchLabelExpressions"), Self::rule);
+            }),
             "PodGroup" => self.group(item),
             "PodDisruptionBudget" => {
                 self.selector(item.pointer_mut("/spec/selector"));
@@ -208,15 +240,16 @@ impl Walk<'_> {
         let Some(node) = affinity.get_mut("nodeAffinity") else { return };
         // Preferences decide nothing here, and would only tell names.
         node.as_object_mut().map(|map| map.remove("preferredDuringSchedulingIgnoredDuringExecution"));
-        self.each(
-            node.pointer_mut("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"),
-            |walk, term| {
-                walk.each(term.get_mut("matchExpressions"), Self::rule);
-                walk.each(term.get_mut("matchFields"), |walk, rule| {
-                    walk.each(rule.get_mut("values"), |walk, value| walk.text(Sort::Node, Some(value)));
-                });
-            },
-        );
+        self.node_terms(node.pointer_mut("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"));
+    }
+
+    fn node_terms(&mut self, terms: Option<&mut Value>) {
+        self.each(terms, |walk, term| {
+            walk.each(term.get_mut("matchExpressions"), Self::rule);
+            walk.each(term.get_mut("matchFields"), |walk, rule| {
+                walk.each(rule.get_mut("values"), |walk, value| walk.text(Sort::Node, Some(value)));
+            });
+        });
     }
 
     fn term(&mut self, term: &mut Value) {

@@ -204,6 +204,7 @@ impl Answer {
                 };
                 answer.refuse(reason, shortfall.to_string());
             }
+            Decision::Unknown(unknown) => answer.refuse(Reason::Unschedulable, unknown.to_string()),
             Decision::WaitingForPods { live, min_count, below } => {
                 let below = match below {
                     0 => String::new(),

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 }
 
 /// Every kind that the planner reads.
-pub(crate) const KINDS: [Kind; 8] = [
+pub(crate) const KINDS: [Kind; 12] = [
     Kind {
         api_version: "v1",
         kind: "Node",
@@ -41,6 +41,34 @@ pub(crate) const KINDS: [Kind; 8] = [
                    initContainers(name restartPolicy resources(requests) ports(hostPort hostIP protocol))) \
                  status(phase startTime nominatedNodeName conditions(type status reason) \
                    containerStatuses(name allocatedResources) initContainerStatuses(name allocatedResources))",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "PersistentVolume",
+        path: "/api/v1/persistentvolumes",
+        optional: true,
+        fields: "metadata(name) spec(nodeAffinity)",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "PersistentVolumeClaim",
+        path: "/api/v1/persistentvolumeclaims",
+        optional: true,
+        fields: "metadata(name namespace) spec(volumeName storageClassName) status(phase)",
+    },
+    Kind {
+        api_version: "storage.k8s.io/v1",
+        kind: "StorageClass",
+        path: "/apis/storage.k8s.io/v1/storageclasses",
+        optional: true,
+        fields: "metadata(name) volumeBindingMode allowedTopologies provisioner",
+    },
+    Kind {
+        api_version: "resource.k8s.io/v1",
+        kind: "DeviceClass",
+        path: "/apis/resource.k8s.io/v1/deviceclasses",
+        optional: true,
+        fields: "metadata(name) spec(extendedResourceName)",
     },
     Kind {
         api_version: "v1",

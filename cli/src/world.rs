@@ -8,9 +8,10 @@ use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -87,6 +88,26 @@ impl World {
             ("v1", "Namespace") => {
                 let namespace: Namespace = read(item, &self.source)?;
                 self.cluster.upsert_namespace(&namespace);
+                Ok(())
+            }
+            ("v1", "PersistentVolume") => {
+                let volume: PersistentVolume = read(item, &self.source)?;
+                self.cluster.upsert_volume(&volume);
+                Ok(())
+            }
+            ("v1", "PersistentVolumeClaim") => {
+                let claim: PersistentVolumeClaim = read(item, &self.source)?;
+                self.cluster.upsert_claim(&claim);
+                Ok(())
+            }
+            ("storage.k8s.io/v1", "StorageClass") => {
+                let class: StorageClass = read(item, &self.source)?;
+                self.cluster.upsert_storage_class(&class);
+                Ok(())
+            }
+            ("resource.k8s.io/v1", "DeviceClass") => {
+                let resource = item["spec"]["extendedResourceName"].as_str();
+                self.cluster.upsert_device_class(item["metadata"]["name"].as_str().unwrap_or_default(), resource);
                 Ok(())
             }
             ("policy/v1", "PodDisruptionBudget") => {

@@ -254,3 +254,47 @@ fn completion_scripts_are_printed_for_four_shells() {
         }
     }
 }
+
+/// `p` of priority 9 with claim `data` waits; nodes `a` and `b` are full.
+fn with_volumes(more: &str) -> Printed {
+    let node = |name: &str| {
+        format!(
+            "{{kind: Node, apiVersion: v1, metadata: {{name: {name}, labels: {{host: {name}}}}}, \
+             status: {{allocatable: {{cpu: '1', pods: '9'}}}}}}"
+        )
+    };
+    let pod = |name: &str, spec: &str| {
+        format!(
+            "{{kind: Pod, apiVersion: v1, metadata: {{name: {name}, namespace: default, uid: {name}}}, spec: {{{spec}, \
+             containers: [{{name: c, resources: {{requests: {{cpu: '1'}}}}}}]}}}}"
+        )
+    };
+    let claim = "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]";
+    let items = [
+        node("a"),
+        node("b"),
+        pod("low-a", "nodeName: a, priority: 0"),
+        pod("low-b", "nodeName: b, priority: 0"),
+        pod("p", &format!("priority: 9, {claim}")),
+    ];
+    let list = format!("{{kind: List, apiVersion: v1, items: [{}{more}]}}", items.join(", "));
+    giveway_with(&["plan", "--snapshot", "-", "--for", "pod/p", "-o", "json"], None, &list)
+}
+
+#[test]
+fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_nobody_is_evicted() {
+    let left = "Nobody is evicted for it; kube-scheduler places it.";
+    let old = with_volumes("").json();
+    let message = format!("Where it can run depends on what is not known here: claim data, which is not known. {left}");
+    assert_eq!((&old["schedulable"], &old["message"]), (&json!(false), &json!(message)));
+    let rule = "{key: host, operator: In, values: [b]}";
+    let volume = format!(
+        ", {{kind: PersistentVolume, apiVersion: v1, metadata: {{name: pv}}, \
+         spec: {{nodeAffinity: {{required: {{nodeSelectorTerms: [{{matchExpressions: [{rule}]}}]}}}}}}}}"
+    );
+    let claim = ", {kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: data, namespace: default}, \
+                 spec: {volumeName: pv}, status: {phase: Bound}}";
+    let known = with_volumes(&format!("{volume}{claim}")).json();
+    assert_eq!(known["placements"][0]["node"], "b", "{known}");
+    assert_eq!(known["victims"].as_array().map(Vec::len), Some(1));
+}

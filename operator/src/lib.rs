@@ -14,6 +14,7 @@ pub mod cascade;
 pub mod certificate;
 pub mod command;
 pub mod config;
+pub mod devices;
 pub mod gather;
 pub mod health;
 pub mod history;

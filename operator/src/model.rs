@@ -64,7 +64,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 8;
+const KINDS: usize = 12;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -173,6 +173,52 @@ impl Model {
                 |m, key, budget| match budget {
                     Some(budget) => m.cluster.upsert_budget(&budget).map_err(|e| e.to_string()),
                     None => Ok(m.cluster.remove_budget(key)),
+                },
+            ),
+            Input::Volume(update) => self.each(
+                "PersistentVolume",
+                update,
+                |m| m.cluster.volumes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, volume| {
+                    Ok(match volume {
+                        Some(volume) => m.cluster.upsert_volume(&volume),
+                        None => m.cluster.remove_volume(&key.name),
+                    })
+                },
+            ),
+            Input::Claim(update) => self.each(
+                "PersistentVolumeClaim",
+                update,
+                |m| m.cluster.claims().cloned().collect(),
+                |m, key, claim| {
+                    Ok(match claim {
+                        Some(claim) => m.cluster.upsert_claim(&claim),
+                        None => m.cluster.remove_claim(key),
+                    })
+                },
+            ),
+            Input::StorageClass(update) => self.each(
+                "StorageClass",
+                update,
+                |m| m.cluster.storage_classes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, class| {
+                    Ok(match class {
+                        Some(class) => m.cluster.upsert_storage_class(&class),
+                        None => m.cluster.remove_storage_class(&key.name),
+                    })
+                },
+            ),
+            Input::DeviceClass(update) => self.each(
+                "DeviceClass",
+                update,
+                |m| m.cluster.device_classes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, class| {
+                    Ok(match class {
+                        Some(class) => {
+                            m.cluster.upsert_device_class(&key.name, class.spec.extended_resource_name.as_deref())
+                        }
+                        None => m.cluster.remove_device_class(&key.name),
+                    })
                 },
             ),
             Input::Preemption(update) => self.each(

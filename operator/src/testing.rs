@@ -25,6 +25,10 @@ impl World {
         model.apply(Input::Workload(Update::Replaced(vec![])));
         model.apply(Input::Class(Update::Replaced(vec![])));
         model.apply(Input::Budget(Update::Replaced(vec![])));
+        model.apply(Input::Volume(Update::Replaced(vec![])));
+        model.apply(Input::Claim(Update::Replaced(vec![])));
+        model.apply(Input::StorageClass(Update::Replaced(vec![])));
+        model.apply(Input::DeviceClass(Update::Replaced(vec![])));
         model.apply(Input::Preemption(Update::Replaced(vec![])));
         Self { model }
     }

@@ -4,12 +4,14 @@
 //! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
 
 use crate::actuate::Report;
+use crate::devices::DeviceClass;
 use futures::StreamExt;
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -50,6 +52,14 @@ pub enum Input {
     Class(Update<PriorityClass>),
     /// Budgets.
     Budget(Update<PodDisruptionBudget>),
+    /// Volumes: they pin pods to nodes.
+    Volume(Update<PersistentVolume>),
+    /// Claims of volumes.
+    Claim(Update<PersistentVolumeClaim>),
+    /// Classes of volumes.
+    StorageClass(Update<StorageClass>),
+    /// Classes of devices.
+    DeviceClass(Update<DeviceClass>),
     /// Stored plans.
     Preemption(Update<Preemption>),
     /// The result of an API call of our own.
@@ -94,6 +104,11 @@ where
             Ok(watcher::Event::InitDone) => Update::Replaced(std::mem::take(&mut listed)),
             Ok(watcher::Event::Apply(object)) => decode(object),
             Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
+            // An older server: there are none of this kind.
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+                tracing::debug!(kind = %K::kind(&()), "the API server does not have this kind");
+                Update::Replaced(Vec::new())
+            }
             Err(error) => {
                 tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted; it starts again");
                 continue;
@@ -114,6 +129,10 @@ pub fn start(client: &Client, inputs: &mpsc::Sender<Input>) {
     tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Workload));
     tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Budget));
     tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Pod));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Volume));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Claim));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::StorageClass));
+    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::DeviceClass));
     // A part of a plan may take most of a mebibyte: a page holds few of them.
     let few = watcher::Config::default().page_size(PLANS_A_PAGE);
     tokio::spawn(follow(client.clone(), inputs.clone(), few, Input::Preemption));

@@ -10,9 +10,12 @@ use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, UnitKind};
+use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown};
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long after members were released without a place those are released again that are still held.
+const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
@@ -81,6 +84,11 @@ impl Arbiter {
                 self.word(preemptor, Some(word));
                 self.tell_budgets(preemptor, &shortfall, clock.now);
             }
+            Decision::Unknown(unknown) => {
+                let message = unknown.to_string();
+                self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                self.leave_to_scheduler(preemptor, &unknown, clock);
+            }
             Decision::WaitingForPods { live, min_count, below } => {
                 let message = format!(
                     "{} needed, {live} exist{}. None starts before all {min_count} have a place.",
@@ -90,6 +98,23 @@ impl Arbiter {
                 self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));
             }
             Decision::Nothing => self.word(preemptor, None),
+        }
+    }
+
+    /// Releases the members that are held, without a place: kube-scheduler knows what the planner does not. It is done again
+    /// after a while for those whose release failed.
+    fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
+        let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
+        let held: Vec<(ObjectKey, SmolStr)> =
+            pods.filter(|pod| pod.held).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
+        if held.is_empty() {
+            return;
+        }
+        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
+        for (pod, uid) in held {
+            let (preemptor, plan) = (preemptor.clone(), String::new());
+            self.actuator.dispatch(Command::Release { preemptor, plan, pod, uid });
         }
     }
 

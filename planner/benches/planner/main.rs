@@ -7,6 +7,7 @@
 
 mod around;
 mod baseline;
+mod events;
 mod generate;
 mod measure;
 mod rescue;
@@ -61,6 +62,9 @@ fn main() {
     }
     if run("W5") {
         around::equal_victims();
+    }
+    if run("E1") {
+        events::row();
     }
     if run("C") {
         rescue::rows();

@@ -146,6 +146,16 @@ impl Pod {
         selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())
     }
 
+    /// Whether another version of it asks for the same, and is found by the same names: then it only goes on.
+    pub(super) fn goes_on_as(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.group == other.group
+            && self.labels == other.labels
+            && self.requests == other.requests
+            && self.constraints == other.constraints
+            && self.claims == other.claims
+    }
+
     /// Key of its group.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))

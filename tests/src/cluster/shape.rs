@@ -1,6 +1,9 @@
 //! What a pod asks for: shared by the builders of single pods, groups and full clusters.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements, Toleration};
+use k8s_openapi::api::core::v1::{
+    Container, PersistentVolumeClaimVolumeSource, Pod, PodResourceClaim, PodSpec, ResourceRequirements, Toleration,
+    Volume,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
@@ -27,6 +30,10 @@ pub struct Shape {
     pub tolerations: Vec<Toleration>,
     /// Seconds that it takes to go after it was deleted.
     pub grace_seconds: Option<u32>,
+    /// Volumes of PersistentVolumeClaims, by name of the claim.
+    pub claims: Vec<String>,
+    /// ResourceClaims (dynamic resource allocation), by name.
+    pub device_claims: Vec<String>,
 }
 
 impl Shape {
@@ -61,10 +68,26 @@ impl Shape {
                 node_selector: (!self.node_selector.is_empty()).then(|| self.node_selector.clone()),
                 tolerations: (!self.tolerations.is_empty()).then(|| self.tolerations.clone()),
                 termination_grace_period_seconds: self.grace_seconds.map(i64::from),
+                volumes: (!self.claims.is_empty()).then(|| self.claims.iter().map(|name| volume(name)).collect()),
+                resource_claims: (!self.device_claims.is_empty())
+                    .then(|| self.device_claims.iter().map(|name| device_claim(name)).collect()),
                 ..PodSpec::default()
             }),
             status: None,
         }
+    }
+}
+
+fn volume(claim: &str) -> Volume {
+    let source = PersistentVolumeClaimVolumeSource { claim_name: claim.to_owned(), read_only: None };
+    Volume { name: claim.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+}
+
+fn device_claim(name: &str) -> PodResourceClaim {
+    PodResourceClaim {
+        name: name.to_owned(),
+        resource_claim_name: Some(name.to_owned()),
+        ..PodResourceClaim::default()
     }
 }
 
@@ -96,6 +119,20 @@ pub trait Shaped: Sized {
     #[must_use]
     fn resource(mut self, name: &str, quantity: &str) -> Self {
         self.shape().resources.insert(name.to_owned(), Quantity(quantity.to_owned()));
+        self
+    }
+
+    /// A volume of this PersistentVolumeClaim in each pod.
+    #[must_use]
+    fn claim(mut self, name: &str) -> Self {
+        self.shape().claims.push(name.to_owned());
+        self
+    }
+
+    /// This ResourceClaim (dynamic resource allocation) of each pod.
+    #[must_use]
+    fn device_claim(mut self, name: &str) -> Self {
+        self.shape().device_claims.push(name.to_owned());
         self
     }
 

@@ -23,8 +23,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: reader}
 rules:
-- apiGroups: ['', policy, scheduling.k8s.io, scheduling.giveway.dev]
-  resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads]
+- apiGroups: ['', policy, scheduling.k8s.io, storage.k8s.io, resource.k8s.io, scheduling.giveway.dev]
+  resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads,
+    persistentvolumes, persistentvolumeclaims, storageclasses, deviceclasses]
   verbs: [get, list]
 ---
 apiVersion: rbac.authorization.k8s.io/v1

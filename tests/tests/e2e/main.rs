@@ -35,6 +35,7 @@ mod smoke;
 mod statuses;
 mod topology;
 mod uninstall;
+mod volumes;
 mod workloads;
 
 use giveway_crds::condition;

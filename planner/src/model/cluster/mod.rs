@@ -7,6 +7,7 @@ mod groups;
 mod namespaces;
 mod nodes;
 mod pods;
+mod progress;
 mod repelling;
 mod resources;
 mod special;

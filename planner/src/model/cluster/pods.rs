@@ -22,11 +22,14 @@ impl Cluster {
             }
         };
         self.settle(&mut pod);
-        if self.pod(&pod.key) == Some(&pod) {
-            return Ok(false);
+        match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
+            Some((_, known)) if *known == pod => return Ok(false),
+            Some((index, known)) if known.goes_on_as(&pod) => self.go_on(index, pod),
+            _ => {
+                self.remove_pod(&pod.key);
+                self.insert_pod(pod);
+            }
         }
-        self.remove_pod(&pod.key);
-        self.insert_pod(pod);
         Ok(true)
     }
 
@@ -40,18 +43,14 @@ impl Cluster {
             self.changes.note(Change::Class(kind));
         }
         let index = self.pods.insert(PodSlot { pod, node, group, budgets: Vec::new() });
+        if let Some(node) = node {
+            self.put_on_node(index, node, &requests);
+        }
         let pods = &self.pods;
         let before = |other: PodIndex| pods.get(other).is_some_and(|slot| slot.pod.key < key);
-        if let Some(slot) = node.and_then(|node| self.nodes.get_mut(node)) {
-            let at = slot.rows.partition_point(|(other, _)| before(*other));
-            slot.rows.insert(at, (index, Row::default()));
-        }
         if let Some(slot) = group.and_then(|group| self.groups.get_mut(group)) {
             let at = slot.members.partition_point(|other| before(*other));
             slot.members.insert(at, index);
-        }
-        if let Some(node) = node {
-            self.use_node(node, &requests, 1);
         }
         if let Some(slot) = self.pods.get(index) {
             self.special.insert(index, slot);
@@ -62,16 +61,20 @@ impl Cluster {
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
         if node.is_some() {
-            self.renew_whole_group(group);
+            self.renew_whole_group(group, index);
         }
     }
 
-    /// Notes anew what goes with a group that goes whole.
-    fn renew_whole_group(&mut self, group: Option<GroupIndex>) {
-        let whole = |group: &GroupIndex| self.group_at(*group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
-        if let Some(group) = group.filter(whole) {
-            self.renew_group(group);
+    /// Notes anew what goes with a group that goes whole, after one of its pods came, went or changed.
+    pub(super) fn renew_whole_group(&mut self, group: Option<GroupIndex>, pod: PodIndex) {
+        if let Some(group) = group.filter(|group| self.goes_whole(*group)) {
+            self.renew_group_for(group, Some(pod));
         }
+    }
+
+    /// Whether a group goes whole.
+    pub(super) fn goes_whole(&self, group: GroupIndex) -> bool {
+        self.group_at(group).is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
 
     /// Removes a pod. Returns whether it was there.
@@ -86,10 +89,7 @@ impl Cluster {
         self.forget_unnumbered(index, &removed.pod);
         self.forget_claims(index, &removed.pod);
         if let Some(node) = removed.node {
-            if let Some(slot) = self.nodes.get_mut(node) {
-                slot.rows.retain(|(pod, _)| *pod != index);
-            }
-            self.use_node(node, &removed.pod.requests, -1);
+            self.take_from_node(index, node, &removed.pod.requests);
             self.drop_node_slot_if_unused(node);
         }
         if let Some(group) = removed.group {
@@ -97,7 +97,7 @@ impl Cluster {
                 slot.members.retain(|pod| *pod != index);
             }
             if removed.node.is_some() {
-                self.renew_whole_group(Some(group));
+                self.renew_whole_group(Some(group), index);
             }
             self.drop_group_slot_if_unused(group);
         }

@@ -27,30 +27,43 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
+/// Which lists a pod is on: unbound, nominated, terminating, with ports.
+fn lists(pod: &Pod, on_node: bool) -> [bool; 4] {
+    let unbound = pod.live() && !pod.bound();
+    let nominated = unbound && pod.nominated_node.is_some();
+    [unbound, nominated, on_node && pod.terminating, on_node && !pod.constraints.ports.is_empty()]
+}
+
 impl Special {
     pub(super) fn insert(&mut self, index: PodIndex, slot: &PodSlot) {
-        let pod = &slot.pod;
-        if pod.live() && !pod.bound() {
-            self.unbound.insert(pod.key.clone(), index);
-            if pod.nominated_node.is_some() {
-                self.nominated.insert(index);
-            }
-        }
-        if slot.node.is_some() && pod.terminating {
-            self.terminating.insert(index);
-        }
-        if slot.node.is_some() && !pod.constraints.ports.is_empty() {
-            self.with_ports.insert(index);
-        }
-        self.uids.insert((hash(&pod.uid), index));
+        self.enlist(index, &slot.pod.key, lists(&slot.pod, slot.node.is_some()));
+        self.uids.insert((hash(&slot.pod.uid), index));
     }
 
     pub(super) fn remove(&mut self, index: PodIndex, pod: &Pod) {
-        self.unbound.remove(&pod.key);
-        for list in [&mut self.nominated, &mut self.terminating, &mut self.with_ports] {
-            list.remove(&index);
-        }
+        self.enlist(index, &pod.key, [false; 4]);
         self.uids.remove(&(hash(&pod.uid), index));
+    }
+
+    /// Takes in that a pod goes on: `old` is what it was, on a node or not.
+    pub(super) fn renew(&mut self, index: PodIndex, old: (&Pod, bool), slot: &PodSlot) {
+        let now = lists(&slot.pod, slot.node.is_some());
+        if now != lists(old.0, old.1) {
+            self.enlist(index, &slot.pod.key, now);
+        }
+    }
+
+    fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, nominated, terminating, ports]: [bool; 4]) {
+        if unbound {
+            self.unbound.insert(key.clone(), index);
+        } else {
+            self.unbound.remove(key);
+        }
+        for (list, listed) in
+            [(&mut self.nominated, nominated), (&mut self.terminating, terminating), (&mut self.with_ports, ports)]
+        {
+            let _ = if listed { list.insert(index) } else { list.remove(&index) };
+        }
     }
 }
 

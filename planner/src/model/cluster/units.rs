@@ -70,11 +70,18 @@ impl Cluster {
 
     /// Notes anew what goes with a group, and with its pods.
     pub(super) fn renew_group(&mut self, group: GroupIndex) {
+        self.renew_group_for(group, None);
+    }
+
+    /// The same; when only one pod of it changed, the others are looked at only as far as it changes them.
+    pub(super) fn renew_group_for(&mut self, group: GroupIndex, changed: Option<PodIndex>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
         let (members, old) = (std::mem::take(&mut slot.members), slot.unit.take());
         let unit = if whole { self.group_unit(&members) } else { None };
-        for index in &members {
+        let priority = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| unit.priority);
+        let all = changed.is_none() || priority(&unit) != priority(&old);
+        for index in members.iter().filter(|index| all || Some(**index) == changed) {
             let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
             if whole && row.node.is_some() && row.role != Role::Leaves {
                 (row.priority, row.role) = match &unit {
