@@ -114,7 +114,7 @@ impl Arbiter {
         (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
         for (pod, uid) in held {
             let (preemptor, plan) = (preemptor.clone(), String::new());
-            self.actuator.dispatch(Command::Release { preemptor, plan, pod, uid });
+            self.actuator.dispatch(Command::Release { preemptor, plan, pod, uid, domain: None });
         }
     }
 

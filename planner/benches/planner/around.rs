@@ -98,7 +98,7 @@ pub(crate) fn hopeless(large: &Cluster) {
     let mut waiting = Vec::new();
     for number in 0..1000 {
         let (kind, name) = (number % 50, format!("hopeless-{number:04}"));
-        let (priority, cpus) = (5 + i32::try_from(kind % 10).unwrap(), (8 + kind).to_string());
+        let (priority, cpus) = (5 + kind % 10, (8 + kind).to_string());
         let gang = Gang { name: &name, priority, size: 200, gpus: "8", cpus: &cpus, apart: false };
         waiting.push(Preemptor::Group(gang.add_to(&mut cluster)));
     }

@@ -52,7 +52,7 @@ fn main() {
     }
     if ["W1", "W2", "W3", "W4", "Q1"].iter().any(|name| run(name)) {
         let cluster = generate::large(LARGE);
-        around::gangs(&cluster, &run);
+        around::gangs(&cluster, run);
         if run("Q1") {
             around::hopeless(&cluster);
         }

@@ -40,6 +40,8 @@ fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
 fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknown: Unknown) -> Decision {
     let demand = Demand { policy: PreemptionPolicy::Never, ..demand };
     match by_what_is_known(cluster, &demand, context) {
+        // The scheduler alone would not keep them within one domain.
+        decision if demand.domains.is_some() => decision,
         Decision::Unschedulable(_) | Decision::Preempt(_) => Decision::Unknown(unknown),
         decision => decision,
     }

@@ -224,7 +224,8 @@ impl<'a> Neighbours<'a> {
             let total = |counts: &Counts| counts.total + if held_too { counts.total_held } else { 0 };
             looker.wanted.iter().all(|counter| total(&self.counts[*counter]) == 0)
         };
-        (!attracted && !(looker.wants_itself && nobody())).then_some(Objection::Affinity)
+        let first = || looker.wants_itself && nobody();
+        (!attracted && !first()).then_some(Objection::Affinity)
     }
 
     /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of

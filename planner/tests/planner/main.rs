@@ -4,6 +4,7 @@
 mod cases;
 mod checks;
 mod common;
+mod events;
 mod filters;
 mod full_clusters;
 mod guaranteed_budgets;

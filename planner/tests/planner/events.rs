@@ -1,9 +1,6 @@
 //! A model that heard of every step knows what one knows that heard of the last state only.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use giveway_planner::{Cluster, Decision};
 use serde_json::json;
 
