@@ -199,7 +199,8 @@ async fn when_its_rack_is_cordoned_under_way_a_plan_is_dropped_and_the_next_one_
     let world = World::start().await;
     classes(&world).await;
     let (r1, r2) = (rack(&world, "r1", 4).await, rack(&world, "r2", 4).await);
-    for (name, nodes) in [("first", &r1), ("second", &r2)] {
+    // Of two that cost the same those go that started last, and then the name decides.
+    for (name, nodes) in [("second", &r2), ("first", &r1)] {
         world.fill(nodes).priority("low").prefix(name).grace_seconds(4).whole().groups_of(4).await;
     }
     let train = gang(&world, "train", 8).create().await;
@@ -223,7 +224,8 @@ async fn the_next_leader_keeps_the_rack_of_the_plan() {
     let mut world = World::start().await;
     classes(&world).await;
     let (r1, r2) = (rack(&world, "r1", 2).await, rack(&world, "r2", 2).await);
-    for (name, nodes) in [("first", &r1), ("second", &r2)] {
+    // Of two that cost the same those go that started last, and then the name decides.
+    for (name, nodes) in [("second", &r2), ("first", &r1)] {
         world.fill(nodes).priority("low").prefix(name).grace_seconds(8).whole().groups_of(4).await;
     }
     let train = gang(&world, "train", 4).create().await;
