@@ -57,10 +57,6 @@ async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run() {
          workload below priority 1000 would not help."
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    claim(&world, "there", Some(&nodes[1])).await;
-    let other = world.pod("other").priority("high").claim("there").create().await;
-    assert_eq!(other.wait_bound(MINUTE).await, nodes[1]);
-    assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }
 
