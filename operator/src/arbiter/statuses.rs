@@ -8,9 +8,9 @@ use crate::gather::Gathering;
 use crate::ledger::Clock;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
+use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::Preemptor;
 use std::time::{Duration, Instant};
 
 /// How long after a failure a status is written again.

@@ -6,7 +6,6 @@ use crate::filters::Occupancy;
 use crate::model::{PodIndex, Role, UnitKind};
 use crate::problem::Problem;
 use crate::search::Found;
-use std::collections::BTreeSet;
 
 /// Whether what was found may be planned; `room` has nobody of it gone or placed.
 ///
@@ -15,7 +14,8 @@ use std::collections::BTreeSet;
 pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
     let units = || found.victims.iter().map(|unit| &problem.potential.units[*unit]);
-    let gone: BTreeSet<PodIndex> = units().flat_map(|unit| unit.pods.iter().copied()).collect();
+    let mut gone = vec![false; cluster.pod_bound()];
+    units().flat_map(|unit| &unit.pods).for_each(|pod| gone[*pod as usize] = true);
     let mut room = room.clone();
     for unit in units() {
         let name = unit.key;
@@ -29,7 +29,7 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
             }
             if let (UnitKind::PodGroup, Some(group)) = (unit.kind, cluster.group_index_of(*pod)) {
                 let stays =
-                    |mate: &&PodIndex| matches!(cluster.row(**mate).role, Role::Goes(_)) && !gone.contains(*mate);
+                    |mate: &&PodIndex| matches!(cluster.row(**mate).role, Role::Goes(_)) && !gone[**mate as usize];
                 let departs = |mate: &PodIndex| problem.in_flight.leaves(*mate, &cluster.row(*mate));
                 if unit.pods.first() == Some(pod) && cluster.members_at(group).iter().filter(stays).any(|m| !departs(m))
                 {

@@ -131,6 +131,7 @@ pub(super) fn bound(
     let short = |at: usize| free[at] < scale.each[at];
     let mut needed = Least::default();
     let mut one = None;
+    let mut helping: Vec<(Least, &[i64])> = Vec::with_capacity(here.len());
     for unit in &here {
         if !(0..free.len()).any(|at| short(at) && unit.freed[at] > 0) {
             continue;
@@ -140,14 +141,15 @@ pub(super) fn bound(
         if needs {
             needed.add(&least);
         }
+        helping.push((least, &unit.freed));
         one = Some(match one {
             Some(so_far) => least.either(so_far),
             None => least,
         });
     }
     let mut least = needed.at_least(one?);
-    least.sum = least.sum.max(fraction(&here, &free, scale, |unit| weight_of(cluster, in_flight, unit)));
-    let pods = fraction(&here, &free, scale, |unit| pods_of(cluster, in_flight, unit));
+    least.sum = least.sum.max(fraction(&helping, &free, scale, |least| least.sum));
+    let pods = fraction(&helping, &free, scale, |least| least.pods as u64);
     least.pods = least.pods.max(usize::try_from(pods).unwrap_or(usize::MAX));
     if let Some(start) = latest_start(cluster, &here, ceiling, least.pods) {
         least.start = Some(start);
@@ -163,24 +165,12 @@ pub(super) fn bound(
 }
 
 /// What units that free enough weigh at least when they can be taken in part; the most of it over the resources.
-fn fraction(here: &[Here], free: &[i64], scale: &Scale, weight: impl Fn(UnitRef) -> u64) -> u64 {
+fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: impl Fn(&Least) -> u64) -> u64 {
     let of = |at: usize| {
-        let offers = here.iter().map(|unit| (weight(unit.unit), i128::from(unit.freed[at])));
+        let offers = helping.iter().map(|(least, freed)| (weight(least), i128::from(freed[at])));
         fractional(i128::from(scale.each[at]) - i128::from(free[at]), offers)
     };
     (0..free.len()).map(of).max().unwrap_or(0)
-}
-
-fn pods_of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef) -> u64 {
-    let Some(found) = cluster.unit(unit) else { return 0 };
-    let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
-    let pods = if in_flight.any_departs() { found.pods.iter().filter(stays).count() } else { found.pods.len() };
-    pods as u64
-}
-
-fn weight_of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef) -> u64 {
-    let priority = cluster.unit(unit).map_or(i32::MIN, |found| found.priority);
-    offset_priority(priority).saturating_mul(pods_of(cluster, in_flight, unit))
 }
 
 /// Where all the units are single pods of the highest priority: the earliest start among the latest `pods` of them.

@@ -5,9 +5,6 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass as StorageClassObject;
 use smol_str::SmolStr;
 
-/// Annotation of a claim that is bound for good; kube-scheduler believes no other.
-const ANNOTATION_BOUND: &str = "pv.kubernetes.io/bind-completed";
-
 /// Any of these terms must hold for a node; several such lists must hold together.
 pub(crate) type Pin = Vec<NodeTerm>;
 
@@ -39,11 +36,12 @@ impl Claim {
     pub(super) fn from_object(claim: &PersistentVolumeClaim) -> Self {
         let spec = claim.spec.as_ref();
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::new);
-        let annotated = claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(ANNOTATION_BOUND));
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         Self {
             volume: text(spec.and_then(|spec| spec.volume_name.as_ref())),
-            bound: annotated || phase == Some("Bound"),
+            // Only the controller writes the phase. The annotation that it is bound can be written by anybody who may write the
+            // claim, and stays when the claim is lost: who believed it would evict in vain.
+            bound: phase == Some("Bound"),
             class: text(spec.and_then(|spec| spec.storage_class_name.as_ref())),
         }
     }

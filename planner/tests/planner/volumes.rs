@@ -69,6 +69,23 @@ fn a_bound_volume_pins_its_pod_to_the_nodes_that_can_attach_it() {
     );
 }
 
+/// Its annotation still says that it is bound, which anybody may write who may write the claim.
+#[test]
+fn for_a_claim_that_is_lost_nobody_is_evicted() {
+    let mut cluster = full(&["data"]);
+    volume(&mut cluster, "pv", &["b"]);
+    cluster.upsert_claim(&read(json!({
+        "metadata": {"namespace": NAMESPACE, "name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "pv", "storageClassName": ""}, "status": {"phase": "Lost"}
+    })));
+    assert_eq!(
+        why(decide(&cluster, &for_pod("p"))),
+        format!(
+            "Where it can run depends on what is not known here: claim data, which is not bound to volume pv yet. {LEFT}"
+        )
+    );
+}
+
 #[test]
 fn several_volumes_pin_together_and_one_without_affinity_pins_nothing() {
     let mut cluster = full(&["data", "logs", "shared"]);

@@ -32,14 +32,22 @@ async fn claim(world: &World, name: &str, node: Option<&str>) {
         let object: PersistentVolume = serde_json::from_value(object).unwrap();
         Api::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
     }
-    let bound = if node.is_some() { json!({"pv.kubernetes.io/bind-completed": "yes"}) } else { json!({}) };
     let object = json!({
-        "metadata": {"name": name, "annotations": bound},
+        "metadata": {"name": name},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": size}, "volumeName": volume,
             "storageClassName": ""}
     });
     let object: PersistentVolumeClaim = serde_json::from_value(object).unwrap();
-    Api::namespaced(client, namespace).create(&PostParams::default(), &object).await.unwrap();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
+    claims.create(&PostParams::default(), &object).await.unwrap();
+    if node.is_some() {
+        wait_for("the claim is bound", MINUTE, async || {
+            let claim = claims.get(name).await.map_err(|error| error.to_string())?;
+            let phase = claim.status.and_then(|status| status.phase).unwrap_or_default();
+            if phase == "Bound" { Ok(()) } else { Err(format!("{name} is {phase}")) }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,6 +65,10 @@ async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run() {
          workload below priority 1000 would not help."
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    claim(&world, "there", Some(&nodes[1])).await;
+    let other = world.pod("other").priority("high").claim("there").create().await;
+    assert_eq!(other.wait_bound(MINUTE).await, nodes[1]);
+    assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }
 
