@@ -151,3 +151,63 @@ pub(crate) fn racks() {
     let samples = warm(&mut cluster, &preemptor, 20);
     row("T1", what, "2.5 ms").print("warm", &samples, None, &said);
 }
+
+/// B: what nobody should ask for, and everybody can. No decision may take longer than 100 ms.
+pub(crate) fn bounded(large: &Cluster) {
+    let like = json!({"matchLabels": {"gang": "wide"}});
+    let all = json!({"labelSelector": {}, "namespaceSelector": {}, "topologyKey": ZONE});
+    let spread = |key: &str| {
+        json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like}]})
+    };
+    let together = |key: &str| {
+        json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": like, "topologyKey": key}]}}})
+    };
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [all]}}});
+    let port = json!({"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}],
+        "resources": {"requests": {"cpu": "8", "nvidia.com/gpu": "2"}}}]});
+    let huge = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "8", "memory": "5Pi"}}}]});
+    let host = "kubernetes.io/hostname";
+    let rows = [
+        ("B1", "spread over host names", spread(host)),
+        ("B2", "together on one host, which is too small", together(host)),
+        ("B3", "apart from everybody in a zone", apart.clone()),
+        ("B4", "a port of the node", port),
+        ("B5", "spread over zones, and more than any node has", {
+            let mut both = spread(ZONE);
+            both.as_object_mut().unwrap().extend(huge.as_object().unwrap().clone());
+            both
+        }),
+    ];
+    for (name, what, more) in rows {
+        let mut cluster = large.clone();
+        let preemptor = add_gang(&mut cluster, "wide", &["2"], &more);
+        let (samples, said) = cold(&cluster, &preemptor, 3);
+        row(name, &format!("gang of 64, {what}"), "100 ms").print("cold", &samples, None, &said);
+    }
+    let mut cluster = large.clone();
+    cluster.upsert_pod(&generate::on(with(pod("stranger", "repels", 0, &[("cpu", "1")]), &apart), 0)).unwrap();
+    let preemptor = add_gang(&mut cluster, "wide", &["2"], &json!({}));
+    let (samples, said) = cold(&cluster, &preemptor, 3);
+    row("B6", "gang of 64 beside a pod that repels all in its zone", "100 ms").print("cold", &samples, None, &said);
+    let mut cluster = large.clone();
+    cluster.upsert_group(&group(TEAM, "motley", HIGH, 1000, "Pod")).unwrap();
+    for member in 0..1000 {
+        let asks = [("cpu", &*format!("{}m", 4000 + member)), ("nvidia.com/gpu", "1")];
+        let built = label(pod(TEAM, &format!("motley-{member:05}"), HIGH, &asks), GROUP_LABEL, "motley");
+        cluster.upsert_pod(&with(built, &spread(ZONE))).unwrap();
+    }
+    let preemptor = Preemptor::Group(ObjectKey::new(TEAM, "motley"));
+    let (samples, said) = cold(&cluster, &preemptor, 3);
+    row("B7", "gang of 1,000, each of another class, spread", "100 ms").print("cold", &samples, None, &said);
+    cluster
+        .upsert_pod(&with(pod(TEAM, "one", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")]), &together(ZONE)))
+        .unwrap();
+    let (samples, said) = cold(&cluster, &Preemptor::Pod(ObjectKey::new(TEAM, "one")), 3);
+    row("B8", "one pod of 8 GPU that is drawn to a gang nobody of is there", "100 ms")
+        .print("cold", &samples, None, &said);
+    cluster.upsert_pod(&with(pod(TEAM, "two", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")]), &spread(host))).unwrap();
+    let (samples, said) = cold(&cluster, &Preemptor::Pod(ObjectKey::new(TEAM, "two")), 3);
+    row("B9", "one pod of 8 GPU with a spread over host names", "100 ms").print("cold", &samples, None, &said);
+}

@@ -57,6 +57,9 @@ fn main() {
             around::hopeless(&cluster);
         }
     }
+    if run("B") {
+        around::bounded(&generate::large(LARGE));
+    }
     if run("T1") {
         around::racks();
     }

@@ -186,16 +186,23 @@ impl<'q> Question<'q> {
 
     /// Why there is no room on these nodes.
     pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
-        let mut problem = self.on(self.nodes);
+        let cut_short = self.effort.spent();
+        // What is missing is told also when the search used up what it may look at.
+        let effort = Effort::of_words();
+        let (cluster, now) = (self.cluster, self.now.on(self.nodes));
+        let mut problem = Problem::new(cluster, self.nodes, self.demand, self.context, self.in_flight, now, &effort);
         if ranks.len() < self.nodes.len() {
             problem.leave_out_all_but(ranks);
         }
         let now = fill(&problem, &problem.now);
+        let nodes = Nodes::some(cluster, self.useful(ranks, When::Without(EVERYBODY)));
+        let room = self.now.on(&nodes);
+        let mut victims = Problem::new(cluster, &nodes, self.demand, self.context, self.in_flight, room, &effort);
         if self.demand.policy != PreemptionPolicy::Never {
-            problem.consider_victims(EVERYBODY);
+            victims.consider_victims(EVERYBODY);
         }
         let flaw = self.flaw.borrow().as_deref().map(Into::into);
-        Decision::Unschedulable(Shortfall { flaw, ..shortfall(&problem, &now) })
+        Decision::Unschedulable(Shortfall { flaw, cut_short, ..shortfall(&problem, &now, &victims) })
     }
 }
 

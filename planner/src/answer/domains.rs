@@ -131,8 +131,8 @@ fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
 
 /// The cheapest victims in any domain.
 fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
-    let need = question.demand.need as u64;
-    let large: Vec<&Part> = parts.iter().filter(|part| part.at_most >= need).collect();
+    let when = When::Without(i32::MAX);
+    let large: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
     let mut order: Vec<(Option<Cost>, &Part)> = large.iter().map(|part| (least(question, part), *part)).collect();
     order.sort_by(|(a, part), (b, other)| {
         (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))

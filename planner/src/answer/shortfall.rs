@@ -2,14 +2,15 @@
 
 use crate::api::{GuaranteedBudget, Help, Missing, Refusal, Shortfall};
 use crate::filters::Rank;
-use crate::model::{Budget, Pod, PodIndex, ResourceId};
+use crate::model::{Budget, Pod, PodIndex, ResourceId, Row};
 use crate::problem::Problem;
 use crate::search::{Layout, fill, kep5710};
 use giveway_crds::policy::PreemptionPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Explains why not enough members fit; `now` is how far the room goes as it is.
-pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
+/// Explains why not enough members fit; `now` is how far the room goes as it is, on all nodes. `victims` is the question on those
+/// nodes where evictions could make room, with everybody who may go.
+pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Problem<'_>) -> Shortfall {
     let demand = problem.demand;
     let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
     let short = demand.need.saturating_sub(placed.len());
@@ -42,8 +43,8 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
         let named = problem.cluster.by_name(id, amount, without());
         named.into_iter().map(move |(resource, amount)| Missing { resource, amount, freed })
     };
-    let help = help(problem);
-    let (withheld, guaranteed) = withheld(problem, help);
+    let help = help(victims);
+    let (withheld, guaranteed) = withheld(victims, help);
     let mut refusals: Vec<(usize, Refusal)> = refusals.into_iter().map(|(refusal, n)| (n, refusal)).collect();
     refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     Shortfall {
@@ -58,6 +59,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>) -> Shortfall {
         withheld,
         guaranteed,
         domain: None,
+        cut_short: false,
         flaw: None,
     }
 }
@@ -86,13 +88,15 @@ fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<Res
 }
 
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
-    if problem.cluster.offered(id) == 0 {
+    let (cluster, demand) = (problem.cluster, problem.demand);
+    if demand.policy == PreemptionPolicy::Never || cluster.offered(id) == 0 {
         return 0;
     }
-    let pods = problem.potential.units.iter().flat_map(|unit| &unit.pods);
-    let on_usable = |index: &&PodIndex| problem.now.rank_of(**index).is_some_and(|rank| usable.contains(&rank));
-    let pods = pods.filter(on_usable).filter_map(|index| problem.cluster.pod_at(*index));
-    pods.map(|pod| pod.requests.get(id)).sum()
+    let rows = usable.iter().flat_map(|rank| cluster.rows_at(problem.nodes.index(*rank)));
+    let goes = |(index, row): &(PodIndex, Row)| {
+        row.priority < demand.priority && problem.in_flight.unit_of(*index, row).is_some()
+    };
+    rows.filter(goes).filter_map(|(_, row)| cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
 }
 
 fn help(problem: &Problem<'_>) -> Help {
@@ -104,5 +108,7 @@ fn help(problem: &Problem<'_>) -> Help {
         problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
         return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
     }
-    Help::of_nobody(problem.cluster, problem.demand.priority)
+    // Where no node could have room whoever goes, nobody was considered.
+    let nowhere = problem.nodes.len() == 0 && problem.cluster.units_below(problem.demand.priority) > 0;
+    if nowhere { Help::NotEnough(0) } else { Help::of_nobody(problem.cluster, problem.demand.priority) }
 }

@@ -30,6 +30,8 @@ pub struct Shortfall {
     pub guaranteed: Box<[GuaranteedBudget]>,
     /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
+    /// Whether there was too much to look at for all of it.
+    pub cut_short: bool,
     /// What was wrong with a plan that was found and dropped: an error of the planner, for which nobody is evicted.
     pub flaw: Option<Box<str>>,
 }
@@ -142,6 +144,9 @@ impl fmt::Display for Shortfall {
             write!(f, " {}.", list.join(", "))?;
         }
         self.write_help(f)?;
+        if self.cut_short {
+            f.write_str(" There is too much to look at: not every choice was tried.")?;
+        }
         match &self.domain {
             Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
             None => Ok(()),

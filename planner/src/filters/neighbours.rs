@@ -10,6 +10,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// So many different kinds of members are counted for. Those beyond them are let in nowhere, as nobody knows where they may go.
+const MOST_LOOKERS: usize = 64;
+
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
 pub(super) type Domain = u32;
 /// No domain.
@@ -175,14 +178,17 @@ impl<'a> Neighbours<'a> {
     /// Whether the answer for a member can depend on the pods around.
     pub(super) fn concern(&self, member: PodIndex) -> bool {
         self.rules.members.get(&member).is_some_and(|looker| {
-            let Looker { spread, unwanted, guards, wanted, .. } = &self.rules.lookers[*looker];
+            let Some(looker) = self.rules.lookers.get(*looker) else { return true };
+            let Looker { spread, unwanted, guards, wanted, .. } = looker;
             !(spread.is_empty() && unwanted.is_empty() && guards.is_empty() && wanted.is_empty())
         })
     }
 
     /// Why a member may not go to a node, by its place among all nodes; the same for all nodes of a cell.
     pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
-        let looker = &self.rules.lookers[*self.rules.members.get(&member)?];
+        let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
+            return Some(Objection::Spread);
+        };
         let anybody_held = self.counts.iter().any(|counts| counts.total_held > 0);
         self.object_to(looker, place, true).or_else(|| self.object_to(looker, place, false).filter(|_| anybody_held))
     }
@@ -231,26 +237,27 @@ impl<'a> Neighbours<'a> {
     /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of
     /// them may go anywhere with that label, and all others follow it.
     pub(crate) fn gathers(&self, member: PodIndex) -> Option<&'a str> {
-        let looker = &self.rules.lookers[*self.rules.members.get(&member)?];
+        let looker = self.rules.lookers.get(*self.rules.members.get(&member)?)?;
         let [counter] = looker.wanted[..] else { return None };
         let alone = looker.wants_itself && self.counts[counter].total == 0;
         alone.then(|| self.rules.keys[self.rules.rules[counter].key].name)
     }
 }
 
-/// Members that differ for these filters, and which of them each member is.
+/// Members that differ for these filters, and which of them each member is; of too many the first ones.
 fn examples<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> (Vec<&'a Pod>, BTreeMap<PodIndex, usize>) {
     let mut numbers = BTreeMap::new();
     let mut known: BTreeMap<_, usize> = BTreeMap::new();
     let mut examples = Vec::new();
     for index in members {
         let Some(pod) = cluster.pod_at(*index) else { continue };
-        let number = *known.entry((cluster.row(*index).class, &pod.labels, &pod.key.namespace)).or_insert_with(|| {
+        let number = *known.entry((&pod.constraints, &pod.labels, &pod.key.namespace)).or_insert_with(|| {
             examples.push(pod);
             examples.len() - 1
         });
-        numbers.insert(*index, number);
+        numbers.insert(*index, number.min(MOST_LOOKERS));
     }
+    examples.truncate(MOST_LOOKERS);
     (examples, numbers)
 }
 

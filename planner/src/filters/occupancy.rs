@@ -204,13 +204,13 @@ impl<'a> Occupancy<'a> {
         if let Some(id) = resources::lacking(&pod.requests, self.free(rank)) {
             return Some(Refusal::Insufficient(id));
         }
-        self.meets_port(member, pod, rank).then_some(Refusal::Ports)
+        self.meets_port(None, pod, rank).then_some(Refusal::Ports)
     }
 
-    /// Whether another pod on a node has a port that this one takes.
-    fn meets_port(&self, index: PodIndex, pod: &Pod, rank: Rank) -> bool {
+    /// Whether a pod on a node, but for `itself`, has a port that this one takes.
+    fn meets_port(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> bool {
         let there = self.with_ports.as_ref().and_then(|list| list.get(&self.nodes.index(rank)));
-        let mut others = there.into_iter().flatten().filter(|other| **other != index);
+        let mut others = there.into_iter().flatten().filter(|other| Some(**other) != itself);
         !pod.constraints.ports.is_empty()
             && others.any(|other| self.cluster.pod_at(*other).is_some_and(|other| ports::conflict(pod, other)))
     }
@@ -242,7 +242,7 @@ impl<'a> Occupancy<'a> {
         placed.iter().filter(|(_, rank)| touched(*rank)).all(|(index, rank)| {
             let Some(pod) = self.cluster.pod_at(*index) else { return false };
             let free = self.free(*rank);
-            pod.requests.iter().all(|(id, _)| free[usize::from(id)] >= 0) && !self.meets_port(*index, pod, *rank)
+            pod.requests.iter().all(|(id, _)| free[usize::from(id)] >= 0) && !self.meets_port(Some(*index), pod, *rank)
         })
     }
 

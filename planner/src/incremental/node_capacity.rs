@@ -91,6 +91,16 @@ pub(super) struct Scale {
     pub(super) cap: u32,
 }
 
+fn clamped(amount: i128) -> i64 {
+    i64::try_from(amount.clamp(-LARGEST, LARGEST)).unwrap_or(0)
+}
+
+/// What a pod asks for of a resource; more than anybody has free where all nodes together offer less than that.
+fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
+    let nobody_has = amount > LARGEST && cluster.offered(id) < amount;
+    if nobody_has { i64::try_from(LARGEST + 1).ok() } else { narrow(amount).filter(|amount| *amount > 0) }
+}
+
 fn narrow(amount: i128) -> Option<i64> {
     i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST)
 }
@@ -102,7 +112,7 @@ impl Scale {
         if ids.len() > MOST_RESOURCES {
             return None;
         }
-        let each = ids.iter().map(|id| narrow(class.requests.get(*id)).filter(|n| *n > 0)).collect::<Option<_>>()?;
+        let each = ids.iter().map(|id| asked(cluster, *id, class.requests.get(*id))).collect::<Option<_>>()?;
         let cap = if class.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
         let mut scale = Self { ids, each, amounts: Vec::new(), cap };
         (0u32..).take(cluster.class_bound()).try_for_each(|id| scale.learn(cluster, id))?;
@@ -116,7 +126,8 @@ impl Scale {
         let start = id as usize * width;
         self.amounts.resize(self.amounts.len().max(start + width), 0);
         for (at, resource) in self.ids.iter().enumerate() {
-            self.amounts[start + at] = narrow(class.requests.get(*resource))?;
+            // Whoever asks for more than can be counted frees at most so much: room is understated, and never overstated.
+            self.amounts[start + at] = clamped(class.requests.get(*resource));
         }
         Some(())
     }
@@ -162,8 +173,8 @@ pub(super) fn free_now(
     in_flight: &InFlight,
 ) -> Option<Amounts> {
     let row = cluster.free().row(nodes.index(rank));
-    let free = |id: &ResourceId| narrow(row.get(usize::from(*id)).copied().unwrap_or(0));
-    let mut free: Amounts = scale.ids.iter().map(free).collect::<Option<_>>()?;
+    let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
+    let mut free: Amounts = scale.ids.iter().map(free).collect();
     for (pod, _) in in_flight.held.iter().filter(|(_, on)| *on == rank) {
         add(&mut free, scale.of(cluster.row(*pod).class), -1);
     }

@@ -13,6 +13,10 @@ const FEW_NODES: usize = 64;
 /// Of more nodes than this, and than twice the members, only those are looked at that promise most.
 const MANY_NODES: usize = 1024;
 
+/// Of so many classes what is known is caught up with: the two that ask for least and the two that ask for most. Of the others it
+/// is taken that they fit, so that a gang of a hundred kinds of members costs no more.
+const MOST_CLASSES: usize = 4;
+
 /// When members are to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -28,6 +32,7 @@ pub(crate) enum When {
 pub(crate) struct Prospects {
     /// With how many members there are of the class.
     classes: Vec<(Capacities, u64)>,
+    /// How many of them have to fit: as many as are needed less the members of other classes.
     need: u64,
 }
 
@@ -42,15 +47,24 @@ impl Prospects {
         for member in &demand.members {
             members.entry(cluster.row(*member).class).or_insert((*member, 0)).1 += 1;
         }
+        let mut sized: Vec<_> = members.into_iter().collect();
+        sized.sort_by_cached_key(|(id, (example, _))| {
+            let asks = cluster.class(*id).map(|class| cluster.share_of(&class.requests));
+            (asks, cluster.pod_at(*example).map(|pod| pod.key.clone()))
+        });
+        let (fewest, most) = (MOST_CLASSES / 2, sized.len().saturating_sub(MOST_CLASSES / 2));
+        let (known, others): (Vec<_>, Vec<_>) =
+            sized.into_iter().enumerate().partition(|(number, _)| *number < fewest || *number >= most);
+        let others: u64 = others.iter().map(|(_, (_, (_, count)))| *count).sum();
         let mut classes = Vec::new();
-        for (id, (example, count)) in members {
+        for (_, (id, (example, count))) in known {
             let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
             let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority));
             let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority))?;
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }
-        Some(Self { classes, need: demand.need as u64 })
+        Some(Self { classes, need: (demand.need as u64).saturating_sub(others) })
     }
 
     /// Gives back what is known, for the next decision.

@@ -45,6 +45,7 @@ impl Incremental<'_> {
             withheld: 0,
             guaranteed: Box::default(),
             domain: None,
+            cut_short: false,
             flaw: None,
         }))
     }

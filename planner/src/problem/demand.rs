@@ -1,5 +1,6 @@
 //! Who needs room: the members that wait, how many of them must fit together, and what they are like.
 
+use super::effort::Effort;
 use crate::api::{Decision, Preemptor, Refusal};
 use crate::filters::{Nodes, unsuitable};
 use crate::model::{Cluster, Group, Pod, PodIndex};
@@ -111,8 +112,15 @@ impl Demand {
     }
 
     /// The members by class, the largest class first: by the largest share of what all nodes offer of a resource, then by
-    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`).
-    pub(crate) fn classes(&self, cluster: &Cluster, nodes: &Nodes<'_>, wide: bool) -> Vec<MemberClass> {
+    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`). Those for which the
+    /// looks do not suffice are left out: their members find no place.
+    pub(crate) fn classes(
+        &self,
+        cluster: &Cluster,
+        nodes: &Nodes<'_>,
+        wide: bool,
+        effort: &Effort,
+    ) -> Vec<MemberClass> {
         let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
         let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
@@ -126,6 +134,9 @@ impl Demand {
         }
         let mut sized: Vec<(i128, i128, MemberClass)> = Vec::with_capacity(alike.len());
         for (example, members) in alike {
+            if !effort.take(nodes.len()) {
+                break;
+            }
             let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
             let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
             let unsuitable = if nodes.suit() {

@@ -6,7 +6,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Looks that a decision for a preemptor may take.
-const DECISION: usize = 600_000;
+const DECISION: usize = 400_000;
+/// Looks that saying why there is no room may take.
+const WORDS: usize = 150_000;
 /// Looks that the search for one critical add-on may take.
 const RESCUE: usize = 120_000;
 /// Looks that finding out who has a place elsewhere may take. Without them nobody has one, which only breaks ties.
@@ -22,6 +24,11 @@ impl Effort {
     /// For a decision.
     pub(crate) fn of_decision() -> Self {
         Self(Rc::new(Cell::new(DECISION)))
+    }
+
+    /// For saying why there is no room.
+    pub(crate) fn of_words() -> Self {
+        Self(Rc::new(Cell::new(WORDS)))
     }
 
     /// For the search for one critical add-on.

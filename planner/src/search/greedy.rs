@@ -66,7 +66,7 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 
     fn place_class(&mut self, class: &'p MemberClass) {
-        let Some(&example) = class.members.first() else { return };
+        let Some(&example) = class.members.first().filter(|_| !self.problem.effort.spent()) else { return };
         let mut front = Front::new(&self.layout.room, self.problem.nodes.len());
         for rank in 0..self.problem.nodes.len() {
             if class.unsuitable[rank].is_none() {

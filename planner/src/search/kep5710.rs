@@ -26,6 +26,9 @@ fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let mut candidates = 0;
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let potential = &problem.potential.on[rank];
+        if !problem.effort.take(1 + 2 * potential.len()) {
+            break;
+        }
         let victims = keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units));
         let Some(victims) = victims else { continue };
         candidates += 1;
@@ -48,6 +51,9 @@ fn victims_on(
     units: &[UnitIndex],
 ) -> Option<Vec<UnitIndex>> {
     let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
+    if room.object(member, rank).is_some() && !units.iter().flat_map(pods).any(|pod| room.is_looked_at(*pod)) {
+        return None;
+    }
     units.iter().for_each(|unit| room.take(pods(unit)));
     if room.refuse(member, rank).is_some() {
         units.iter().for_each(|unit| room.put(pods(unit)));
