@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// So many different kinds of members are counted for. Those beyond them are let in nowhere, as nobody knows where they may go.
 const MOST_LOOKERS: usize = 64;
+/// So many counters there are, for the same reason.
+const MOST_RULES: usize = 128;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
 pub(super) type Domain = u32;
@@ -128,13 +130,21 @@ impl<'a> Neighbours<'a> {
             cells: Vec::new(),
             number_of_cells: 0,
         };
+        let labels = if repelling.is_empty() { BTreeSet::new() } else { nodes.label_keys() };
+        let repelling: Vec<&AffinityTerm> =
+            repelling.into_iter().filter(|term| labels.contains(term.topology_key.as_str())).collect();
         for example in &examples {
+            let constraints = &example.constraints;
+            let own = constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len();
+            if rules.rules.len() + own > MOST_RULES {
+                break;
+            }
             rules.add_looker(cluster, nodes, example, &repelling);
         }
-        if rules.rules.is_empty() {
+        if rules.rules.is_empty() && rules.lookers.len() == examples.len() {
             return None;
         }
-        rules.number_cells();
+        rules.number_cells(nodes.everywhere());
         rules.mark(cluster);
         let counts = rules.rules.iter().map(|rule| Counts::new(rule, &rules.keys[rule.key])).collect();
         let mut neighbours = Self { rules: Arc::new(rules), counts };
@@ -339,9 +349,8 @@ impl<'a> Rules<'a> {
         self.lookers.push(looker);
     }
 
-    fn number_cells(&mut self) {
+    fn number_cells(&mut self, places: usize) {
         let mut numbers: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
-        let places = self.keys.first().map_or(0, |key| key.of.len());
         for place in 0..places {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             let domains: Vec<Domain> = self.keys.iter().map(|key| key.of[place]).collect();

@@ -1,6 +1,7 @@
 //! The nodes of a decision, in the order of their names, and the topology domains they form.
 
 use crate::model::{Cluster, Node, NodeIndex};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Place of a node in the order of names.
@@ -67,6 +68,11 @@ impl<'a> Nodes<'a> {
     /// How many nodes the cluster has.
     pub(super) fn everywhere(&self) -> usize {
         self.order.len()
+    }
+
+    /// The keys of all labels that nodes have: only administrators and kubelets write them, so that there are few.
+    pub(super) fn label_keys(&self) -> BTreeSet<&'a str> {
+        self.order.iter().flat_map(|(_, node)| node.labels.keys().map(String::as_str)).collect()
     }
 
     /// The node that has this rank among all nodes.

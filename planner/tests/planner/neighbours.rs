@@ -237,3 +237,15 @@ fn members_of_a_gang_are_spread_one_after_the_other() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Nobody counts for it, so nobody is evicted for it either; and it takes no longer than for others.
+#[test]
+fn a_member_with_a_thousand_constraints_is_let_in_nowhere() {
+    let terms: Vec<Value> = (0..1000)
+        .map(|number| json!({"topologyKey": format!("key-{number}"), "labelSelector": {"matchLabels": {"a": "b"}}}))
+        .collect();
+    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let cluster = cluster(&[node("a", 1), pod("low").on("a"), pod("p").priority(10).set("/spec/affinity", affinity)]);
+    let decision = decide(&cluster, &for_pod("p"));
+    assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
+}
