@@ -1,7 +1,7 @@
 //! From what was found to a plan in words.
 
 use super::verify::verify;
-use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod};
+use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod, pods};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{ObjectKey, PodIndex, Unit, UnitKind};
 use crate::problem::{Problem, UnitIndex, placements};
@@ -127,8 +127,4 @@ fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
             pods(unit.pods.len())
         ),
     }
-}
-
-fn pods(count: usize) -> String {
-    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }

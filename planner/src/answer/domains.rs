@@ -6,7 +6,7 @@
 //! Domains that are too small whoever goes are left out; the others are searched in the order of a lower bound, and no
 //! longer once that is no lower than what was found.
 
-use super::decide::Question;
+use super::question::{EVERYBODY, Question};
 use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::incremental::When;
@@ -49,16 +49,9 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
 /// The domains that the group may have, by name.
 fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
     let domains = question.demand.domains.as_ref()?;
-    let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-    for rank in 0..question.nodes.len() {
-        let value = question.nodes.at(rank).labels.get(domains.key.as_str());
-        let allowed = |value: &&String| match &domains.pinned {
-            None => true,
-            Some(pin) => pin.as_deref() == Some(value.as_str()),
-        };
-        if let Some(value) = value.filter(allowed) {
-            values.entry(value).or_default().push(rank);
-        }
+    let mut values = by_value(question, &domains.key);
+    if let Some(pin) = &domains.pinned {
+        values.retain(|value, _| pin.as_deref() == Some(*value));
     }
     let part = |(value, ranks): (&str, Vec<Rank>)| {
         let domain = Domain { key: domains.key.clone(), value: SmolStr::new(value) };
@@ -77,18 +70,24 @@ fn gathering(question: &Question<'_>) -> Option<Vec<Part>> {
         return None;
     }
     let key = question.now.neighbours()?.gathers(first)?;
+    let part = |(value, ranks): (&str, Vec<Rank>)| Part::new(question, format!("{key}={value}"), None, ranks);
+    Some(by_value(question, key).into_iter().map(part).collect())
+}
+
+/// The nodes by their value of a label.
+fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
     let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
     for rank in 0..question.nodes.len() {
         if let Some(value) = question.nodes.at(rank).labels.get(key) {
             values.entry(value).or_default().push(rank);
         }
     }
-    Some(values.into_iter().map(|(value, ranks)| Part::new(question, format!("{key}={value}"), None, ranks)).collect())
+    values
 }
 
 impl Part {
     fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
-        let when = When::Without(i32::MAX);
+        let when = When::Without(EVERYBODY);
         Self {
             name,
             domain,
@@ -131,7 +130,7 @@ fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
 
 /// The cheapest victims in any domain.
 fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
-    let when = When::Without(i32::MAX);
+    let when = When::Without(EVERYBODY);
     let large: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
     let mut order: Vec<(Option<Cost>, &Part)> = large.iter().map(|part| (least(question, part), *part)).collect();
     order.sort_by(|(a, part), (b, other)| {

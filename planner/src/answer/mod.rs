@@ -4,6 +4,7 @@ mod assembly;
 mod decide;
 mod domains;
 mod hopeless;
+mod question;
 mod rescue;
 mod shortfall;
 mod spared;

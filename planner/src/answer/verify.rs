@@ -2,7 +2,7 @@
 //! the members fit one after the other once those are gone who go, all of these are of lower priority, groups go whole, and no
 //! guaranteed budget is violated.
 
-use crate::filters::Occupancy;
+use crate::filters::{Occupancy, unsuitable};
 use crate::model::{PodIndex, Role, UnitKind};
 use crate::problem::Problem;
 use crate::search::Found;
@@ -27,15 +27,16 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
             if row.priority >= problem.demand.priority || problem.in_flight.unit_of(*pod, &row).is_none() {
                 return Err(format!("A pod of victim {name} may not go."));
             }
-            if let (UnitKind::PodGroup, Some(group)) = (unit.kind, cluster.group_index_of(*pod)) {
-                let stays =
-                    |mate: &&PodIndex| matches!(cluster.row(**mate).role, Role::Goes(_)) && !gone[**mate as usize];
-                let departs = |mate: &PodIndex| problem.in_flight.leaves(*mate, &cluster.row(*mate));
-                if unit.pods.first() == Some(pod) && cluster.members_at(group).iter().filter(stays).any(|m| !departs(m))
-                {
-                    return Err(format!("Group {name} would not go whole."));
-                }
-            }
+        }
+        let group = unit.pods.first().and_then(|pod| cluster.group_index_of(*pod));
+        let mates =
+            group.filter(|_| unit.kind == UnitKind::PodGroup).map_or(&[][..], |group| cluster.members_at(group));
+        let left_behind = |mate: &PodIndex| {
+            let row = cluster.row(*mate);
+            matches!(row.role, Role::Goes(_)) && !gone[*mate as usize] && !problem.in_flight.leaves(*mate, &row)
+        };
+        if mates.iter().any(left_behind) {
+            return Err(format!("Group {name} would not go whole."));
         }
         room.take(&unit.pods);
     }
@@ -43,12 +44,11 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
         return Err("A guaranteed budget would be violated.".to_owned());
     }
     for (member, rank) in &found.placed {
-        let pod = cluster.pod_at(*member).map(|pod| pod.key.to_string()).unwrap_or_default();
+        let Some(pod) = cluster.pod_at(*member) else { return Err("A member does not exist.".to_owned()) };
         let node = problem.nodes.at(*rank);
-        let unsuitable = cluster.pod_at(*member).and_then(|pod| crate::filters::unsuitable(pod, node));
-        if let Some(refusal) = unsuitable.or_else(|| room.refuse(*member, *rank)) {
+        if let Some(refusal) = unsuitable(pod, node).or_else(|| room.refuse(*member, *rank)) {
             let why = refusal.on_one_node(|id| cluster.resource_name(id));
-            return Err(format!("Pod {pod} does not fit on node {}: {why}.", node.name));
+            return Err(format!("Pod {} does not fit on node {}: {why}.", pod.key, node.name));
         }
         room.add(*member, *rank);
     }

@@ -23,6 +23,7 @@ pub use plan::{Placement, Plan, Victim, VictimPod};
 pub use refusal::Refusal;
 pub use request::{Context, Preemptor, Reservation, Strategy};
 pub use rescue::{Eviction, Rescue};
+pub(crate) use shortfall::pods;
 pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};
 pub use step::Step;
 pub use terms::{Fate, Terms, is_shortened};

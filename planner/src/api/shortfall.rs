@@ -197,6 +197,7 @@ impl Shortfall {
     }
 }
 
-fn pods(count: usize) -> String {
+/// So many pods, in words.
+pub(crate) fn pods(count: usize) -> String {
     if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }

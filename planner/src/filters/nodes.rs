@@ -1,11 +1,13 @@
 //! The nodes of a decision, in the order of their names, and the topology domains they form.
 
-use crate::model::{Cluster, Node, NodeIndex};
+use crate::model::{Cluster, Node, NodeIndex, PodIndex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Place of a node in the order of names.
 pub(crate) type Rank = usize;
+/// A place that is held for a pod: the pod, and the rank of the node among all nodes.
+pub(crate) type Held = (PodIndex, Rank);
 
 /// The nodes by rank.
 pub(crate) struct Nodes<'a> {

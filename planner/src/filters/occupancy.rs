@@ -2,14 +2,11 @@
 //! and is never shared between assumptions.
 
 use super::neighbours::{Neighbours, Objection};
-use super::nodes::{Nodes, Rank};
+use super::nodes::{Held, Nodes, Rank};
 use super::{ports, resources};
 use crate::api::Refusal;
 use crate::model::{Cluster, Free, NodeIndex, Pod, PodIndex, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A place that is held for a pod: the pod, and the rank of the node among all nodes.
-pub(crate) type Held = (PodIndex, Rank);
 
 /// What is free, and who is there.
 #[derive(Clone)]

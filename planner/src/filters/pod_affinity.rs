@@ -1,7 +1,7 @@
 //! Filter: required pod affinity and anti-affinity, from both sides (kube-scheduler's InterPodAffinity). What is counted for it
 //! is in [`super::neighbours`].
 
-use super::occupancy::Held;
+use super::nodes::Held;
 use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex};
 
 /// Whether the anti-affinity of a pod of another class than `own`, wherever it is or has a place held, is about one of

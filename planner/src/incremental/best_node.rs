@@ -2,10 +2,7 @@
 //! found out only where a bound says that it could be the best of all (step 9). What was found out is kept until something
 //! changes on that node.
 
-use super::node_capacity::NodeCapacity;
-use super::node_capacity::Scale;
-use super::node_capacity::add;
-use super::node_capacity::free_now;
+use super::node_capacity::{NodeCapacity, Scale, add, free_now};
 use crate::api::{Cost, offset_priority};
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, UnitKind, UnitRef};
@@ -112,7 +109,7 @@ pub(super) fn bound(
     rank: Rank,
 ) -> Option<Cost> {
     let ceiling = answer.steps.iter().find(|step| step.all > 0)?.priority;
-    let mut free = free_now(cluster, nodes, rank, scale, in_flight)?;
+    let mut free = free_now(cluster, nodes, rank, scale, in_flight);
     let mut here: Vec<Here> = Vec::new();
     for (index, row) in cluster.rows_at(nodes.index(rank)) {
         if in_flight.leaves(index, &row) {
@@ -196,9 +193,8 @@ struct Least {
 impl Least {
     fn of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef, ceiling: i32) -> Option<Self> {
         let found = cluster.unit(unit)?;
-        let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
         let all = !in_flight.any_departs() || found.pods.len() == 1;
-        let pods = if all { found.pods.len() } else { found.pods.iter().filter(stays).count() };
+        let pods = if all { found.pods.len() } else { in_flight.staying(cluster, &found) };
         // What leaves anyway may have started first.
         let start = if all { found.started.unwrap_or(i64::MAX) } else { i64::MAX };
         Some(Self {

@@ -52,7 +52,7 @@ pub(super) struct Totals {
     pub(super) blocked: usize,
     /// Nodes where that is any.
     pub(super) candidates: usize,
-    /// By priority: how many more fit when the units of it go that are not at violations.
+    /// By priority: how many more fit when the units of it go whose budgets hold.
     pub(super) gains: BTreeMap<i32, u64>,
     /// Pods that may be evicted.
     pub(super) movable: u64,
@@ -130,8 +130,8 @@ impl Capacities {
         })
     }
 
-    /// Takes in what changed in the model, and what a decision sees otherwise; `None` when amounts are too large to count
-    /// so. `example` is a pod of the class.
+    /// Takes in what changed in the model, and what a decision sees otherwise; `None` when the class asks for more than can be
+    /// counted so. `example` is a pod of the class.
     pub(super) fn catch_up(
         &mut self,
         cluster: &Cluster,
@@ -149,7 +149,7 @@ impl Capacities {
         let known = changes.filter(|changes| !changes.iter().any(relabels));
         let mut stale = Stale::default();
         match known {
-            Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale)?,
+            Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale),
             None => {
                 *self = Self::new(cluster, &self.class, self.priority)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
@@ -183,7 +183,7 @@ impl Capacities {
             movable: Vec::new(),
         };
         for rank in &stale.nodes {
-            let answer = reader.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take())?;
+            let answer = reader.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take());
             let old = std::mem::replace(&mut self.nodes[*rank], answer);
             let new = &self.nodes[*rank];
             // The refusal moved from the old one to the new one.
@@ -214,7 +214,7 @@ impl Capacities {
         in_flight: &InFlight,
         changes: &[Change],
         stale: &mut Stale,
-    ) -> Option<()> {
+    ) {
         let mut budgets = self.patched_budgets.clone();
         budgets.extend(in_flight.budgets(cluster));
         let mut units = BTreeSet::new();
@@ -236,7 +236,7 @@ impl Capacities {
                 Change::Pods(node) => stale.nodes.extend(nodes.rank(*node)),
                 Change::Unit(group) => drop(units.insert(UnitRef::Group(*group))),
                 Change::Budget(budget) => drop(budgets.insert(*budget)),
-                Change::Class(class) => self.scale.learn(cluster, *class)?,
+                Change::Class(class) => self.scale.learn(cluster, *class),
             }
         }
         for budget in budgets {
@@ -249,7 +249,6 @@ impl Capacities {
             }
         }
         stale.of_units(cluster, nodes, units, |stale| &mut stale.weighty);
-        Some(())
     }
 }
 

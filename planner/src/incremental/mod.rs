@@ -68,24 +68,14 @@ struct Question<'d> {
 }
 
 fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
-    let &Question { cluster, demand, context, assemble, nodes, in_flight, example, class } = question;
+    let &Question { cluster, demand, nodes, in_flight, example, class, .. } = question;
     let apart = !class.constraints.anti_affinity.is_empty();
     let known = kept.take(class, demand.priority);
     let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority))?;
     capacities.catch_up(cluster, nodes, example, in_flight)?;
     let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
     let decision = if counts {
-        Incremental {
-            cluster,
-            demand,
-            context,
-            assemble,
-            nodes,
-            in_flight,
-            capacities: &mut capacities,
-            effort: Effort::of_decision(),
-        }
-        .decide()
+        Incremental { question, capacities: &mut capacities, effort: Effort::of_decision() }.decide()
     } else {
         None
     };
@@ -95,31 +85,26 @@ fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
 
 /// A decision, and what is known for it.
 struct Incremental<'d> {
-    cluster: &'d Cluster,
-    demand: &'d Demand,
-    context: &'d Context,
-    assemble: Assemble,
-    nodes: &'d Nodes<'d>,
-    in_flight: &'d InFlight,
+    question: &'d Question<'d>,
     capacities: &'d mut Capacities,
     effort: Effort,
 }
 
 impl Incremental<'_> {
     fn decide(&mut self) -> Option<Decision> {
-        let need = self.demand.need as u64;
+        let need = self.question.demand.need as u64;
         let (now, then) = (self.capacities.totals.now, self.capacities.totals.then);
         if now >= need {
             let open = self.capacities.open.iter().map(|(_, fit, rank)| (*rank, *fit));
             let placed = self.fill(open);
-            let left = self.demand.members.len() - placed.len();
+            let left = self.question.demand.members.len() - placed.len();
             return Some(Decision::Fits {
-                placements: placements(self.cluster, self.nodes, &placed),
+                placements: placements(self.question.cluster, self.question.nodes, &placed),
                 left,
                 domain: None,
             });
         }
-        if self.demand.policy == PreemptionPolicy::Never {
+        if self.question.demand.policy == PreemptionPolicy::Never {
             return self.shortfall();
         }
         if then >= need {
@@ -128,19 +113,27 @@ impl Incremental<'_> {
         if self.capacities.totals.most < need {
             return self.shortfall();
         }
-        if self.demand.single { self.single() } else { self.gang() }
+        if self.question.demand.single { self.single() } else { self.gang() }
     }
 
     /// The members on nodes with room for so many.
     fn fill(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
         let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
-        self.demand.members.iter().copied().zip(places).collect()
+        self.question.demand.members.iter().copied().zip(places).collect()
     }
 
     /// The question as it is on some of the nodes.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
-        let room = Occupancy::of_amounts(self.cluster, nodes, &self.in_flight.held);
-        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, &self.effort)
+        let room = Occupancy::of_amounts(self.question.cluster, nodes, &self.question.in_flight.held);
+        Problem::new(
+            self.question.cluster,
+            nodes,
+            self.question.demand,
+            self.question.context,
+            self.question.in_flight,
+            room,
+            &self.effort,
+        )
     }
 
     /// Those who leave anyway make room enough.
@@ -155,18 +148,18 @@ impl Incremental<'_> {
         let mut places: Vec<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
         places.sort_unstable();
         places.dedup();
-        let nodes = Nodes::suitable(self.cluster, places);
+        let nodes = Nodes::suitable(self.question.cluster, places);
         let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
         let room = problem.room_then();
-        (self.assemble)(&problem, room, Found::by_waiting(placed))
+        (self.question.assemble)(&problem, room, Found::by_waiting(placed))
     }
 
     /// Looks for victims on the nodes where the units up to the lowest sufficient priority make room (step 7). When some
-    /// units at violations have to go it is left to the general way.
+    /// units whose budgets would be violated have to go it is left to the general way.
     fn gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
-        let members = self.demand.members.len();
+        let members = self.question.demand.members.len();
         let most = usize::try_from(totals.most).unwrap_or(usize::MAX).min(members);
         let (mut fit, mut ceiling) = (totals.then, None);
         for (priority, gain) in &totals.gains {
@@ -179,12 +172,15 @@ impl Incremental<'_> {
         let ceiling = ceiling?;
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
-        let nodes = Nodes::suitable(self.cluster, places);
+        let nodes = Nodes::suitable(self.question.cluster, places);
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
-        let mut trace =
-            vec![kep5710::reach_in_words(self.demand, most, self.cluster.units_below(self.demand.priority))];
+        let mut trace = vec![kep5710::reach_in_words(
+            self.question.demand,
+            most,
+            self.question.cluster.units_below(self.question.demand.priority),
+        )];
         if self.capacities.violations.units() > 0 {
             trace.push(kep5710::spared_in_words(self.capacities.violations.units()));
         }
@@ -194,17 +190,16 @@ impl Incremental<'_> {
         let units: Vec<UnitIndex> = (0..available.len()).collect();
         let mut matrix = Matrix::new(&problem, &room, &units, most, self.capacities.scale.cap as usize)?;
         let first = greedy_matrix::find(&problem, &mut matrix, &available, trace);
-        let found = match self.context.strategy {
+        let found = match self.question.context.strategy {
             Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(matrix)),
             Strategy::Kep5710 => first,
         };
-        Some((self.assemble)(&problem, room, found))
+        Some((self.question.assemble)(&problem, room, found))
     }
 
     /// Looks for the best node.
     fn single(&mut self) -> Option<Decision> {
-        let (cluster, nodes, in_flight, demand, context, assemble) =
-            (self.cluster, self.nodes, self.in_flight, self.demand, self.context, self.assemble);
+        let &Question { cluster, demand, context, assemble, nodes, in_flight, .. } = self.question;
         let effort = self.effort.clone();
         let at = usize::from(context.strategy == Strategy::Kep5710);
         let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;

@@ -48,7 +48,7 @@ pub(super) struct Step {
     pub(super) priority: i32,
     /// All of them.
     pub(super) all: u32,
-    /// All but those at violations.
+    /// All but those whose budgets would be violated.
     pub(super) mild: u32,
 }
 
@@ -115,13 +115,13 @@ impl Scale {
         let each = ids.iter().map(|id| asked(cluster, *id, class.requests.get(*id))).collect::<Option<_>>()?;
         let cap = if class.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
         let mut scale = Self { ids, each, amounts: Vec::new(), cap };
-        (0u32..).take(cluster.class_bound()).try_for_each(|id| scale.learn(cluster, id))?;
+        (0u32..).take(cluster.class_bound()).for_each(|id| scale.learn(cluster, id));
         Some(scale)
     }
 
     /// Notes what pods of a class free.
-    pub(super) fn learn(&mut self, cluster: &Cluster, id: ClassId) -> Option<()> {
-        let Some(class) = cluster.class(id) else { return Some(()) };
+    pub(super) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
+        let Some(class) = cluster.class(id) else { return };
         let width = self.ids.len();
         let start = id as usize * width;
         self.amounts.resize(self.amounts.len().max(start + width), 0);
@@ -129,7 +129,6 @@ impl Scale {
             // Whoever asks for more than can be counted frees at most so much: room is understated, and never overstated.
             self.amounts[start + at] = clamped(class.requests.get(*resource));
         }
-        Some(())
     }
 
     /// What a pod of a class frees.
@@ -164,21 +163,21 @@ impl Scale {
     }
 }
 
-/// What is free on a node, in `scale`'s order; `None` when it is too much to count so.
+/// What is free on a node, in `scale`'s order.
 pub(super) fn free_now(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     rank: Rank,
     scale: &Scale,
     in_flight: &InFlight,
-) -> Option<Amounts> {
+) -> Amounts {
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
     let mut free: Amounts = scale.ids.iter().map(free).collect();
     for (pod, _) in in_flight.held.iter().filter(|(_, on)| *on == rank) {
         add(&mut free, scale.of(cluster.row(*pod).class), -1);
     }
-    Some(free)
+    free
 }
 
 pub(super) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
@@ -199,9 +198,9 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Looks at a node; `None` when its amounts are too large to count so.
-    pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> Option<NodeCapacity> {
-        let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.in_flight)?;
+    /// Looks at a node.
+    pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> NodeCapacity {
+        let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.in_flight);
         let now = self.scale.fit(&free);
         let width = self.scale.ids.len();
         let mut answer = NodeCapacity {
@@ -234,7 +233,7 @@ impl Reader<'_> {
         answer.then = self.scale.fit_from(&free, answer.now);
         if answer.refusal.is_some() {
             (answer.now, answer.then) = (0, 0);
-            return Some(answer);
+            return answer;
         }
         let risky = self.find_movable(rank, &free, &answer);
         self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
@@ -255,11 +254,11 @@ impl Reader<'_> {
                 answer.steps.push(step);
             }
         }
-        Some(answer)
+        answer
     }
 
     /// Notes the pods that may be evicted and free something of which there is too little for as many members as fit with
-    /// everybody gone; all others make no difference. Returns whether one of them is at violations.
+    /// everybody gone; all others make no difference. Returns whether the budget of one of them would be violated.
     fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &NodeCapacity) -> bool {
         let Self { scale, .. } = self;
         let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));

@@ -6,6 +6,7 @@ use super::kept::Kept;
 use crate::filters::{Nodes, Rank};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Up to so many nodes, all of them are looked at.
@@ -81,10 +82,16 @@ impl Prospects {
         })
     }
 
+    /// By class: how many members could fit on some nodes, and how many there are.
+    fn fits(&self, ranks: &[Rank], when: When) -> impl Iterator<Item = (u64, u64)> {
+        self.classes.iter().map(move |(known, members)| {
+            (ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>(), *members)
+        })
+    }
+
     /// How many members could fit on some nodes, at most all of them; every class for itself.
     pub(crate) fn at_most(&self, ranks: &[Rank], when: When) -> u64 {
-        let sum = |known: &Capacities| ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>();
-        self.classes.iter().map(|(known, members)| sum(known).min(*members)).sum()
+        self.fits(ranks, when).map(|(fit, members)| fit.min(members)).sum()
     }
 
     /// Whether enough members could fit on some nodes.
@@ -94,8 +101,7 @@ impl Prospects {
 
     /// How much some nodes have to offer: places for members, class by class.
     pub(crate) fn places(&self, ranks: &[Rank], when: When) -> u64 {
-        let sum = |known: &Capacities| ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>();
-        self.classes.iter().map(|(known, _)| sum(known)).sum()
+        self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
 
     /// The lowest priorities up to which units have to go for so many times as many members of every class to have a place on
@@ -126,21 +132,21 @@ impl Prospects {
         ceilings
     }
 
-    /// Those of some nodes where a member could fit; of very many those that promise most, and whether some were left out.
-    pub(crate) fn useful(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
+    /// Those of some nodes where a member could fit; of very many those that promise most.
+    pub(crate) fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
         let fits = |rank: &Rank| self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
         let members: u64 = self.classes.iter().map(|(_, members)| *members).sum();
         let most = MANY_NODES.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
         if useful.len() <= most {
-            return (useful, false);
+            return useful;
         }
         useful.sort_by_cached_key(|rank| {
             let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
-            (first.next(), std::cmp::Reverse(self.places(&[*rank], when)), *rank)
+            (first.next(), Reverse(self.places(&[*rank], when)), *rank)
         });
         useful.truncate(most);
         useful.sort_unstable();
-        (useful, true)
+        useful
     }
 }

@@ -8,7 +8,7 @@ impl Incremental<'_> {
     /// Explains why not enough members fit; `None` where no node is large enough for one of them, or they keep away
     /// from each other, which is left to the general way.
     pub(super) fn shortfall(&self) -> Option<Decision> {
-        let (demand, totals, scale) = (self.demand, &self.capacities.totals, &self.capacities.scale);
+        let (demand, totals, scale) = (self.question.demand, &self.capacities.totals, &self.capacities.scale);
         if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {
             return None;
         }
@@ -19,7 +19,7 @@ impl Incremental<'_> {
         let lacking = totals.lacks.keys().filter(|lacks| Some(lacks.count_ones()) == fewest);
         let lacking = lacking.fold(0, |all, lacks| all | lacks);
         let missing = (0..scale.ids.len()).filter(|at| lacking & (1 << at) != 0).map(|at| Missing {
-            resource: self.cluster.resource_name(scale.ids[at]).to_owned(),
+            resource: self.question.cluster.resource_name(scale.ids[at]).to_owned(),
             amount: short * i128::from(scale.each[at]),
             freed: if never { 0 } else { totals.freed.get(at).copied().unwrap_or(0) },
         });
@@ -30,14 +30,14 @@ impl Incremental<'_> {
         } else if totals.movable > 0 {
             Help::NotEnough(usize::try_from(totals.most).unwrap_or(usize::MAX).min(demand.need))
         } else {
-            Help::of_nobody(self.cluster, demand.priority)
+            Help::of_nobody(self.question.cluster, demand.priority)
         };
         Some(Decision::Unschedulable(Shortfall {
             needed: demand.need,
             fit_now,
             missing: missing.collect(),
             refusals,
-            nodes: self.nodes.len(),
+            nodes: self.question.nodes.len(),
             too_small: false,
             priority: demand.priority,
             help,

@@ -2,7 +2,6 @@
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
 use super::node::Taint;
-use super::storage::Pin;
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
 };
@@ -28,6 +27,9 @@ pub(crate) struct Constraints {
     /// The nodes that can attach its volumes, a list for each that is pinned; the model fills it in.
     pub(crate) volumes: Vec<Pin>,
 }
+
+/// Any of these terms must hold for a node; several such lists must hold together.
+pub(crate) type Pin = Vec<NodeTerm>;
 
 /// A node selector term: all of these requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,9 @@
 //! Volumes, claims and their classes, as far as they say where a pod can run.
 
-use super::constraints::{NodeTerm, Requirement, node_terms};
+use super::constraints::{NodeTerm, Pin, Requirement, node_terms};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass as StorageClassObject;
 use smol_str::SmolStr;
-
-/// Any of these terms must hold for a node; several such lists must hold together.
-pub(crate) type Pin = Vec<NodeTerm>;
 
 /// A PersistentVolume: the nodes that can attach it; `None` for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use crate::api::Context;
 use crate::filters::{Nodes, Rank};
-use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, UnitRef};
+use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, Unit, UnitRef};
 use crate::problem::demand::Demand;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +59,12 @@ impl InFlight {
             Role::Goes(unit) if !self.departing.contains(&pod) && !self.exempt.contains(&unit) => Some(unit),
             _ => None,
         }
+    }
+
+    /// How many of a unit's pods do not leave already.
+    pub(crate) fn staying(&self, cluster: &Cluster, unit: &Unit<'_>) -> usize {
+        let stays = |pod: &&PodIndex| self.unit_of(**pod, &cluster.row(**pod)).is_some();
+        if self.any_departs() { unit.pods.iter().filter(stays).count() } else { unit.pods.len() }
     }
 
     /// The pods that decisions in flight evict and that live yet: their budgets are going to be used up.

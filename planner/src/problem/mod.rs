@@ -14,7 +14,7 @@ pub(crate) use demand::{Demand, MemberClass};
 pub(crate) use effort::{Effort, ON_ONE_NODE};
 pub(crate) use in_flight::{InFlight, held_places};
 pub(crate) use placements::placements;
-pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks};
+pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks, weight};
 
 use crate::api::{Context, Refusal};
 use crate::filters::{Nodes, Occupancy, Rank};
@@ -44,7 +44,7 @@ pub(crate) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Looks up what placing the members depends on. Nobody may go yet. `now` is the room with every bound
-    /// pod in place; of the in_flight's places those on `nodes` are held in it.
+    /// pod in place; with the places that others hold.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &'a Nodes<'a>,

@@ -3,6 +3,7 @@
 //! For a single pod each node is a domain; for a group it is the whole cluster. Members of a unit that run outside the
 //! domain are evicted with it: they count for its cost, not for feasibility.
 
+use crate::api::offset_priority;
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, PodIndex, Unit, UnitPods, UnitRef};
 use crate::problem::importance;
@@ -81,6 +82,11 @@ impl<'a> PotentialVictims<'a> {
     pub(crate) fn compare(&self, a: UnitIndex, b: UnitIndex) -> Ordering {
         importance::compare(&self.units[a], &self.units[b])
     }
+}
+
+/// What a unit adds to the sum of priorities of step 9.
+pub(crate) fn weight(unit: &Unit<'_>) -> u64 {
+    offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64)
 }
 
 /// A whole group without those of its pods that decisions in flight evict.

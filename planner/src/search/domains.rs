@@ -41,8 +41,7 @@ pub(crate) fn lower_bound(
         .into_iter()
         .filter_map(|(unit, freed)| {
             let found = cluster.unit(unit)?;
-            let stays = |pod: &&u32| in_flight.unit_of(**pod, &cluster.row(**pod)).is_some();
-            let pods = if in_flight.any_departs() { found.pods.iter().filter(stays).count() } else { found.pods.len() };
+            let pods = in_flight.staying(cluster, &found);
             Some((offset_priority(found.priority).saturating_mul(pods as u64), freed))
         })
         .collect();

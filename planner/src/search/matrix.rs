@@ -2,10 +2,9 @@
 //! members as what is free on it allows, and a plan is enough when these add up. Taking a unit out and putting it back
 //! costs a few additions per node that it runs on.
 
-use crate::api::offset_priority;
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, ResourceId};
-use crate::problem::{Problem, UnitIndex};
+use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
 
 /// Amounts beyond this are left to the room, which counts without limits.
@@ -135,7 +134,7 @@ impl Matrix {
             self.units.push(MatrixUnit {
                 number,
                 priority: unit.priority,
-                weight: offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64),
+                weight: weight(unit),
                 pods: unit.pods.len(),
                 span: start..self.places.len(),
             });

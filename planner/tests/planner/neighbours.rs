@@ -249,3 +249,22 @@ fn a_member_with_a_thousand_constraints_is_let_in_nowhere() {
     let decision = decide(&cluster, &for_pod("p"));
     assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
 }
+
+/// There would be room in the other rack, without an eviction.
+#[test]
+fn the_domain_of_a_bound_member_is_that_of_the_others() {
+    let topology = json!({"topology": [{"key": "rack"}]});
+    let mut cluster = cluster(&[
+        node("a", 2).label("rack", "r1"),
+        node("b", 2).label("rack", "r2"),
+        gang("g", 10, 2).set("/spec/schedulingConstraints", topology),
+        pod("g-0").group("g").priority(10).on("a"),
+        pod("low").on("a"),
+        pod("g-1").group("g").priority(10),
+    ]);
+    let plan = planned(decide(&cluster, &for_group("g")));
+    assert_eq!((victims(&plan), plan.placements[0].node.as_str()), (vec!["low"], "a"));
+    assert_eq!(plan.domain.unwrap().to_string(), "rack=r1");
+    add(&mut cluster, &pod("low").priority(10).on("a"));
+    assert!(matches!(decide(&cluster, &for_group("g")), Decision::Unschedulable(_)));
+}

@@ -2,7 +2,8 @@
 //! known"): found out when a pod, a claim, a volume or a class changes, so that decisions read it off the pod.
 
 use super::{Cluster, PodSlot};
-use crate::model::storage::{Claim, Pin, StorageClass, Volume};
+use crate::model::constraints::Pin;
+use crate::model::storage::{Claim, StorageClass, Volume};
 use crate::model::{ObjectKey, Pod, PodIndex};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass as StorageClassObject;

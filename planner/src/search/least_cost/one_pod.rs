@@ -4,10 +4,10 @@ use super::Candidate;
 use super::Outcome;
 use super::completion::NodeGround;
 use super::found;
-use crate::api::{Cost, offset_priority};
+use crate::api::Cost;
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, ResourceId, Unit};
-use crate::problem::{Problem, UnitIndex};
+use crate::problem::{Problem, UnitIndex, weight};
 use crate::search::domains::fractional;
 use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
@@ -99,9 +99,7 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
         return None;
     }
     let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
-    let weight =
-        |number: &UnitIndex| offset_priority(unit(number).priority).saturating_mul(unit(number).pods.len() as u64);
-    let lightest = units.iter().map(weight).min()?;
+    let lightest = units.iter().map(|number| weight(unit(number))).min()?;
     // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
     let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
     worth.then_some(units)
@@ -124,7 +122,6 @@ fn is_no_cheaper(
         let here = unit.pods.iter().map(|pod| problem.cluster.row(*pod)).filter(|row| row.node == Some(node));
         here.filter_map(|row| problem.cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
     };
-    let weight = |unit: &Unit<'_>| offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64);
     let least = pod.requests.iter().map(|(id, amount)| {
         fractional(amount - free[usize::from(id)], all().map(|unit| (weight(unit), freed(unit, id))))
     });

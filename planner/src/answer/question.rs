@@ -1,0 +1,166 @@
+//! A question to the search, and the attempts to answer it on some of the nodes: as it is, once those are gone who leave
+//! anyway, with victims; and why there is no room.
+
+use super::assembly::verified;
+use super::shortfall::shortfall;
+use crate::api::{Context, Decision, Plan, Shortfall, Strategy};
+use crate::filters::{Nodes, Occupancy, Rank};
+use crate::incremental::{Prospects, When};
+use crate::model::{Cluster, PodIndex};
+use crate::problem::{Demand, Effort, InFlight, Problem, placements};
+use crate::search::{Found, fill, kep5710, least_cost, try_everything};
+use giveway_crds::policy::PreemptionPolicy;
+use std::cell::RefCell;
+
+/// What is asked, and what all the attempts to answer it have in common.
+pub(super) struct Question<'q> {
+    pub(super) cluster: &'q Cluster,
+    pub(super) demand: &'q Demand,
+    context: &'q Context,
+    /// All nodes.
+    pub(super) nodes: &'q Nodes<'q>,
+    pub(super) in_flight: &'q InFlight,
+    /// The cluster as it is.
+    pub(super) now: Occupancy<'q>,
+    /// How many members could fit on every node; `None` where all nodes are looked at.
+    pub(super) prospects: Option<&'q Prospects>,
+    pub(super) effort: Effort,
+    /// What was wrong with a plan that was found and dropped.
+    flaw: RefCell<Option<String>>,
+}
+
+/// All units of lower priority: those up to this one.
+pub(super) const EVERYBODY: i32 = i32::MAX;
+
+impl<'q> Question<'q> {
+    /// The question about all nodes.
+    pub(super) fn new(
+        cluster: &'q Cluster,
+        demand: &'q Demand,
+        context: &'q Context,
+        nodes: &'q Nodes<'q>,
+        in_flight: &'q InFlight,
+        prospects: Option<&'q Prospects>,
+    ) -> Self {
+        let now = Occupancy::new(cluster, nodes, &demand.members, &in_flight.held);
+        let (effort, flaw) = (Effort::of_decision(), RefCell::default());
+        Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, flaw }
+    }
+
+    /// The question as it is on some nodes.
+    fn on<'p>(&'p self, nodes: &'p Nodes<'p>, effort: &Effort) -> Problem<'p> {
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, self.now.on(nodes), effort)
+    }
+
+    /// Those of some nodes that matter; all of them where nothing is known.
+    fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
+        self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when))
+    }
+
+    /// Whether it is possible at all that enough members fit on some nodes.
+    pub(super) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
+        self.prospects.is_none_or(|prospects| prospects.could_fit(ranks, when))
+    }
+
+    /// Members on some of these nodes, where enough fit as it is.
+    pub(super) fn fit_now(&self, ranks: &[Rank]) -> Option<Decision> {
+        if !self.could_fit(ranks, When::Now) {
+            return None;
+        }
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Now));
+        let problem = self.on(&nodes, &self.effort);
+        let placed = enough(&problem, &problem.now)?;
+        let left = self.demand.members.len() - placed.len();
+        Some(Decision::Fits { placements: placements(self.cluster, &nodes, &placed), left, domain: None })
+    }
+
+    /// The same once those are gone who leave anyway.
+    pub(super) fn fit_then(&self, ranks: &[Rank]) -> Option<Plan> {
+        if !self.could_fit(ranks, When::Then) {
+            return None;
+        }
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
+        let problem = self.on(&nodes, &self.effort);
+        let room = problem.room_then();
+        let placed = enough(&problem, &room)?;
+        self.checked(&problem, room, Found::by_waiting(placed))
+    }
+
+    /// A plan with victims on some of these nodes. It is looked for among the units of the lowest priorities that could be
+    /// enough, then among more of them: what violates no budget there has the lowest highest priority there is.
+    pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
+        if !self.could_fit(ranks, When::Without(EVERYBODY)) {
+            return None;
+        }
+        let mut tried = None;
+        let mut best: Option<Plan> = None;
+        for ceiling in self.ceilings(ranks) {
+            if tried.replace(ceiling) == Some(ceiling) || (best.is_some() && self.effort.spent()) {
+                continue;
+            }
+            let found = self.preempt_up_to(ranks, ceiling);
+            if let Some(plan) = found
+                && best.as_ref().is_none_or(|best| plan.cost < best.cost)
+            {
+                best = Some(plan);
+            }
+            if best.as_ref().is_some_and(|best| best.cost.budget_violations == 0) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Priorities, ascending: those up to which units have to go for as many members as needed to have a place, for some times
+    /// as many, and everybody.
+    fn ceilings(&self, ranks: &[Rank]) -> Vec<i32> {
+        let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
+        let mut ceilings = prospects.ceilings(ranks, &[1, 2, 6]);
+        ceilings.push(EVERYBODY);
+        ceilings
+    }
+
+    fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Option<Plan> {
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(ceiling)));
+        let mut problem = self.on(&nodes, &self.effort);
+        problem.consider_victims(ceiling);
+        let room = problem.room_then();
+        let found = match self.context.strategy {
+            Strategy::LeastCost => least_cost::search(&problem, &room),
+            Strategy::Kep5710 => kep5710::search(&problem, &room),
+        };
+        self.checked(&problem, room, found?)
+    }
+
+    fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {
+        verified(problem, room, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
+    }
+
+    /// Why there is no room on these nodes.
+    pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
+        let cut_short = self.effort.spent();
+        // What is missing is told also when the search used up what it may look at.
+        let effort = Effort::of_words();
+        let mut problem = self.on(self.nodes, &effort);
+        if ranks.len() < self.nodes.len() {
+            problem.leave_out_all_but(ranks);
+        }
+        let now = fill(&problem, &problem.now);
+        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(EVERYBODY)));
+        let mut victims = self.on(&nodes, &effort);
+        if self.demand.policy != PreemptionPolicy::Never {
+            victims.consider_victims(EVERYBODY);
+        }
+        let flaw = self.flaw.borrow().as_deref().map(Into::into);
+        Decision::Unschedulable(Shortfall { flaw, cut_short, ..shortfall(&problem, &now, &victims) })
+    }
+}
+
+/// Members on nodes with room for enough of them: placed greedily, and where there is little to try, by trying everything.
+fn enough(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Vec<(PodIndex, Rank)>> {
+    let placed = fill(problem, room).placed;
+    if placed.len() >= problem.demand.need {
+        return Some(placed);
+    }
+    try_everything(problem, room, problem.demand.need)
+}
