@@ -80,6 +80,13 @@ impl Book {
         }
     }
 
+    /// Writes anew what a complete list does not show: what was created and deleted while the watch was interrupted, no
+    /// watch tells, but the answer to a write does ([`Answer::Deleted`]).
+    pub fn doubt(&mut self, listed: impl Fn(&str) -> bool) {
+        let stored = self.0.iter_mut().filter(|(_, entry)| entry.create.is_none());
+        stored.filter(|(plan, _)| !listed(plan)).for_each(|(_, entry)| entry.written = None);
+    }
+
     /// Notes that a plan is over.
     pub fn close(&mut self, flight: &Flight, now: Time) {
         let Some(entry) = self.0.get_mut(&flight.plan.id) else { return };
@@ -247,6 +254,22 @@ mod tests {
             now += Duration::from_secs(10);
         }
         assert!(book.holds("p-1"));
+    }
+
+    /// As happened once: the watch of a new CustomResourceDefinition began anew between the plan and its deletion.
+    #[test]
+    fn a_plan_that_a_list_does_not_show_is_written_anew_and_found_deleted() {
+        let (mut book, now) = (Book::default(), Instant::now());
+        book.open(&flight(PlanState::Planned));
+        calls(&mut book, now);
+        book.doubt(|_| false);
+        book.answered("p-1", at(PlanState::Planned), Written::Done, now);
+        assert!(calls(&mut book, now).is_empty(), "the list is older than the plan");
+        book.doubt(|_| true);
+        assert!(calls(&mut book, now).is_empty(), "it is there");
+        book.doubt(|_| false);
+        assert_eq!(calls(&mut book, now), ["write p-1 Planned"]);
+        assert_eq!(book.answered("p-1", at(PlanState::Planned), Written::Gone, now), Answer::Deleted);
     }
 
     #[test]

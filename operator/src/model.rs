@@ -221,12 +221,15 @@ impl Model {
                     })
                 },
             ),
-            Input::Preemption(update) => self.each(
-                "Preemption",
-                update,
-                |m| m.plans.names(),
-                |m, key, object| Ok(m.plans.take(&key.name, object)),
-            ),
+            Input::Preemption(update) => {
+                self.plans.listed |= matches!(update, Update::Replaced(_));
+                self.each(
+                    "Preemption",
+                    update,
+                    |m| m.plans.names(),
+                    |m, key, object| Ok(m.plans.take(&key.name, object)),
+                )
+            }
             Input::Report(_) => {}
         }
     }

@@ -29,6 +29,9 @@ impl Arbiter {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
         }
+        if std::mem::take(&mut self.model.plans.listed) {
+            self.book.doubt(|plan| self.model.plans.get(plan).is_some());
+        }
         for flight in self.flights.values().filter(|flight| flight.evicts()) {
             self.book.note(flight);
         }

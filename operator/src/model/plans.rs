@@ -36,6 +36,8 @@ pub struct Plans {
     records: BTreeMap<SmolStr, PlanRecord>,
     /// Plans that were there and are not any more, since the arbiter last looked.
     pub removed: Vec<SmolStr>,
+    /// Whether a complete list arrived since the arbiter last looked.
+    pub listed: bool,
     resumed: bool,
 }
 
