@@ -1,9 +1,10 @@
 //! Gangs whose members look around, differ, or are many: rows W1 to W5 and Q1.
 
-use crate::baseline::{Baseline, asks};
+use crate::baseline::asks;
 use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, TEAM, group, label, pod};
 use crate::measure::{Samples, Timer};
-use crate::{cold, outcome, row, timed, warm};
+use crate::rivals::Question;
+use crate::{Event, Measured, cold, outcome, row, warm};
 use giveway_planner::{Cluster, Context, ObjectKey, Preemptor, plan};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use serde_json::{Value, json};
@@ -31,12 +32,9 @@ fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> P
 }
 
 fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str)) {
-    let mut baseline = Baseline::new(cluster);
-    let (evicted, slow) = timed(|| baseline.gang(HIGH, 64, &asks(8, 2), false));
-    let (samples, said) = cold(cluster, preemptor, 5);
-    row(name, what, goals.0).print("cold", &samples, Some(slow), &format!("{said} (baseline {evicted:?})"));
-    let samples = warm(cluster, preemptor, 20);
-    row(name, what, goals.1).print("warm", &samples, Some(slow), &said);
+    // The rivals know neither spread nor affinity nor members of several kinds.
+    let question = Question::gang(HIGH, 64, asks(8, 2));
+    Measured { name, what, goals, rounds: (5, 20), shape: LARGE }.print(cluster, preemptor, Some(question));
 }
 
 /// W1 to W3, on copies of S1's cluster.
@@ -66,7 +64,7 @@ pub(crate) fn gangs(large: &Cluster, run: impl Fn(&str) -> bool) {
             {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": ZONE}]}}});
         let mut cluster = large.clone();
         cluster.upsert_pod(&with(pod("stranger", "repels", 0, &[("cpu", "1")]), &repels)).unwrap();
-        crate::s1(&cluster, "W4", "S1 with a stranger's pod that repels all");
+        crate::s1(&cluster, "W4", "S1 with a stranger's pod that repels all", LARGE);
     }
 }
 
@@ -88,7 +86,7 @@ pub(crate) fn equal_victims() {
     let what = "one pod of 8 CPU, nodes of 16 equal pods of 1 CPU";
     let (samples, said) = cold(&cluster, &preemptor, 3);
     row("W5", what, "20 ms").print("cold", &samples, None, &said);
-    let samples = warm(&mut cluster, &preemptor, 20);
+    let samples = warm(&mut cluster, &preemptor, &Event::Gentle, 20);
     row("W5", what, "0.5 ms").print("warm", &samples, None, &said);
 }
 
@@ -148,7 +146,7 @@ pub(crate) fn racks() {
     let what = "gang of 64 x 8 GPU in one of 320 racks of 16 nodes";
     let (samples, said) = cold(&cluster, &preemptor, 5);
     row("T1", what, "25 ms").print("cold", &samples, None, &said);
-    let samples = warm(&mut cluster, &preemptor, 20);
+    let samples = warm(&mut cluster, &preemptor, &Event::Gentle, 20);
     row("T1", what, "2.5 ms").print("warm", &samples, None, &said);
 }
 

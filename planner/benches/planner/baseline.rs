@@ -12,28 +12,30 @@ use std::collections::BTreeMap;
 const RESOURCES: usize = 4;
 const NAMES: [&str; RESOURCES] = ["cpu", "memory", "nvidia.com/gpu", "pods"];
 
-type Amounts = [i64; RESOURCES];
+pub(crate) type Amounts = [i64; RESOURCES];
 
-struct Unit {
-    priority: i32,
+#[derive(Clone)]
+pub(crate) struct Unit {
+    pub(crate) priority: i32,
     name: String,
-    pods: Vec<(usize, Amounts)>,
+    pub(crate) pods: Vec<(usize, Amounts)>,
 }
 
 /// The cluster as plain arrays.
+#[derive(Clone)]
 pub(crate) struct Baseline {
-    free: Vec<Amounts>,
-    units: Vec<Unit>,
-    on: Vec<Vec<usize>>,
+    pub(crate) free: Vec<Amounts>,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) on: Vec<Vec<usize>>,
 }
 
-fn plus(free: &mut Amounts, amounts: &Amounts, sign: i64) {
+pub(crate) fn plus(free: &mut Amounts, amounts: &Amounts, sign: i64) {
     for (free, amount) in free.iter_mut().zip(amounts) {
         *free += sign * amount;
     }
 }
 
-fn fits(free: &Amounts, amounts: &Amounts) -> bool {
+pub(crate) fn fits(free: &Amounts, amounts: &Amounts) -> bool {
     free.iter().zip(amounts).all(|(free, amount)| amount <= free)
 }
 
@@ -80,7 +82,7 @@ impl Baseline {
         }
     }
 
-    fn important_first(&self, units: &mut [usize]) {
+    pub(crate) fn important_first(&self, units: &mut [usize]) {
         units.sort_by(|a, b| {
             let (a, b) = (&self.units[*a], &self.units[*b]);
             let order = b.priority.cmp(&a.priority).then(b.pods.len().cmp(&a.pods.len()));
@@ -133,9 +135,10 @@ impl Baseline {
         Some(evicted)
     }
 
-    /// Pods that go for one pod: the best node by highest priority, sum of priorities and number.
+    /// Pods that go for one pod: the best node by highest priority, sum of priorities and number, of the first tenth of the
+    /// nodes (at least 100) where it fits, as the scheduler's default is.
     pub(crate) fn single(&mut self, priority: i32, asks: &Amounts) -> Option<usize> {
-        let mut best = None;
+        let (mut best, mut candidates) = (None, (self.free.len() / 10).max(100));
         for at in 0..self.free.len() {
             let units: Vec<usize> =
                 self.on[at].iter().copied().filter(|unit| self.units[*unit].priority < priority).collect();
@@ -154,6 +157,10 @@ impl Baseline {
             let cost = (units().map(|unit| unit.priority).max(), sum, evicted);
             if best.is_none_or(|best| cost < best) {
                 best = Some(cost);
+            }
+            candidates -= 1;
+            if candidates == 0 {
+                break;
             }
         }
         best.map(|(_, _, evicted)| evicted)

@@ -180,6 +180,17 @@ pub(crate) fn pods(shape: Shape, gpus: usize, mut each: impl FnMut(Pod), mut eac
     }
 }
 
+/// A bound member of a group with GPUs under a budget, of the cluster of this shape.
+pub(crate) fn guarded_member(shape: Shape) -> Pod {
+    let mut found = None;
+    let wanted = |pod: &Pod| {
+        let labels = pod.metadata.labels.as_ref().unwrap();
+        labels.contains_key("budget") && labels.contains_key(GROUP_LABEL)
+    };
+    pods(shape, 8, |pod| found = found.take().or_else(|| wanted(&pod).then_some(pod)), |_| {});
+    found.unwrap()
+}
+
 /// A large cluster without preemptors.
 pub(crate) fn large(shape: Shape) -> Cluster {
     large_with(shape, 8, |_, _| {})

@@ -1,8 +1,8 @@
 //! The planner's benchmarks: `cargo bench -p giveway-planner [-- NAME...]` prints a table.
 //!
 //! "cold" is the first decision on a model that was just built, "warm" a decision after one pod event (the event is
-//! part of the time). The ratio is to a small clean-room copy of the in-tree method, measured in the same run on the
-//! same cluster. `STRATEGY=kep5710` measures another strategy than the default. Nothing here fails because it is slow.
+//! part of the time). The ratios are to a small clean-room copy of the in-tree method and to one that looks at each node by
+//! itself, asked as often, as cold or as warm, in the same run on the same cluster. `STRATEGY=kep5710` measures another strategy than the default. Nothing here fails because it is slow.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
 mod around;
@@ -10,12 +10,16 @@ mod baseline;
 mod events;
 mod generate;
 mod measure;
+mod node_local;
 mod rescue;
+mod rivals;
 
-use baseline::{Baseline, asks};
+use baseline::asks;
 use generate::{Gang, HIGH, LARGE, Shape, TEAM};
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Strategy, plan};
+use k8s_openapi::api::core::v1::Pod;
 use measure::{Row, Samples, Timer, Took, milliseconds, print_header, resident};
+use rivals::{Question, Rivals};
 use std::time::{Duration, Instant};
 
 fn main() {
@@ -28,7 +32,7 @@ fn main() {
     if ["S1", "S2", "S3", "S6", "S7"].iter().any(|name| run(name)) {
         let cluster = generate::large(LARGE);
         if run("S1") {
-            s1(&cluster, "S1", "gang of 1,000 x 2 GPU, 200 budgets");
+            s1(&cluster, "S1", "gang of 1,000 x 2 GPU, 200 budgets", LARGE);
         }
         if run("S2") {
             s2(&cluster);
@@ -44,8 +48,8 @@ fn main() {
         }
     }
     if run("S5") {
-        let cluster = generate::large(Shape { budgets: 2000, guaranteed: true, ..LARGE });
-        s1(&cluster, "S5", "S1 with 2,000 budgets, half of them guaranteed");
+        let shape = Shape { budgets: 2000, guaranteed: true, ..LARGE };
+        s1(&generate::large(shape), "S5", "S1 with 2,000 budgets, half of them guaranteed", shape);
     }
     if run("S8") {
         s8();
@@ -114,19 +118,32 @@ fn cold(cluster: &Cluster, preemptor: &Preemptor, rounds: usize) -> (Samples, St
     (samples, said)
 }
 
+/// What comes and goes between two decisions.
+enum Event {
+    /// A small pod of high priority: hardly anything depends on it.
+    Gentle,
+    /// A member of a group with GPUs, under a budget.
+    Member(Box<Pod>),
+}
+
 /// Decisions, each after a pod came or went.
-fn warm(cluster: &mut Cluster, preemptor: &Preemptor, rounds: usize) -> Samples {
+fn warm(cluster: &mut Cluster, preemptor: &Preemptor, event: &Event, rounds: usize) -> Samples {
     let mut samples = Samples::default();
     let context = Context { strategy: strategy(), ..Context::default() };
     decide(cluster, preemptor);
     for round in 0..rounds * many() {
-        let name = format!("event-{:03}", round / 2);
-        let pod = generate::on(generate::pod("team-00", &name, 100, &[("cpu", "1")]), round / 2 * 7 % 1000);
+        let (pod, comes) = match event {
+            Event::Gentle => {
+                let built = generate::pod("team-00", &format!("event-{:03}", round / 2), 100, &[("cpu", "1")]);
+                (generate::on(built, round / 2 * 7 % 1000), round % 2 == 0)
+            }
+            Event::Member(pod) => (Pod::clone(pod), round % 2 == 1),
+        };
         let timer = Timer::start();
-        if round % 2 == 0 {
+        if comes {
             cluster.upsert_pod(&pod).unwrap();
         } else {
-            cluster.remove_pod(&ObjectKey::new("team-00", name.as_str()));
+            cluster.remove_pod(&ObjectKey::new(pod.metadata.namespace.unwrap(), pod.metadata.name.unwrap()));
         }
         plan(cluster, preemptor, &context);
         samples.push(timer.took());
@@ -134,67 +151,82 @@ fn warm(cluster: &mut Cluster, preemptor: &Preemptor, rounds: usize) -> Samples 
     samples
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let result = work();
-    (result, start.elapsed())
-}
-
 fn row<'a>(name: &'a str, what: &'a str, goal: &'a str) -> Row<'a> {
     Row { name, what, goal }
 }
 
-fn s1(cluster: &Cluster, name: &str, what: &str) {
+/// What is measured of one question: the first decision, one after a gentle event, and one after a member of a group came or
+/// went.
+struct Measured<'a> {
+    name: &'a str,
+    what: &'a str,
+    /// Cold, and warm.
+    goals: (&'a str, &'a str),
+    /// How often, cold and warm.
+    rounds: (usize, usize),
+    shape: Shape,
+}
+
+impl Measured<'_> {
+    fn print(&self, cluster: &mut Cluster, preemptor: &Preemptor, question: Option<Question>) {
+        let (name, what) = (self.name, self.what);
+        let rivals = |cluster: &Cluster, cold: bool, rounds| Some(Rivals::ask(cluster, question?, cold, rounds));
+        let (samples, said) = cold(cluster, preemptor, self.rounds.0);
+        row(name, what, self.goals.0).print("cold", &samples, rivals(cluster, true, self.rounds.0).as_ref(), &said);
+        let samples = warm(cluster, preemptor, &Event::Gentle, self.rounds.1);
+        let rivals = rivals(cluster, false, self.rounds.1);
+        row(name, what, self.goals.1).print("warm", &samples, rivals.as_ref(), &said);
+        let member = Event::Member(Box::new(generate::guarded_member(self.shape)));
+        let samples = warm(cluster, preemptor, &member, self.rounds.1);
+        row(name, "the same after an event on a member under a budget", self.goals.1).print(
+            "warm",
+            &samples,
+            rivals.as_ref(),
+            &said,
+        );
+    }
+}
+
+fn s1(cluster: &Cluster, name: &str, what: &str, shape: Shape) {
     let mut cluster = cluster.clone();
     let gang = Gang { name: "big", priority: HIGH, size: 1000, gpus: "2", cpus: "8", apart: false };
     let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-    let mut baseline = Baseline::new(&cluster);
-    let (evicted, slow) = timed(|| baseline.gang(HIGH, 1000, &asks(8, 2), false));
-    let (samples, said) = cold(&cluster, &preemptor, 5);
-    let goal = if name == "S1" { "cold 10 ms, 30x" } else { "1.3x S1" };
-    row(name, what, goal).print("cold", &samples, Some(slow), &format!("{said} (baseline {evicted:?})"));
-    let samples = warm(&mut cluster, &preemptor, 20);
-    row(name, what, if name == "S1" { "warm 2 ms" } else { "1.3x S1" }).print("warm", &samples, Some(slow), &said);
+    let goals = match name {
+        "S1" => ("10 ms, 30x", "2 ms"),
+        _ => ("1.3x S1", "1.3x S1"),
+    };
+    let question = Question::gang(HIGH, 1000, asks(8, 2));
+    Measured { name, what, goals, rounds: (5, 20), shape }.print(&mut cluster, &preemptor, Some(question));
 }
 
 fn s2(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     cluster.upsert_pod(&generate::pod(TEAM, "one", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")])).unwrap();
     let preemptor = Preemptor::Pod(ObjectKey::new(TEAM, "one"));
-    let mut baseline = Baseline::new(&cluster);
-    let (evicted, slow) = timed(|| baseline.single(HIGH, &asks(8, 8)));
-    let what = "one pod of 8 GPU";
-    let (samples, said) = cold(&cluster, &preemptor, 3);
-    row("S2", what, "").print("cold", &samples, Some(slow), &format!("{said} (baseline {evicted:?})"));
-    let samples = warm(&mut cluster, &preemptor, 100);
-    row("S2", what, "warm 0.2 ms").print("warm", &samples, Some(slow), &said);
+    let question = Question { single: true, ..Question::gang(HIGH, 1, asks(8, 8)) };
+    let measured =
+        Measured { name: "S2", what: "one pod of 8 GPU", goals: ("", "0.2 ms"), rounds: (5, 100), shape: LARGE };
+    measured.print(&mut cluster, &preemptor, Some(question));
 }
 
 fn s3(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     let gang = Gang { name: "apart", priority: HIGH, size: 64, gpus: "8", cpus: "8", apart: true };
     let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-    let mut baseline = Baseline::new(&cluster);
-    let (evicted, slow) = timed(|| baseline.gang(HIGH, 64, &asks(8, 8), true));
+    let question = Question { apart: true, ..Question::gang(HIGH, 64, asks(8, 8)) };
     let what = "gang of 64 x 8 GPU, anti-affinity on hostname";
-    let (samples, said) = cold(&cluster, &preemptor, 3);
-    row("S3", what, "").print("cold", &samples, Some(slow), &format!("{said} (baseline {evicted:?})"));
-    let samples = warm(&mut cluster, &preemptor, 10);
-    row("S3", what, "warm 5 ms").print("warm", &samples, Some(slow), &said);
+    let measured = Measured { name: "S3", what, goals: ("", "5 ms"), rounds: (5, 20), shape: LARGE };
+    measured.print(&mut cluster, &preemptor, Some(question));
 }
 
 fn s6(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     let gang = Gang { name: "low", priority: 15, size: 512, gpus: "8", cpus: "8", apart: false };
     let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-    let mut baseline = Baseline::new(&cluster);
-    let (evicted, slow) = timed(|| baseline.gang(15, 512, &asks(8, 8), false));
-    assert_eq!(evicted, None);
+    let question = Question::gang(15, 512, asks(8, 8));
     let what = "gang of 512 x 8 GPU that does not fit";
-    let (samples, said) = cold(&cluster, &preemptor, 3);
-    row("S6", what, "").print("cold", &samples, Some(slow), &said);
-    let samples = warm(&mut cluster, &preemptor, 100);
-    row("S6", what, "warm 0.1 ms").print("warm", &samples, Some(slow), "");
+    let measured = Measured { name: "S6", what, goals: ("in-tree", "0.1 ms"), rounds: (5, 100), shape: LARGE };
+    measured.print(&mut cluster, &preemptor, Some(question));
 }
 
 /// Every decision is carried out before the next: its victims leave the model, the pod is bound.
@@ -205,8 +237,8 @@ fn s7(mut cluster: Cluster) {
     for number in 0..PREEMPTORS {
         cluster.upsert_pod(&generate::pod(TEAM, &format!("solo-{number:05}"), HIGH, &asks_for)).unwrap();
     }
-    let mut baseline = Baseline::new(&cluster);
-    let (_, slow) = timed(|| baseline.single(HIGH, &asks(4, 1)));
+    let question = Question { single: true, ..Question::gang(HIGH, 1, asks(4, 1)) };
+    let rivals = Rivals::ask(&cluster, question, false, 20);
     let limit = std::env::var("S7_LIMIT").ok().and_then(|n| n.parse().ok()).unwrap_or(PREEMPTORS);
     let (mut samples, mut evicted) = (Samples::default(), 0);
     let start = Instant::now();
@@ -231,7 +263,7 @@ fn s7(mut cluster: Cluster) {
     let rate = PREEMPTORS.min(limit) as f64 / start.elapsed().as_secs_f64();
     let said = format!("{rate:.0}/s with all events, {evicted} evicted");
     let what = "10,000 pods of 1 GPU, one after another";
-    row("S7", what, "50 us, p99 100 us").print("one", &samples, Some(slow), &said);
+    row("S7", what, "50 us, p99 100 us").print("one", &samples, Some(&rivals), &said);
 }
 
 fn s8() {
@@ -240,15 +272,21 @@ fn s8() {
         let mut cluster = generate::full_of_single_pods(nodes);
         let gang = Gang { name: "all", priority: HIGH, size: nodes, gpus: "8", cpus: "8", apart: false };
         let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-        let mut baseline = Baseline::new(&cluster);
-        let slow = (nodes == 1000).then(|| timed(|| baseline.gang(HIGH, nodes, &asks(8, 8), false)).1);
+        // The in-tree method takes minutes for the larger one.
+        let question = Question::gang(HIGH, nodes, asks(8, 8));
+        let rivals = (nodes == 1000).then(|| Rivals::ask(&cluster, question, true, 5));
         let (samples, mut said) = cold(&cluster, &preemptor, 5);
         times.push(samples.median().as_secs_f64());
         if let [small, large] = times[..] {
             said = format!("{said}, exponent {:.2}", (large / small).ln() / 5f64.ln());
         }
         let what = format!("{nodes} x 8 GPU full of single pods, gang of {nodes} x 8 GPU");
-        row("S8", &what, if nodes == 1000 { "5 ms" } else { "20 ms, exp 1.2" }).print("cold", &samples, slow, &said);
+        row("S8", &what, if nodes == 1000 { "5 ms" } else { "20 ms, exp 1.2" }).print(
+            "cold",
+            &samples,
+            rivals.as_ref(),
+            &said,
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! Samples, and the table they are printed in.
 
+use crate::rivals::Rivals;
 use std::time::{Duration, Instant};
 
 /// Starts a measurement.
@@ -74,20 +75,23 @@ pub(crate) fn milliseconds(time: Duration) -> String {
 
 pub(crate) fn print_header() {
     println!(
-        "| {:4} | {:4} | {:57} | {:17} | {:>12} | {:>12} | {:>12} | {:>12} | {:>8} | result",
-        "name", "", "work", "goal", "best", "median", "p99", "mean on CPU", "ratio"
+        "| {:4} | {:4} | {:57} | {:17} | {:>12} | {:>12} | {:>12} | {:>12} | {:>8} | {:>8} | result",
+        "name", "", "work", "goal", "best", "median", "p99", "mean on CPU", "in-tree", "by node"
     );
 }
 
 impl Row<'_> {
-    /// Prints it; `slow` is what the baseline took for the same work.
-    pub(crate) fn print(&self, kind: &str, samples: &Samples, slow: Option<Duration>, said: &str) {
-        let ratio = slow.map_or_else(String::new, |slow| {
-            format!("{:.1}x", slow.as_secs_f64() / samples.median().as_secs_f64().max(1e-9))
-        });
+    /// Prints it, with how often it was faster than each rival.
+    pub(crate) fn print(&self, kind: &str, samples: &Samples, rivals: Option<&Rivals>, said: &str) {
+        let ratio = |took: fn(&Rivals) -> Duration| {
+            let times = |rivals| took(rivals).as_secs_f64() / samples.median().as_secs_f64().max(1e-9);
+            rivals.map_or_else(String::new, |rivals| format!("{:.1}x", times(rivals)))
+        };
+        let (in_tree, by_node) = (ratio(|rivals| rivals.in_tree), ratio(|rivals| rivals.node_by_node));
+        let beside = rivals.map_or("", |rivals| &rivals.said);
         let (best, median, p99) = (samples.at(0), samples.median(), samples.at(99));
         println!(
-            "| {:4} | {kind:4} | {:57} | {:17} | {:>12} | {:>12} | {:>12} | {:>12} | {ratio:>8} | {said}",
+            "| {:4} | {kind:4} | {:57} | {:17} | {:>12} | {:>12} | {:>12} | {:>12} | {in_tree:>8} | {by_node:>8} | {said} {beside}",
             self.name,
             self.what,
             self.goal,
