@@ -5,16 +5,26 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool for developers")]
 
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+
+/// A text that occurs once in a file, and what it becomes.
+#[derive(Deserialize)]
+struct Edit {
+    file: String,
+    find: String,
+    replace: String,
+}
 
 /// One way to break the planner.
 #[derive(Deserialize)]
 struct Mutant {
     broken: String,
-    file: String,
-    find: String,
-    replace: String,
+    #[serde(flatten)]
+    edit: Edit,
+    /// Further edits, where one alone is caught by a second line of defence.
+    #[serde(default)]
+    and: Vec<Edit>,
     /// What the names of the tests have in common that must notice; empty for all of them.
     caught_by: String,
 }
@@ -23,6 +33,15 @@ fn run(command: &mut Command) -> (bool, String) {
     let output = command.stdin(Stdio::null()).output().expect("the command starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
+}
+
+/// Makes an edit; what the file was before.
+fn apply(edit: &Edit, tree: &Path) -> (PathBuf, String) {
+    let path = tree.join("planner/src").join(&edit.file);
+    let text = std::fs::read_to_string(&path).expect("a source");
+    assert_eq!(text.matches(&edit.find).count(), 1, "{}: {}", edit.file, edit.find);
+    std::fs::write(&path, text.replace(&edit.find, &edit.replace)).expect("it can be written");
+    (path, text)
 }
 
 fn main() -> ExitCode {
@@ -45,12 +64,10 @@ fn main() -> ExitCode {
         println!("{said}");
     }
     for mutant in list.iter().filter(|mutant| mutant.broken.contains(&wanted)) {
-        let path = tree.join("planner/src").join(&mutant.file);
-        let text = std::fs::read_to_string(&path).expect("a source");
-        assert_eq!(text.matches(&mutant.find).count(), 1, "{}: {}", mutant.broken, mutant.file);
-        std::fs::write(&path, text.replace(&mutant.find, &mutant.replace)).expect("it can be written");
+        let edits = || std::iter::once(&mutant.edit).chain(&mutant.and);
+        let whole: Vec<(PathBuf, String)> = edits().map(|edit| apply(edit, &tree)).collect();
         let (passed, said) = test(&mutant.caught_by);
-        std::fs::write(&path, text).expect("it can be written");
+        whole.into_iter().rev().for_each(|(path, text)| std::fs::write(path, text).expect("it can be written"));
         let builds = said.contains("test result:");
         missed += usize::from(passed || !builds);
         let word = match (builds, passed) {
@@ -58,7 +75,7 @@ fn main() -> ExitCode {
             (true, true) => "MISSED ",
             (true, false) => "caught ",
         };
-        println!("{word} {} ({})", mutant.broken, mutant.file);
+        println!("{word} {} ({})", mutant.broken, mutant.edit.file);
     }
     run(Command::new("git").current_dir(root).args(["worktree", "remove", "--force"]).arg(&tree));
     println!("{missed} not caught");

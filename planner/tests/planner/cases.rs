@@ -2,7 +2,7 @@
 //! cost no more.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, Strategy, plan};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, Strategy};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

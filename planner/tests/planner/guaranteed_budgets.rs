@@ -1,7 +1,7 @@
 //! Guaranteed budgets (KEP-3280): below its threshold a budget is a law, not a preference.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Reservation, plan};
+use giveway_planner::{Context, Decision, Reservation};
 use serde_json::json;
 
 fn guarded(name: &str, node: &str) -> Built {

@@ -4,7 +4,7 @@
 use crate::common::numbers::Numbers;
 use crate::common::world::{LARGER, TINY, World, for_all, worlds};
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Strategy, plan};
+use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Strategy};
 use proptest::prelude::any;
 use proptest::test_runner::TestCaseError;
 use serde_json::json;

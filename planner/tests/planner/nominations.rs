@@ -2,7 +2,7 @@
 //! `node1`; then `pod2` is decided.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Reservation, plan};
+use giveway_planner::{Cluster, Context, Decision, Reservation};
 use std::collections::BTreeSet;
 
 /// Two nodes of 2 CPUs; `pod1` (priority 50) evicts `low-1` from `node1` and holds its place.

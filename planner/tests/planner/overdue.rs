@@ -1,7 +1,7 @@
 //! Terminating pods that should have been gone by now: they stay, and nobody waits for them.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Preemptor, SmolStr, Strategy, plan, still_fits};
+use giveway_planner::{Context, Decision, Preemptor, SmolStr, Strategy, still_fits};
 use std::collections::BTreeSet;
 
 fn overdue(strategy: Strategy, uids: &[&str]) -> Context {

@@ -1,7 +1,7 @@
 //! Who has to go, and who never has to.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Placement, UnitKind, plan};
+use giveway_planner::{Context, Decision, Placement, UnitKind};
 use serde_json::json;
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use crate::common::world::*;
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Preemptor, Strategy, plan};
+use giveway_planner::{Cluster, Context, Decision, Preemptor, Strategy};
 use proptest::prelude::{Just, Strategy as Values, TestCaseError, prop_assert, prop_assert_eq};
 
 fn by(strategy: Strategy, cluster: &Cluster, preemptor: &Preemptor) -> Decision {

@@ -2,7 +2,7 @@
 
 use crate::common::world::*;
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Sparing, Strategy, UnitKind, plan, spared};
+use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Sparing, Strategy, UnitKind, spared};
 use proptest::prelude::{Just, Strategy as Values, TestCaseError, prop_assert, prop_assert_eq};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Pods that wait keep nobody away, whatever they say; those whose places are held do.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Reservation, plan};
+use giveway_planner::{Cluster, Context, Decision, Reservation};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 

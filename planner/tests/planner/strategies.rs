@@ -1,7 +1,7 @@
 //! The two strategies by name, and what `kep5710` does step by step where `least-cost` would not show it.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Plan, Preemptor, Strategy, plan};
+use giveway_planner::{Cluster, Context, Plan, Preemptor, Strategy};
 
 fn by(strategy: Strategy, objects: &[Built], preemptor: &Preemptor) -> Plan {
     let cluster: Cluster = cluster(objects);

@@ -6,7 +6,7 @@
 //! for whoever terminates leaves room here, for whatever reason; and policies that are read from the members of a group.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Strategy, plan};
+use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Strategy};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Volumes, claims and devices: what pins a pod to nodes, and what is not known, so that nobody is evicted for it.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Strategy, plan};
+use giveway_planner::{Cluster, Context, Decision, Strategy};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -4,11 +4,13 @@
 
 use giveway_crds::PodGroup;
 use giveway_crds::policy::DisruptionMode;
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, SmolStr, plan, still_fits};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, SmolStr, still_fits};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 pub mod numbers;
 pub mod world;
@@ -135,6 +137,24 @@ pub fn budget(name: &str, app: &str, allowed: i32) -> Built {
     }))
 }
 
+/// A claim that is bound to a volume.
+pub fn bound_claim(name: &str, volume: &str) -> Built {
+    Built(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"volumeName": volume}, "status": {"phase": "Bound"}
+    }))
+}
+
+/// The volume of a claim, which is in one zone.
+pub fn pinned_volume(name: &str, claim: &str, zone: &str) -> Built {
+    let terms = json!([{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]);
+    Built(json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {"claimRef": {"namespace": NAMESPACE, "name": claim}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}},
+        "status": {"phase": "Bound"}
+    }))
+}
+
 /// A group and its waiting members of one CPU.
 pub fn waiting_gang(name: &str, priority: i32, size: usize) -> Vec<Built> {
     let member = |i| pod(&format!("{name}-{i:03}")).group(name).priority(priority);
@@ -148,6 +168,10 @@ pub fn add(cluster: &mut Cluster, object: &Built) {
         "Node" => cluster.upsert_node(&serde_json::from_value::<Node>(value).unwrap()),
         "Pod" => cluster.upsert_pod(&serde_json::from_value::<Pod>(value).unwrap()),
         "PodGroup" => cluster.upsert_group(&serde_json::from_value::<PodGroup>(value).unwrap()),
+        "PersistentVolume" => Ok(cluster.upsert_volume(&serde_json::from_value::<PersistentVolume>(value).unwrap())),
+        "PersistentVolumeClaim" => {
+            Ok(cluster.upsert_claim(&serde_json::from_value::<PersistentVolumeClaim>(value).unwrap()))
+        }
         _ => cluster.upsert_budget(&serde_json::from_value::<PodDisruptionBudget>(value).unwrap()),
     }
     .unwrap();
@@ -167,6 +191,22 @@ pub fn for_group(name: &str) -> Preemptor {
 
 pub fn for_pod(name: &str) -> Preemptor {
     Preemptor::Pod(key(name))
+}
+
+static SLOWEST: AtomicU64 = AtomicU64::new(0);
+
+/// How long the slowest decision of this process took.
+pub fn slowest() -> Duration {
+    Duration::from_nanos(SLOWEST.load(Ordering::Relaxed))
+}
+
+/// What the planner decides; the time of the slowest decision is kept.
+pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
+    let start = Instant::now();
+    let decision = giveway_planner::plan(cluster, preemptor, context);
+    let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    SLOWEST.fetch_max(took, Ordering::Relaxed);
+    decision
 }
 
 pub fn decide(cluster: &Cluster, preemptor: &Preemptor) -> Decision {

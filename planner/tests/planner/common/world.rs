@@ -53,6 +53,8 @@ pub enum Around {
     Together,
     /// One zone for all of them, as the group asks.
     Domain,
+    /// The zone of its volume: member `m`'s is in zone `m % 3`.
+    Volumes,
 }
 
 const ZONES: usize = 3;
@@ -122,7 +124,12 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
 
 /// Random worlds in which members look at the pods around; they are alike but for what they ask for.
 pub fn worlds_around(size: Size) -> impl Strategy<Value = World> {
-    let around = prop_oneof![(1..=2usize).prop_map(Around::Spread), Just(Around::Together), Just(Around::Domain),];
+    let around = prop_oneof![
+        (1..=2usize).prop_map(Around::Spread),
+        Just(Around::Together),
+        Just(Around::Domain),
+        Just(Around::Volumes)
+    ];
     (worlds(size), around).prop_map(|(world, around)| {
         let single = world.single && around != Around::Domain;
         let mut members = world.members.clone();
@@ -147,9 +154,19 @@ fn running(nodes: &[usize], lows: Vec<Low>) -> Vec<Low> {
     pods
 }
 
-/// The same cases on every machine, and nothing written beside the tests.
+/// A number from outside, such as `SEED=7`.
+fn outside(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: a whole number is expected")))
+}
+
+/// The same cases on every machine, and nothing written beside the tests. `SEED` in the environment gives other ones, `CASES`
+/// so many times as many.
 pub fn runner(cases: u32, seed: u64) -> TestRunner {
-    let rng_seed = RngSeed::Fixed(seed);
+    let outside_seed = outside("SEED").unwrap_or_default();
+    let cases = cases * u32::try_from(outside("CASES").unwrap_or(1)).unwrap();
+    println!("SEED={outside_seed}: {cases} cases");
+    let rng_seed = RngSeed::Fixed(seed ^ outside_seed << 8);
     TestRunner::new(ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() })
 }
 
@@ -167,6 +184,7 @@ pub fn for_all<S: Strategy>(
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("the slowest decision of this process so far took {:?}", slowest());
     meant.get()
 }
 
@@ -213,6 +231,10 @@ impl World {
             let built = if self.single { built } else { built.group("g") };
             let built = if self.apart { built.set("/spec/affinity", apart.clone()) } else { built };
             let like = json!({"matchLabels": {"team": "g"}});
+            if self.around == Around::Volumes {
+                let (claim, volume) = (format!("claim-{m}"), format!("volume-{m}"));
+                all.extend([bound_claim(&claim, &volume), pinned_volume(&volume, &claim, &format!("z{}", m % ZONES))]);
+            }
             all.push(match self.around {
                 Around::Spread(skew) => built.set(
                     "/spec/topologySpreadConstraints",
@@ -224,6 +246,10 @@ impl World {
                     json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
                         {"topologyKey": "zone", "labelSelector": like}]}}),
                 ),
+                Around::Volumes => {
+                    let claim = json!({"claimName": format!("claim-{m}")});
+                    built.set("/spec/volumes", json!([{"name": "data", "persistentVolumeClaim": claim}]))
+                }
                 Around::Nothing | Around::Domain => built,
             });
         }
@@ -236,7 +262,7 @@ impl World {
     }
 
     fn is_peer(&self, pod: &Low) -> bool {
-        !matches!(self.around, Around::Nothing | Around::Domain) && pod.app == 3 && !pod.leaving
+        matches!(self.around, Around::Spread(_) | Around::Together) && pod.app == 3 && !pod.leaving
     }
 
     /// Pods of whole groups pay for the group's priority, as admission has it; among the others are some that do not.
@@ -329,10 +355,11 @@ impl World {
         zones.map(|zone| self.place(&self.members, &mut state, only, Some(zone), enough)).max().unwrap_or(0)
     }
 
-    /// Whether the pods around let a member into a zone.
-    fn lets_in(&self, zones: &[usize], zone: usize) -> bool {
+    /// Whether the pods around, or its volume, let a member into a zone; `rest` are the members after it.
+    fn lets_in(&self, zones: &[usize], zone: usize, rest: &[usize]) -> bool {
         match self.around {
             Around::Nothing | Around::Domain => true,
+            Around::Volumes => (self.members.len() - rest.len() - 1) % ZONES == zone,
             Around::Spread(skew) => zones[zone] < skew + zones.iter().min().unwrap(),
             Around::Together => zones[zone] > 0 || zones.iter().all(|count| *count == 0),
         }
@@ -356,7 +383,7 @@ impl World {
                 && !(self.apart && state.1[node] > 0)
                 && only.is_none_or(|only| only == node)
                 && within.is_none_or(|within| within == zone)
-                && self.lets_in(&state.2, zone)
+                && self.lets_in(&state.2, zone, rest)
             {
                 state.0[node] -= cpus;
                 state.1[node] += 1;
