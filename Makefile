@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench mutants bench-e2e bench-webhook daemons e2e test release \
+.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench mutants properties bench-e2e bench-webhook daemons e2e test release \
 	up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -69,6 +69,11 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
 	$(CARGO) test -p giveway-planner --test mutants -- $(MUTANT)
+
+# One test at a time, so that the slowest decision is not one that waited for others.
+properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
+	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(CARGO) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
+		properties:: least_cost:: kept_answers::
 
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside

@@ -25,6 +25,15 @@ fn where_members_look_around_it_is_the_cheapest_as_well() {
     assert!(found.missed * 100 <= found.refused, "{found:?}");
 }
 
+/// What a domain costs includes victims in others; of the plans in each, the cheapest is taken.
+#[test]
+fn a_gang_in_one_domain_costs_hardly_more_than_the_least() {
+    let domains = worlds_around(TINY).prop_filter("one zone", |world| world.around == Around::Domain);
+    let found = compare(ROUNDS / 4, 13, &domains);
+    assert!(found.victims * 100 <= found.least_victims * 105, "{found:?}");
+    assert_eq!(found.missed, 0, "{found:?}");
+}
+
 /// How plans compare with the cheapest of all.
 #[derive(Debug)]
 struct Found {
@@ -32,6 +41,9 @@ struct Found {
     optimal: usize,
     /// Place fewer members than can be.
     fewer: usize,
+    /// Pods that go for them, and for the cheapest plans in their stead.
+    victims: usize,
+    least_victims: usize,
     refused: usize,
     /// Refusals although there is a plan.
     missed: usize,
@@ -40,6 +52,7 @@ struct Found {
 fn compare(rounds: usize, seed: u64, worlds: &impl Strategy<Value = World>) -> Found {
     let mut runner = runner(1, seed);
     let (mut plans, mut optimal, mut ties, mut fewer, mut missed, mut refused) = (0, 0, 0, 0, 0, 0);
+    let (mut all_victims, mut least_victims) = (0, 0);
     let mut examples = Vec::new();
     while plans < rounds {
         let world = worlds.new_tree(&mut runner).unwrap().current();
@@ -75,6 +88,8 @@ fn compare(rounds: usize, seed: u64, worlds: &impl Strategy<Value = World>) -> F
         fewer += usize::from(most.is_some() && world.around != Around::Domain);
         let best = choices.iter().find(|victims| world.fits(victims, count)).unwrap();
         let best = world.cost(&best.iter().collect::<Vec<_>>());
+        all_victims += cost.3;
+        least_victims += best.3;
         if (cost.0, cost.1, cost.2, cost.3) == (best.0, best.1, best.2, best.3) {
             optimal += 1;
             ties += usize::from(cost.4 == best.4);
@@ -90,5 +105,5 @@ fn compare(rounds: usize, seed: u64, worlds: &impl Strategy<Value = World>) -> F
     );
     println!("{refused} refusals, {missed} of them wrong");
     println!("{}", examples.join("\n"));
-    Found { plans, optimal, fewer, refused, missed }
+    Found { plans, optimal, fewer, victims: all_victims, least_victims, refused, missed }
 }

@@ -1,7 +1,8 @@
 //! What the planner says of the same pod and node, and how often both agreed on what.
 
+use giveway_crds::PodGroup;
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Placement, Preemptor, plan, still_fits};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,6 +12,8 @@ use std::fmt;
 pub struct Objects {
     pub namespaces: Vec<Namespace>,
     pub nodes: Vec<Node>,
+    pub volumes: Vec<PersistentVolume>,
+    pub claims: Vec<PersistentVolumeClaim>,
     /// Pods that are there, and gated ones with a nomination.
     pub pods: Vec<Pod>,
 }
@@ -43,6 +46,27 @@ impl Objects {
         refusal
     }
 
+    /// The domain of this key into which the planner puts the one pod of a group that must stay within one.
+    pub fn domain(&self, pod: &Pod, group: &PodGroup, key: &str) -> Option<String> {
+        let mut cluster = self.cluster(pod, |_| true);
+        cluster.upsert_group(group).unwrap();
+        let group = ObjectKey::new(group.metadata.namespace.clone().unwrap(), group.metadata.name.clone().unwrap());
+        match plan(&cluster, &Preemptor::Group(group), &Context::default()) {
+            Decision::Fits { domain, .. } => {
+                let domain = domain.expect("a domain");
+                assert_eq!(domain.key.as_str(), key);
+                Some(domain.value.to_string())
+            }
+            Decision::Unschedulable(_) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whether anybody has a nomination.
+    pub fn any_nominated(&self) -> bool {
+        self.pods.iter().any(|pod| nomination(pod).is_some())
+    }
+
     /// [`Objects::refusal`], as the scheduler sees it when it does not look at the anti-affinity of nominated pods.
     pub fn lenient_refusal(&self, pod: &Pod, node: &str) -> Option<String> {
         let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
@@ -64,6 +88,12 @@ impl Objects {
         for node in &self.nodes {
             cluster.upsert_node(node).unwrap();
         }
+        for volume in &self.volumes {
+            cluster.upsert_volume(volume);
+        }
+        for claim in &self.claims {
+            cluster.upsert_claim(claim);
+        }
         for pod in self.pods.iter().filter(|other| wanted(other)).chain([pod]) {
             cluster.upsert_pod(pod).unwrap();
         }
@@ -74,7 +104,8 @@ impl Objects {
     pub fn yaml(&self) -> String {
         let namespaces = self.namespaces.iter().map(yaml);
         let nodes = self.nodes.iter().map(yaml);
-        namespaces.chain(nodes).chain(self.pods.iter().map(yaml)).collect::<Vec<_>>().join("---\n")
+        let volumes = self.volumes.iter().map(yaml).chain(self.claims.iter().map(yaml));
+        namespaces.chain(nodes).chain(volumes).chain(self.pods.iter().map(yaml)).collect::<Vec<_>>().join("---\n")
     }
 }
 
@@ -113,6 +144,8 @@ pub struct Tally {
     pub pairs: BTreeMap<String, usize>,
     /// Pods without a pin.
     pub free: usize,
+    /// Groups that must stay within one zone: those that were placed, and those that could not be.
+    pub domains: (usize, usize),
     /// Questions to the scheduler.
     pub questions: usize,
     /// Those that were asked again.
@@ -128,6 +161,8 @@ impl Tally {
     pub fn add(&mut self, other: Self) {
         self.rounds += other.rounds;
         self.free += other.free;
+        self.domains.0 += other.domains.0;
+        self.domains.1 += other.domains.1;
         self.lenient += other.lenient;
         self.questions += other.questions;
         self.again += other.again;
@@ -158,10 +193,12 @@ impl Tally {
             "nobody is there whom its pod affinity wants",
             "pod anti-affinity keeps it away",
             "its topology spread constraints do not allow it",
+            "the node cannot attach one of its volumes",
         ] {
             let count = self.pairs.get(reason).copied().unwrap_or(0);
             assert!(count >= 10, "only {count} pairs with \"{reason}\": {self}");
         }
+        assert!(self.domains.0 >= 50 && self.domains.1 >= 20, "{self}");
         assert!(self.invalid.is_empty(), "the API server refused pods: {:?}", self.invalid);
     }
 }
@@ -171,6 +208,7 @@ impl fmt::Display for Tally {
         let pairs: usize = self.pairs.values().sum();
         write!(f, "{} clusters, {pairs} pairs of a pod and a node", self.rounds)?;
         write!(f, ", {} pods without a pin, {} questions asked again", self.free, self.again)?;
+        write!(f, ", groups within a zone: {} placed, {} not", self.domains.0, self.domains.1)?;
         write!(f, ", {} without the anti-affinity of a nominated pod; {:?}", self.lenient, self.pairs)
     }
 }

@@ -28,7 +28,7 @@ use futures::{StreamExt as _, stream};
 use giveway_tests::World;
 use giveway_tests::random::Random;
 use giveway_tests::wait::wait_for;
-use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::PostParams;
@@ -106,7 +106,38 @@ async fn set_up(client: &Client, board: &Board, seed: u64, slot: usize) -> Slot 
         })
         .await;
     }
-    Slot { client: client.clone(), board: board.clone(), seed, number: slot, nodes, namespaces }
+    let (volumes, claims) = bound_volumes(client, &namespaces, slot, &mut random).await;
+    Slot { client: client.clone(), board: board.clone(), seed, number: slot, nodes, namespaces, volumes, claims }
+}
+
+/// Makes the volumes of a slot, and waits until they are bound.
+async fn bound_volumes(
+    client: &Client,
+    namespaces: &[Namespace],
+    slot: usize,
+    random: &mut Random,
+) -> (Vec<PersistentVolume>, Vec<PersistentVolumeClaim>) {
+    let post = PostParams::default();
+    let (mut volumes, mut claims) = (Vec::new(), Vec::new());
+    for namespace in namespaces {
+        let namespace = namespace.metadata.name.as_deref().unwrap();
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+        for number in 0..random::VOLUMES {
+            let [volume, claim] = random::volume(slot, namespace, number, random);
+            let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+            volumes.push(Api::all(client.clone()).create(&post, &volume).await.unwrap());
+            let claim: PersistentVolumeClaim = serde_json::from_value(claim).unwrap();
+            let name = api.create(&post, &claim).await.unwrap().metadata.name.unwrap();
+            let what = format!("claim {namespace}/{name} is bound");
+            let bound = wait_for(&what, super::MINUTE, async || {
+                let claim = api.get(&name).await.map_err(|error| error.to_string())?;
+                let phase = claim.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+                if phase == "Bound" { Ok(claim) } else { Err(phase) }
+            });
+            claims.push(bound.await);
+        }
+    }
+    (volumes, claims)
 }
 
 async fn create_classes(client: &Client) {

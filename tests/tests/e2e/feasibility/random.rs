@@ -46,6 +46,37 @@ pub fn node(slot: usize, index: usize, random: &mut Random) -> Value {
     })
 }
 
+/// Volumes a namespace of a slot has, each bound to a claim of its own.
+pub const VOLUMES: usize = 3;
+
+/// Claim and volume of this number in a namespace of a slot, bound to each other; the volume can be attached to some nodes only.
+pub fn volume(slot: usize, namespace: &str, number: usize, random: &mut Random) -> [Value; 2] {
+    let (claim, volume) = (format!("data-{number}"), format!("{namespace}-data-{number}"));
+    let modes = json!(["ReadWriteMany"]);
+    let mut rule = || match random.below(5) {
+        0 | 1 => json!({"key": format!("zone.s{slot}"), "operator": "In", "values": [random.pick(&["z0", "z1"])]}),
+        2 => json!({"key": format!("rack.s{slot}"), "operator": "In", "values": ["r0", random.pick(&["r1", "r2"])]}),
+        3 => json!({"key": format!("rack.s{slot}"), "operator": "NotIn", "values": ["r0"]}),
+        _ => json!({"key": "disk", "operator": "Exists"}),
+    };
+    let mut terms = vec![json!({"matchExpressions": [rule()]})];
+    if number == 0 {
+        terms.push(json!({"matchExpressions": [rule(), rule()]}));
+    }
+    [
+        json!({"metadata": {"name": volume}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": modes,
+            "nfs": {"server": "nfs.test", "path": "/"}, "claimRef": {"namespace": namespace, "name": claim},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}),
+        json!({"metadata": {"name": claim, "namespace": namespace}, "spec": {"accessModes": modes, "volumeName": volume,
+            "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}}),
+    ]
+}
+
+/// The label by which the nodes of a slot are in zones.
+pub fn zone_key(slot: usize) -> String {
+    format!("zone.s{slot}")
+}
+
 /// What a node is like in one round: a merge patch of labels, taints and cordon.
 pub fn node_patch(slot: usize, index: usize, random: &mut Random) -> Value {
     let mut labels = json!({"slot": slot.to_string()});
@@ -54,7 +85,7 @@ pub fn node_patch(slot: usize, index: usize, random: &mut Random) -> Value {
     };
     let name = node_name(slot, index);
     label("kubernetes.io/hostname".to_owned(), 95, &[&name], random);
-    label(format!("zone.s{slot}"), 90, &["z0", "z1"], random);
+    label(zone_key(slot), 90, &["z0", "z1"], random);
     label(format!("rack.s{slot}"), 75, &["r0", "r1", "r2"], random);
     label("disk".to_owned(), 60, &["ssd", "hdd"], random);
     label("cores".to_owned(), 80, &["4", "16", "007", "many"], random);
@@ -129,6 +160,10 @@ impl Pods<'_> {
         }
         if self.random.percent(45) {
             self.ports(&mut pod);
+        }
+        if self.random.percent(25) {
+            let claim = json!({"claimName": format!("data-{}", self.random.below(VOLUMES))});
+            pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": claim}]);
         }
         if self.random.percent(50) {
             let count = 1 + self.random.below(2);

@@ -2,12 +2,13 @@
 
 use super::board::{Board, Verdict, verdict};
 use super::compare::{Objects, Tally, yaml};
-use super::random::{Pods, node_name, node_patch, pin};
+use super::random::{Pods, node_name, node_patch, pin, zone_key};
 use giveway_tests::random::Random;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// How often a question on which both disagree is asked.
 const TRIES: usize = 3;
@@ -20,12 +21,19 @@ pub struct Slot {
     pub number: usize,
     pub nodes: usize,
     pub namespaces: Vec<Namespace>,
+    pub volumes: Vec<PersistentVolume>,
+    pub claims: Vec<PersistentVolumeClaim>,
 }
 
 impl Slot {
     pub async fn round(&self, round: usize, nodes: &mut Vec<Node>, tally: &mut Tally) {
         let mut random = Random::new(self.seed, self.number, round);
-        let mut objects = Objects { namespaces: self.namespaces.clone(), ..Objects::default() };
+        let mut objects = Objects {
+            namespaces: self.namespaces.clone(),
+            volumes: self.volumes.clone(),
+            claims: self.claims.clone(),
+            ..Objects::default()
+        };
         let changed = random.below(self.nodes);
         for index in 0..self.nodes {
             if round == 0 {
@@ -65,6 +73,10 @@ impl Slot {
                 let bound = self.ask(round, written, None, &objects, tally).await;
                 objects.pods.extend(bound);
             }
+        }
+        if pods.random.percent(25) {
+            let written = pods.candidate("named when asked");
+            self.ask_domain(round, written, &objects, tally).await;
         }
         for namespace in &self.namespaces {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.metadata.name.as_deref().unwrap());
@@ -136,6 +148,49 @@ impl Slot {
             }
         }
         None
+    }
+
+    /// Asks the scheduler about a pod in each zone, by a node selector, and the planner about a group of this one pod that must
+    /// stay within a zone, as the operator would release it: it gets a zone where the scheduler binds, if there is one.
+    async fn ask_domain(&self, round: usize, mut written: Value, objects: &Objects, tally: &mut Tally) {
+        let key = zone_key(self.number);
+        written["metadata"]["labels"]["scheduling.giveway.dev/pod-group"] = json!("zoned");
+        let zone = |node: &Node| node.metadata.labels.as_ref().and_then(|labels| labels.get(&key)).cloned();
+        let zones: BTreeSet<String> = objects.nodes.iter().filter_map(zone).collect();
+        let mut open = BTreeSet::new();
+        for zone in zones {
+            let mut within = written.clone();
+            within["spec"]["nodeSelector"][&key] = json!(zone);
+            if let Some(bound) = self.ask(round, within, None, objects, tally).await {
+                self.delete(&bound).await;
+                open.insert(zone);
+            }
+        }
+        let namespace = written["metadata"]["namespace"].clone();
+        written["metadata"]["name"] = json!("zoned-0");
+        written["metadata"]["uid"] = json!("uid-zoned-0");
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "zoned", "namespace": namespace, "uid": "uid-zoned"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}, "disruptionMode": "Pod", "priority": 50,
+                "preemptionPolicy": "Never", "schedulingConstraints": {"topology": [{"key": key}]}}
+        });
+        let pod: Pod = serde_json::from_value(written).unwrap();
+        let found = objects.domain(&pod, &serde_json::from_value(group).unwrap(), &key);
+        match &found {
+            Some(_) => tally.domains.0 += 1,
+            None => tally.domains.1 += 1,
+        }
+        // With nominations of other nodes the planner may be stricter, and never laxer.
+        let agree = found.as_ref().map_or(open.is_empty() || objects.any_nominated(), |zone| open.contains(zone));
+        if !agree {
+            tally.disagreements.push(format!(
+                "slot {}, round {round}\nscheduler: zones {open:?}\nplanner: zone {found:?}\n{}---\n{}",
+                self.number,
+                yaml(&pod),
+                objects.yaml()
+            ));
+        }
     }
 
     async fn change_node(&self, index: usize, random: &mut Random) -> Node {
