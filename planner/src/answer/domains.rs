@@ -132,27 +132,40 @@ fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
 fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let when = When::Without(EVERYBODY);
     let large: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
-    let mut order: Vec<(Option<Cost>, &Part)> = large.iter().map(|part| (least(question, part), *part)).collect();
-    order.sort_by(|(a, part), (b, other)| {
-        (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
-    });
+    let mut levels: BTreeMap<Level, Vec<&Part>> = BTreeMap::new();
+    for part in &large {
+        levels.entry(level(question, part)).or_default().push(part);
+    }
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
     let mut tried = 0;
-    for (least, part) in &order {
-        let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
-        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
+    for (level, parts) in levels {
+        let dearer = |(plan, _): &(Plan, &Part)| {
+            level.is_some_and(|level| level > (plan.cost.budget_violations, plan.cost.highest_priority))
+        };
+        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED {
             break;
         }
-        tried += 1;
-        let Some(plan) = question.preempt(&part.ranks) else {
-            trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
-            continue;
-        };
-        trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
-        let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
-        if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
-            best = Some((plan, part));
+        let mut order: Vec<(Option<Cost>, &Part)> =
+            parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
+        order.sort_by(|(a, part), (b, other)| {
+            (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
+        });
+        for (least, part) in order {
+            let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
+            if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
+                break;
+            }
+            tried += 1;
+            let Some(plan) = question.preempt(&part.ranks) else {
+                trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
+                continue;
+            };
+            trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
+            let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
+            if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
+                best = Some((plan, part));
+            }
         }
     }
     let (plan, part) = best?;
@@ -167,10 +180,18 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     Some(plan)
 }
 
-/// What victims in a domain cost at least; nothing where all nodes are looked at anyway.
-fn least(question: &Question<'_>, part: &Part) -> Option<Cost> {
+/// How many budgets are violated at least, and the priority up to which units have to go; nothing where all nodes are looked
+/// at anyway.
+type Level = Option<(usize, Option<i32>)>;
+
+fn level(question: &Question<'_>, part: &Part) -> Level {
     let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
-    Some(lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling))
+    Some((usize::from(ceiling.is_none()), ceiling))
+}
+
+/// What victims in a domain cost at least.
+fn least(question: &Question<'_>, part: &Part, (_, ceiling): (usize, Option<i32>)) -> Cost {
+    lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling)
 }
 
 /// Why there is no room, said of the domain that comes nearest.

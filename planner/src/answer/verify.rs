@@ -28,9 +28,9 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
                 return Err(format!("A pod of victim {name} may not go."));
             }
         }
-        let group = unit.pods.first().and_then(|pod| cluster.group_index_of(*pod));
-        let mates =
-            group.filter(|_| unit.kind == UnitKind::PodGroup).map_or(&[][..], |group| cluster.members_at(group));
+        let first = unit.pods.first().filter(|_| unit.kind == UnitKind::PodGroup);
+        let group = first.and_then(|pod| cluster.group_index_of(*pod));
+        let mates = group.map_or(&[][..], |group| cluster.members_at(group));
         let left_behind = |mate: &PodIndex| {
             let row = cluster.row(*mate);
             matches!(row.role, Role::Goes(_)) && !gone[*mate as usize] && !problem.in_flight.leaves(*mate, &row)

@@ -11,6 +11,8 @@ pub(crate) struct Budgets<'a> {
     /// By budget: pods that decisions in flight evict and that its status does not count yet.
     in_flight: Vec<usize>,
     of: BTreeMap<PodIndex, Vec<usize>>,
+    /// By pod, a bit: whether `of` has it. Nine of ten pods that are asked for are under no budget.
+    under: Vec<u64>,
     /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
     priority: i32,
 }
@@ -51,7 +53,9 @@ impl<'a> Budgets<'a> {
         let numbers: BTreeMap<BudgetIndex, usize> =
             list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
         budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
+        budgets.under = vec![0; pairs.iter().map(|(_, pod)| *pod as usize / 64 + 1).max().unwrap_or(0)];
         for (index, pod) in pairs {
+            budgets.under[pod as usize / 64] |= 1 << (pod % 64);
             budgets.of.entry(pod).or_default().extend(numbers.get(&index));
         }
         budgets.in_flight = vec![0; budgets.list.len()];
@@ -86,7 +90,7 @@ impl<'a> Budgets<'a> {
 
     fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
         let mut violates = false;
-        for number in self.of.get(&pod).into_iter().flatten() {
+        for number in self.of_pod(pod) {
             let breached = |tally: &Tally| self.breaches(*number, tally.victims[*number], tally.guarded[*number]);
             let before = breached(tally);
             tally.victims[*number] += 1;
@@ -123,7 +127,7 @@ impl<'a> Budgets<'a> {
             let guarded = self.guards(unit);
             for pod in &unit.pods {
                 let mut violates = false;
-                for number in self.of.get(pod).into_iter().flatten() {
+                for number in self.of_pod(*pod) {
                     let start = (tally.victims[*number], tally.guarded[*number]);
                     let (victims, guards) = counts.entry(*number).or_insert(start);
                     *victims += 1;
@@ -168,8 +172,7 @@ impl<'a> Budgets<'a> {
         if self.is_empty() {
             return Vec::new();
         }
-        let under = |pod: &PodIndex| cluster.row(*pod).budgeted && self.of.contains_key(pod);
-        let mut pods: Vec<PodIndex> = pods.filter(under).collect();
+        let mut pods: Vec<PodIndex> = pods.filter(|pod| !self.of_pod(*pod).is_empty()).collect();
         pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
         let mut tally = self.tally();
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
@@ -177,7 +180,7 @@ impl<'a> Budgets<'a> {
 
     /// Whether a unit is under a budget by its number.
     pub(crate) fn covers(&self, number: usize, unit: &Unit) -> bool {
-        unit.pods.iter().any(|pod| self.of.get(pod).is_some_and(|numbers| numbers.contains(&number)))
+        unit.pods.iter().any(|pod| self.of_pod(*pod).contains(&number))
     }
 
     /// The budgets that cannot let all these units go and are guaranteed for some of them, by name; with how many pods
@@ -210,7 +213,8 @@ impl<'a> Budgets<'a> {
 
     /// The numbers of the budgets that a pod is under.
     pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
-        self.of.get(&pod).map_or(&[], Vec::as_slice)
+        let marked = self.under.get(pod as usize / 64).is_some_and(|bits| bits & (1 << (pod % 64)) != 0);
+        if marked { self.of.get(&pod).map_or(&[], Vec::as_slice) } else { &[] }
     }
 
     /// How many pods under a budget may go.

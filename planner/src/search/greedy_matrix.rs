@@ -229,18 +229,15 @@ impl Gang<'_, '_> {
             return self.put_back(few);
         }
         touched.extend(&self.doomed);
-        for unit in &touched {
-            if !self.matrix.gone[*unit] {
-                self.matrix.flip(*unit);
-            }
-        }
+        let still: Vec<usize> = touched.iter().copied().filter(|unit| !self.matrix.gone[*unit]).collect();
+        self.matrix.flip_all(&still);
         let all = self.reprieve(touched);
         let (all, few) = (self.put_back(all), self.costed(few));
         if few.1 < all.1 { few } else { all }
     }
 
     fn put_back(&mut self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
-        victims.iter().for_each(|unit| self.matrix.flip(*unit));
+        self.matrix.flip_all(&victims);
         self.costed(victims)
     }
 

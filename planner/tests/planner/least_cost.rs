@@ -93,7 +93,8 @@ fn compare(rounds: usize, seed: u64, worlds: &impl Strategy<Value = World>) -> F
         if (cost.0, cost.1, cost.2, cost.3) == (best.0, best.1, best.2, best.3) {
             optimal += 1;
             ties += usize::from(cost.4 == best.4);
-        } else if (cost.0, cost.1) == (best.0, best.1) {
+        } else if (cost.0, cost.1) == (best.0, best.1) && world.around != Around::Domain {
+            // A domain where more members fit is not asked what fewer of them would cost.
             assert!(cost.3 * 100 <= best.3 * 105, "{cost:?} instead of {best:?}: {world:?}");
         }
         if cost != best && examples.len() < 5 {
