@@ -49,13 +49,12 @@ impl Objects {
     /// The domain of this key into which the planner puts the one pod of a group that must stay within one.
     pub fn domain(&self, pod: &Pod, group: &PodGroup, key: &str) -> Option<String> {
         let mut cluster = self.cluster(pod, |_| true);
-        cluster.upsert_group(group).unwrap();
-        let group = ObjectKey::new(group.metadata.namespace.clone().unwrap(), group.metadata.name.clone().unwrap());
+        cluster.upsert_group(group).expect("a valid group");
+        let group = cluster.groups().next()?.key.clone();
         match plan(&cluster, &Preemptor::Group(group), &Context::default()) {
             Decision::Fits { domain, .. } => {
-                let domain = domain.expect("a domain");
-                assert_eq!(domain.key.as_str(), key);
-                Some(domain.value.to_string())
+                assert_eq!(domain.as_ref().map(|domain| domain.key.as_str()), Some(key));
+                domain.map(|domain| domain.value.to_string())
             }
             Decision::Unschedulable(_) => None,
             other => panic!("{other:?}"),
@@ -198,7 +197,7 @@ impl Tally {
             let count = self.pairs.get(reason).copied().unwrap_or(0);
             assert!(count >= 10, "only {count} pairs with \"{reason}\": {self}");
         }
-        assert!(self.domains.0 >= 50 && self.domains.1 >= 20, "{self}");
+        assert!(self.domains.0 >= 20 && self.domains.1 >= 20, "{self}");
         assert!(self.invalid.is_empty(), "the API server refused pods: {:?}", self.invalid);
     }
 }
