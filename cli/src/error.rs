@@ -10,7 +10,7 @@ pub(crate) enum CliError {
     #[error("{file}: is neither JSON nor YAML: {problem}")]
     Syntax { file: String, problem: String },
     #[error(
-        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses -A -o yaml` prints it"
+        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses -A -o yaml` prints it"
     )]
     NotAList { file: String, kind: String },
     #[error("{file}: {place}: {field}: Required value: every object has one")]

@@ -8,13 +8,14 @@ use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub(crate) struct World {
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
     /// The plans that are stored, by name.
     pub(crate) plans: BTreeMap<String, StoredPlan>,
+    /// UIDs of pods of a live cluster that should have gone by now for half a minute: nobody waits for them any more.
+    overdue: BTreeSet<SmolStr>,
     /// What was left out, as sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -48,11 +51,14 @@ impl World {
         // Pods of classes that are not managed have their policy in their spec only.
         world.cluster.trust_pod_policy = true;
         let mut parts: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
-        for item in objects.items {
-            match world.add(&item, &mut parts) {
+        for item in &objects.items {
+            match world.add(item, &mut parts) {
                 Err(error) if objects.live => world.notes.push(format!("Left out: {error}")),
                 outcome => outcome?,
             }
+        }
+        if objects.live {
+            world.note_overdue(&objects.items, Timestamp::now());
         }
         for (name, parts) in parts {
             match assemble(parts) {
@@ -61,6 +67,18 @@ impl World {
             }
         }
         Ok(world)
+    }
+
+    /// As the operator does, for half a minute more than their grace. In a file nobody knows what time it is.
+    fn note_overdue(&mut self, items: &[Value], now: Timestamp) {
+        let latest = now - SignedDuration::from_secs(30);
+        for pod in items.iter().filter(|item| item["kind"] == "Pod") {
+            let metadata = &pod["metadata"];
+            let at = metadata["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+            if at.is_some_and(|at| at < latest) {
+                self.overdue.extend(metadata["uid"].as_str().map(SmolStr::new));
+            }
+        }
     }
 
     fn add(&mut self, item: &Value, parts: &mut BTreeMap<String, Vec<Preemption>>) -> Result<(), CliError> {
@@ -174,7 +192,7 @@ impl World {
 
     /// What a decision for `preemptor` has to respect: the stored plans of others that are in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
-        let mut context = Context { strategy, ..Context::default() };
+        let mut context = Context { strategy, lingering: self.overdue.clone(), ..Context::default() };
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
             let other = preemptor_of(plan);
             if other == *preemptor {
