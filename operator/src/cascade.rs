@@ -61,6 +61,8 @@ struct Cascade {
     at: i64,
     /// The sentence for the group and its pods.
     message: Sentence,
+    /// Whether a plan began it, and not kube-scheduler: the group was told already.
+    of_plan: bool,
     /// The evictions, by UID.
     calls: BTreeMap<SmolStr, Call>,
 }
@@ -125,8 +127,15 @@ impl Cascades {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
-        self.0.insert(group.clone(), Cascade { at, message: message.clone(), calls: BTreeMap::new() });
+        let cascade = Cascade { at, message: message.clone(), of_plan: false, calls: BTreeMap::new() };
+        self.0.insert(group.clone(), cascade);
         Some((group, Victimhood { plan: String::new(), preemptor: SCHEDULER.into(), message, whole: true }))
+    }
+
+    /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
+    /// tried again, ever more seldom, beside the next plans.
+    pub fn finish(&mut self, group: ObjectKey, at: i64, message: Sentence) {
+        self.0.entry(group).or_insert(Cascade { at, message, of_plan: true, calls: BTreeMap::new() });
     }
 
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.
@@ -167,7 +176,8 @@ impl Cascades {
             } else {
                 BTreeMap::new()
             };
-            for pod in rest.into_iter().filter(|pod| written(group) && !taken.contains(&pod.uid)) {
+            let told = cascade.of_plan || written(group);
+            for pod in rest.into_iter().filter(|pod| told && !taken.contains(&pod.uid)) {
                 let call = cascade.calls.entry(pod.uid.clone()).or_default();
                 if call.due(now) {
                     call.start();

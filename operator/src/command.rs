@@ -241,6 +241,8 @@ pub enum EvictOutcome {
     Gone,
     /// A guaranteed budget does not allow it; the reason.
     Refused(String),
+    /// It is not allowed, by a policy or for want of a right; the reason. Nothing says that it ever will be.
+    Forbidden(String),
     /// The call failed; it may be tried again.
     Error(String),
     /// The plan was dropped before the call was made.

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How long a victim that a budget refused is spared.
 const SPARE: Duration = Duration::from_secs(30);
+/// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
+const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
 /// Refusals in a row after which the next plan waits.
 const REFUSALS: u32 = 8;
 
@@ -34,6 +36,8 @@ pub struct Waiting {
     pub refusal: Option<String>,
     /// Plans in a row that were given up for a refusal.
     pub refusals: u32,
+    /// Whether an eviction was not allowed at all: of the next plan nobody goes before all may.
+    pub careful: bool,
 }
 
 impl Waiting {
@@ -44,9 +48,16 @@ impl Waiting {
         self.seen = None;
     }
 
-    /// Notes that the API server refused victims for their budgets. The next plan spares them and is made at once; after
+    /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made at once; after
     /// many refusals in a row it waits as after a failure.
-    pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: &str, now: Instant) {
+    pub fn refused<'a>(
+        &mut self,
+        uids: impl Iterator<Item = &'a SmolStr>,
+        forbidden: &BTreeSet<SmolStr>,
+        sentence: &str,
+        now: Instant,
+    ) {
+        self.careful |= !forbidden.is_empty();
         self.refusal = Some(sentence.to_owned());
         self.refusals += 1;
         self.seen = None;
@@ -55,8 +66,9 @@ impl Waiting {
             self.back_off(now);
         }
         // The next plan does without them, whenever it is made.
-        let until = self.not_before.unwrap_or(now) + SPARE;
-        self.spared.extend(uids.map(|uid| (uid.clone(), until)));
+        let start = self.not_before.unwrap_or(now);
+        let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
+        self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
     }
 
     /// Victims to spare now.
@@ -163,12 +175,12 @@ mod tests {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         let uid = SmolStr::new("uid-db");
         for _ in 0..8 {
-            waiting.refused([&uid].into_iter(), "Refused.", now);
+            waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
             assert_eq!(waiting.not_before, None, "at once");
         }
         assert!(waiting.spared(now).contains(&uid));
         assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
-        waiting.refused([&uid].into_iter(), "Refused.", now);
+        waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
         assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
         assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
         assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());

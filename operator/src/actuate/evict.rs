@@ -25,6 +25,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         return match request(&pods, call).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
             Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
+            Err(kube::Error::Api(status)) if is_definite(&status) => Ok(EvictOutcome::Forbidden(status.message)),
             Err(error) => Err(error.into()),
         };
     }
@@ -48,6 +49,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
         }
+        Err(kube::Error::Api(status)) if is_definite(&status) => Ok(EvictOutcome::Forbidden(status.message)),
         Err(error) => Err(error.into()),
     }
 }
@@ -63,6 +65,14 @@ fn is_for_budget(status: &kube::core::Status) -> bool {
         500 => status.message.contains("more than one PodDisruptionBudget"),
         _ => false,
     }
+}
+
+/// Whether the answer is no, and not only for now: any 4xx but those that say that the pod is gone or changed, that the caller
+/// is to wait, or that it took too long.
+fn is_definite(status: &kube::core::Status) -> bool {
+    (400..500).contains(&status.code)
+        && !matches!(status.code, 404 | 408 | 409 | 429)
+        && !super::names_another_uid(status)
 }
 
 /// What the API server says of the budget: the detail names it and counts its pods.

@@ -121,8 +121,10 @@ impl Arbiter {
     /// Why there is no plan: for want of room, or because of budgets, whether the planner knows that or the API server
     /// refused the victims that there would be.
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> LastWord {
-        let refusal = self.waiting.get(preemptor).and_then(|waiting| waiting.refusal.as_ref());
-        let reason = match shortfall.is_for_budgets() || refusal.is_some() {
+        let waiting = self.waiting.get(preemptor);
+        let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
+        let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| !waiting.careful);
+        let reason = match shortfall.is_for_budgets() || for_budget {
             true => Reason::UnschedulableGuaranteedBudget,
             false => Reason::Unschedulable,
         };
@@ -186,7 +188,9 @@ impl Arbiter {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
         let stored = self.new_plan(plan, who);
-        self.open(Flight::new(preemptor.clone(), priority, stored, clock.now));
+        let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        flight.careful = self.waiting.get(preemptor).is_some_and(|waiting| waiting.careful);
+        self.open(flight);
     }
 
     /// A plan of this term as it is stored, with a name that no other plan has.

@@ -321,13 +321,18 @@ impl Arbiter {
         waiting.last_word = None;
         waiting.seen = None;
         match ending.state {
-            PlanState::Completed => (waiting.failures, waiting.refusals) = (0, 0),
-            _ if !flight.refused.is_empty() => waiting.refused(flight.refused.keys(), &told, clock.now),
+            PlanState::Completed => (waiting.failures, waiting.refusals, waiting.careful) = (0, 0, false),
+            _ if !flight.refused.is_empty() => {
+                waiting.refused(flight.refused.keys(), &flight.forbidden, &told, clock.now);
+            }
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
+        }
+        for (group, message) in flight.left_torn() {
+            self.cascades.finish(group, clock.epoch_seconds, message);
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };

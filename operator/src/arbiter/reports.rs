@@ -62,8 +62,8 @@ impl Arbiter {
                 let notice = Notice { kind: "Pod", key: pod, uid, warning: true, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }
-            (EvictOutcome::Refused(why), _) => {
-                tracing::warn!(%pod, %cause, %why, "eviction refused for a budget");
+            (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
+                tracing::warn!(%pod, %cause, %why, "eviction refused");
                 self.metrics.outcome(Reason::EvictionRefused);
                 self.tell_refusal(&pod, &uid, &matter, why, now);
             }

@@ -28,7 +28,14 @@ impl Flight {
             EvictOutcome::Refused(message) => {
                 call.answered(false, now);
                 self.refused.insert(uid.into(), message.clone());
-                let sentence = refusal(victim, message);
+                let sentence = refusal(victim, message, FOR_ITS_BUDGET);
+                self.drop_plan(PlanState::Cancelled, sentence);
+            }
+            EvictOutcome::Forbidden(message) => {
+                call.answered(false, now);
+                self.refused.insert(uid.into(), message.clone());
+                self.forbidden.insert(uid.into());
+                let sentence = refusal(victim, message, "it is not allowed");
                 self.drop_plan(PlanState::Cancelled, sentence);
             }
             EvictOutcome::Error(_) => call.answered(false, now),
@@ -48,7 +55,9 @@ impl Flight {
             .victims
             .iter()
             .enumerate()
-            .filter(|(_, v)| !v.accepted && (!only_begun || begun.contains(&v.unit)))
+            .filter(|(_, v)| {
+                !v.accepted && !self.forbidden.contains(&v.uid) && (!only_begun || begun.contains(&v.unit))
+            })
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
                 // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
@@ -60,7 +69,7 @@ impl Flight {
         if !only_begun && self.breaches(model, &calls) {
             return;
         }
-        if refusable > 1 && !only_begun && !self.rehearse(&calls, clock, out) {
+        if (refusable > 1 || self.careful) && !only_begun && !self.rehearse(&calls, clock, out) {
             return;
         }
         let turn = self.turn(&model.cluster);
@@ -111,7 +120,7 @@ impl Flight {
         });
         let first = refused.iter().next().and_then(|(uid, why)| {
             let victim = self.victims.iter().find(|v| v.uid == *uid)?;
-            Some(refusal(victim, why))
+            Some(refusal(victim, why, FOR_ITS_BUDGET))
         });
         let Some(message) = first else { return false };
         self.drop_plan(PlanState::Cancelled, message);
@@ -119,10 +128,10 @@ impl Flight {
         true
     }
 
-    /// Asks the eviction API about everybody whom it can refuse. Returns whether it would allow every single one.
+    /// Asks the eviction API about everybody whom it can refuse, or about all where a refusal is to be feared. Returns whether it would allow every single one.
     fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
         let mut allowed = true;
-        for (index, call) in calls.iter().filter(|(_, call)| call.refusable()) {
+        for (index, call) in calls.iter().filter(|(_, call)| call.refusable() || self.careful) {
             let rehearsal = &mut self.victims[*index].rehearsal;
             if matches!(rehearsal, Call::Done(_)) {
                 continue;
@@ -182,11 +191,14 @@ impl Flight {
     }
 }
 
-/// Why a victim stays. What the API server says of its budget is for its own namespace.
-fn refusal(victim: &VictimPod, why: &str) -> Sentence {
+/// Why a victim stays, for other namespaces than its own.
+const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
+
+/// Why a victim stays. What the API server says of it is for its own namespace.
+fn refusal(victim: &VictimPod, why: &str, elsewhere: &str) -> Sentence {
     Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" was refused: ").detail(
         &victim.pod.namespace,
         why,
-        "its disruption budget does not allow it",
+        elsewhere,
     )
 }

@@ -38,7 +38,7 @@ use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Placement, Preemptor, Reservation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -145,6 +145,11 @@ pub struct Flight {
     pub ending: Option<Ending>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
     pub refused: BTreeMap<SmolStr, String>,
+    /// Those of them whose eviction is not allowed at all: nobody waits for it.
+    pub forbidden: BTreeSet<SmolStr>,
+    /// Whether the eviction API is asked about every victim before the first one goes: an eviction for this preemptor was not
+    /// allowed before.
+    pub careful: bool,
 }
 
 /// What [`Flight::advance`] wants.
@@ -207,6 +212,8 @@ impl Flight {
             released: None,
             ending: None,
             refused: BTreeMap::new(),
+            forbidden: BTreeSet::new(),
+            careful: false,
         }
     }
 
@@ -260,6 +267,19 @@ impl Flight {
     /// For how many victims an eviction was requested.
     pub fn begun(&self) -> usize {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
+    }
+
+    /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
+    pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
+        let stays = |v: &&VictimPod| self.forbidden.contains(&v.uid) && !v.accepted;
+        let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
+        let begun = self.begun_units();
+        let of = |unit: usize| {
+            let victim = &self.plan.victims[unit];
+            let message = crate::status::victim_message(self, &victim.kind, victim.priority, None);
+            (ObjectKey::new(&victim.namespace, &victim.name), message)
+        };
+        units.intersection(&begun).map(|unit| of(*unit)).collect()
     }
 
     /// Whether the plan evicts pods of this group.

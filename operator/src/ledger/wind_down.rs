@@ -27,7 +27,11 @@ impl Flight {
         }
         self.evict(model, clock, true, out);
         let begun = self.begun_units();
-        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted)) {
+        if self
+            .victims
+            .iter()
+            .any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted && !self.forbidden.contains(&v.uid)))
+        {
             return;
         }
         if !untainted {

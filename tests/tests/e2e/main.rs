@@ -19,6 +19,7 @@ mod crds;
 mod critical;
 mod critical_rights;
 mod feasibility;
+mod forbidden;
 mod guaranteed;
 mod guard;
 mod guard_cost;

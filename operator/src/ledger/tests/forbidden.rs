@@ -1,0 +1,52 @@
+//! Evictions that a policy or a missing right forbids: nobody waits for them, and nobody goes in vain a second time.
+
+use super::*;
+
+const WHY: &str = "pods \"l1\" is forbidden: not on weekdays";
+
+fn forbid(run: &mut Run, uid: &str) {
+    run.flight.evicted(uid, &EvictOutcome::Forbidden(WHY.into()), run.now);
+}
+
+#[test]
+fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
+    let mut run = Run::evicting();
+    ["uid-l1", "uid-l2"].iter().for_each(|uid| forbid(&mut run, uid));
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "not asked again, and the places are kept for the next plan");
+    let ended = advance.ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
+    assert!(run.flight.begun_units().is_empty() && run.flight.left_torn().is_empty());
+    let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
+    assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
+}
+
+#[test]
+fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    forbid(&mut run, "uid-l1");
+    run.world.remove_pod("l2");
+    let advance = run.step();
+    assert!(names(&advance).is_empty());
+    assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled, "the preemptor does not wait for it");
+    let torn = run.flight.left_torn();
+    assert_eq!(torn.len(), 1);
+    assert_eq!(torn[0].0, ObjectKey::new("default", "low"));
+    assert!(torn[0].1.to_string().starts_with("Preempted by pod group default/gang"), "{}", torn[0].1);
+}
+
+#[test]
+fn after_that_nobody_goes_before_all_may() {
+    let mut run = Run::new();
+    run.flight.careful = true;
+    run.flight.stored = Some(PlanState::Evicting);
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["ask about l1", "ask about l2"]);
+    run.flight.evicted("uid-l1", &EvictOutcome::Allowed, run.now);
+    forbid(&mut run, "uid-l2");
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);
+    assert_eq!(run.flight.begun(), 0, "nobody was evicted");
+}

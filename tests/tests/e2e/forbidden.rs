@@ -1,0 +1,109 @@
+//! Evictions that a policy forbids: the victims are spared, somebody else goes or nobody, and the reason is said.
+
+use crate::{MINUTE, SCHEDULED};
+use giveway_tests::audit::OPERATOR;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::Eviction;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+
+/// Nobody may evict pods whose name begins with `precious`.
+async fn forbid(world: &World) {
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "precious"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["pods/eviction"]
+            }]},
+            "validations": [{"expression": "!request.name.startsWith('precious')", "message": "precious pods stay"}]
+        }
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "precious"}, "spec": {"policyName": "precious", "validationActions": ["Deny"]}
+    });
+    world.apply(&format!("{policy}\n---\n{binding}")).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.client_of(OPERATOR).await);
+    let all = pods.list(&Default::default()).await.unwrap();
+    let name =
+        all.items.iter().filter_map(|pod| pod.metadata.name.as_deref()).find(|name| name.starts_with("precious"));
+    let name = name.unwrap();
+    let mut eviction = Eviction::default();
+    eviction.metadata.name = Some(name.to_owned());
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait_for("the policy is in force", MINUTE, async || {
+        let answer = pods.create_subresource::<_, serde_json::Value>("eviction", name, &dry_run, &eviction).await;
+        match answer {
+            Err(error) if error.to_string().contains("precious pods stay") => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_must_not_be_evicted_is_spared_and_others_go() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("middle", 20).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    // The cheaper ones, and a group, which goes whole or not at all.
+    world.fill(&nodes[..1]).prefix("precious").priority("low").whole().groups_of(2).await;
+    world.fill(&nodes[1..]).prefix("other").priority("middle").singles().await;
+    forbid(&world).await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    let mut evicted = world.audit().await.evicted_names();
+    evicted.sort();
+    assert!(evicted.len() == 2 && evicted.iter().all(|name| name.contains("other")), "{evicted:?}");
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    assert!(message.starts_with("The eviction of pod default/precious-"), "{message}");
+    assert!(message.contains("was refused: ") && message.ends_with("precious pods stay"), "{message}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes[..1]).prefix("precious").priority("low").singles().await;
+    let plain = world.fill(&nodes[1..]).prefix("plain").priority("low").singles().await;
+    forbid(&world).await;
+    // It needs the room of all four.
+    let gang = world.gang("train", 4).priority("high").create().await;
+    let why = async || {
+        let status = gang.get().await.status.unwrap_or_default();
+        let found = status.conditions.into_iter().find(|condition| condition.type_ == SCHEDULED);
+        let said = found.map(|condition| condition.message).unwrap_or_default();
+        if said.contains("precious pods stay") && said.contains("4 pods needed") { Ok(said) } else { Err(said) }
+    };
+    wait_for("the group says why it waits", MINUTE, why).await;
+    let first = world.audit().await.evicted_names();
+    assert!(first.len() <= 2 && first.iter().all(|name| name.contains("plain")), "{first:?}");
+    // Those that went are made anew, as their owner does, and everything is as before: nobody goes this time.
+    let back = world.fill(&nodes[1..]).prefix("again").priority("low");
+    if first.len() == plain.len() {
+        back.singles().await;
+    }
+    // Something that a decision may depend on, so that it is looked at again.
+    world.nodes(1).cpus(1).prefix("small").create().await;
+    wait_for("it has been looked at with the new node", MINUTE, async || {
+        let said = why().await?;
+        if said.contains("1 fit now") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    assert_eq!(world.audit().await.evicted_names(), first);
+    let preemptions = giveway_tests::cluster::stored_plans(&world.client()).await.unwrap();
+    assert!(preemptions.len() <= 3, "{preemptions:?}");
+    gang.delete().await;
+    world.check_promises().await;
+}
