@@ -49,6 +49,8 @@ pub enum Written {
     Done,
     /// There is no such object.
     Gone,
+    /// The API server did not answer, or not now.
+    Unanswered,
     /// It failed; why.
     Failed(String),
 }
@@ -124,7 +126,10 @@ impl Book {
     /// Notes the answer to a write.
     pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> Answer {
         let Some(entry) = self.0.get_mut(plan) else { return Answer::Nothing };
-        entry.call.answered(result == Written::Done, now);
+        match result {
+            Written::Unanswered => entry.call.unanswered(now),
+            _ => entry.call.answered(result == Written::Done, now),
+        }
         match result {
             Written::Done => {
                 let state = status.state;
@@ -140,14 +145,14 @@ impl Book {
                 Answer::Deleted
             }
             // What was created of it is found and struck out by the history's keeper.
-            Written::Failed(_) if entry.over && entry.create.is_some() => {
+            Written::Failed(_) | Written::Unanswered if entry.over && entry.create.is_some() => {
                 self.0.remove(plan);
                 Answer::Nothing
             }
             Written::Failed(why) if !entry.over && entry.written.is_none() && entry.call.tries() >= TRIES => {
                 Answer::GivenUp(why)
             }
-            Written::Failed(_) => Answer::Nothing,
+            Written::Failed(_) | Written::Unanswered => Answer::Nothing,
         }
     }
 }

@@ -189,6 +189,7 @@ impl Cascades {
                     }
                     step.commands.push(Command::Evict(Box::new(EvictCall {
                         cause: Cause::Cascade(group.clone()),
+                        priority: model.cluster.effective_priority(pod).saturating_add(1),
                         pod: pod.key.clone(),
                         uid: pod.uid.clone(),
                         budgeted,

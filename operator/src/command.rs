@@ -201,6 +201,8 @@ impl std::fmt::Display for Cause {
 /// One eviction.
 #[derive(Clone, Debug)]
 pub struct EvictCall {
+    /// The preemptor's priority: turns go by it.
+    pub priority: i32,
     /// Why.
     pub cause: Cause,
     /// The victim.
@@ -243,8 +245,12 @@ pub enum EvictOutcome {
     Refused(String),
     /// It is not allowed, by a policy or for want of a right; the reason. Nothing says that it ever will be.
     Forbidden(String),
+    /// The API server says that the operator may not; an API server that just started says so, too. It may be tried again.
+    Unauthorized(String),
     /// The call failed; it may be tried again.
     Error(String),
+    /// The API server did not answer, or not now.
+    Unanswered(String),
     /// The plan was dropped before the call was made.
     Withdrawn,
 }

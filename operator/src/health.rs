@@ -2,20 +2,41 @@
 
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::watches::Watches;
 use giveway_serving::{self as serving, Limits, ServerMetrics, Shutdown};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// Serves for as long as the process lives. Ready means: standing by for the lease, or leading with every kind listed.
-pub async fn serve(
-    address: SocketAddr,
-    metrics: Metrics,
-    leadership: Leadership,
-    synced: watch::Receiver<bool>,
-) -> std::io::Result<()> {
+/// What readiness depends on: standing by for the lease, or leading with every kind listed and no watch broken.
+pub struct Readiness {
+    /// Whether this process leads.
+    pub leadership: Leadership,
+    /// Whether every kind was listed.
+    pub synced: watch::Receiver<bool>,
+    /// The watches that fail.
+    pub watches: Watches,
+}
+
+impl Readiness {
+    /// Why it is not ready.
+    fn lacks(&self) -> Option<String> {
+        if !self.leadership.holds() {
+            return None;
+        }
+        if !*self.synced.borrow() {
+            return Some("the watches are not synced yet".to_owned());
+        }
+        self.watches.broken(Instant::now()).map(|why| format!("{why}: nothing is decided"))
+    }
+}
+
+/// Serves for as long as the process lives.
+pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let metrics = warp::path!("metrics").map(move || {
         warp::reply::with_header(
@@ -25,12 +46,10 @@ pub async fn serve(
         )
     });
     let healthz = warp::path!("healthz").map(|| "ok".to_owned());
-    let readyz = warp::path!("readyz").map(move || {
-        if *synced.borrow() || !leadership.holds() {
-            warp::reply::with_status("ok".to_owned(), StatusCode::OK)
-        } else {
-            warp::reply::with_status("the watches are not synced yet".to_owned(), StatusCode::SERVICE_UNAVAILABLE)
-        }
+    let readiness = Arc::new(readiness);
+    let readyz = warp::path!("readyz").map(move || match readiness.lacks() {
+        None => warp::reply::with_status("ok".to_owned(), StatusCode::OK),
+        Some(why) => warp::reply::with_status(why, StatusCode::SERVICE_UNAVAILABLE),
     });
     let routes = warp::get().and(metrics.or(healthz).or(readyz)).map(Reply::into_response).boxed();
     // What the server of the metrics counts is of no interest.

@@ -31,6 +31,7 @@ pub mod status;
 #[cfg(test)]
 mod testing;
 pub mod watch;
+pub mod watches;
 pub mod words;
 
 use actuate::Actuator;
@@ -43,6 +44,7 @@ use metrics::Metrics;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use watches::Watches;
 
 /// Runs the operator until `stop` is cancelled, or until it loses its lease, which is an error.
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
@@ -75,20 +77,23 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         }
     });
     let actuator = Actuator::new(writing, leadership.clone(), metrics.clone(), &config, inputs.clone());
-    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), leadership.clone(), is_synced));
+    let watches = Watches::default();
+    let readiness = health::Readiness { leadership: leadership.clone(), synced: is_synced, watches: watches.clone() };
+    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), readiness));
     let election = tokio::spawn(election.run(stop));
     // The lists are made after the lease was won: a new leader sees every plan and every eviction of the last one.
-    let (mut won, changes) = (leadership.clone(), inputs.clone());
-    tokio::spawn(async move {
+    let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
+    let watching = tokio::spawn(async move {
         won.acquired().await;
-        watch::start(&watching, &changes);
+        watch::start(&watching, &changes, &told).join_next().await
     });
-    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, synced).run(receiver));
+    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, synced, watches).run(receiver));
     drop(inputs);
 
     tokio::select! {
         ended = election => ended.context("the election ended")?.context("leadership")?,
         ended = arbiter => ended.context("the arbiter ended")?,
+        ended = watching => ended.context("the watches ended")?.transpose().context("a watch ended")?.unwrap_or_default(),
         ended = certificates => ended.context("the keeper of certificates ended")?,
         ended = health => ended.context("the health server ended")?.context("metrics address")?,
     }

@@ -47,6 +47,7 @@ pub struct Metrics {
     in_flight: Gauge,
     unreadable: Family<KindLabels, Counter>,
     leads: Gauge,
+    broken: Gauge,
     certificates: Family<CertificateLabels, Gauge>,
     critical: Critical,
 }
@@ -93,6 +94,7 @@ impl Default for Metrics {
         let in_flight = Gauge::default();
         let unreadable = Family::default();
         let leads = Gauge::default();
+        let broken = Gauge::default();
         let certificates = Family::default();
         let mut registry = Registry::with_prefix("giveway_operator");
         registry.register(
@@ -111,13 +113,30 @@ impl Default for Metrics {
         );
         registry.register("leader", "1 while this process leads", leads.clone());
         registry.register(
+            "watches_broken",
+            "1 while a watch is broken for so long that nothing is decided",
+            broken.clone(),
+        );
+        registry.register(
             "certificate_expiry_timestamp_seconds",
             "When the webhook's certificate and its authority expire, in seconds since 1970",
             certificates.clone(),
         );
         let critical = Critical::registered(&mut registry);
         let registry = Arc::new(registry);
-        Self { registry, calls, outcomes, victims, decisions, in_flight, unreadable, leads, certificates, critical }
+        Self {
+            registry,
+            calls,
+            outcomes,
+            victims,
+            decisions,
+            in_flight,
+            unreadable,
+            leads,
+            broken,
+            certificates,
+            critical,
+        }
     }
 }
 
@@ -183,6 +202,11 @@ impl Metrics {
     /// Sets whether this process leads.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
+    }
+
+    /// Sets whether a watch is broken for so long that nothing is decided.
+    pub fn watches_broken(&self, broken: bool) {
+        self.broken.set(i64::from(broken));
     }
 
     /// Sets when the webhook's certificate and its authority expire.

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
+/// How often a preemptor that waits after a failure is looked at, at the most.
+const PEEK: Duration = Duration::from_secs(1);
 /// Refusals in a row after which the next plan waits.
 const REFUSALS: u32 = 8;
 
@@ -26,6 +28,8 @@ pub struct Waiting {
     pub seen: Option<u64>,
     /// Not before this time, after a plan that failed.
     pub not_before: Option<Instant>,
+    /// When it was last looked at before that time, and the [`Model::version`] then: only for room that is free.
+    pub peeked: Option<(u64, Instant)>,
     /// Plans in a row that failed.
     pub failures: u32,
     /// What was decided last.
@@ -69,6 +73,24 @@ impl Waiting {
         let start = self.not_before.unwrap_or(now);
         let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
         self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
+    }
+
+    /// Whether it is time to look at it. `Some(true)` only for room that is free: after a plan that failed nobody is evicted for a
+    /// while, but what became free meanwhile is taken at once (looked for once a second, when something changed).
+    pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
+        if self.seen == Some(version) {
+            return None;
+        }
+        if self.not_before.is_none_or(|until| until <= now) {
+            self.seen = Some(version);
+            return Some(false);
+        }
+        let peeks =
+            self.failures > 0 && self.peeked.is_none_or(|(seen, at)| seen != version && now.duration_since(at) >= PEEK);
+        peeks.then(|| {
+            self.peeked = Some((version, now));
+            true
+        })
     }
 
     /// Victims to spare now.

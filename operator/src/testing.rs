@@ -41,6 +41,15 @@ impl World {
     }
 
     /// A node with a label.
+    pub(crate) fn cordoned(&mut self, name: &str, cpus: u32) -> &mut Self {
+        let node = json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": {"unschedulable": true},
+            "status": {"allocatable": {"cpu": cpus.to_string(), "pods": "110"}}
+        });
+        self.model.apply(Input::Node(Update::Applied(object(node))));
+        self
+    }
+
     pub(crate) fn labelled_node(&mut self, name: &str, cpus: u32, key: &str, value: &str) -> &mut Self {
         let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
         let metadata = json!({"name": name, "labels": {key: value}});
@@ -186,6 +195,11 @@ impl TestPod {
 
     pub(crate) fn terminating(mut self) -> Self {
         self.0["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        self
+    }
+
+    pub(crate) fn succeeded(mut self) -> Self {
+        self.0["status"]["phase"] = json!("Succeeded");
         self
     }
 

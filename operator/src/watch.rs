@@ -5,6 +5,7 @@
 
 use crate::actuate::Report;
 use crate::devices::DeviceClass;
+use crate::watches::{EverySoOften, Watches};
 use futures::StreamExt;
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
@@ -17,7 +18,9 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::time::Instant;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// How many stored plans are listed at a time.
 const PLANS_A_PAGE: u32 = 16;
@@ -84,12 +87,13 @@ fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
     }
 }
 
-async fn follow<K>(client: Client, inputs: mpsc::Sender<Input>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+async fn follow<K>(feed: Feed, config: watcher::Config, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    let Feed { client, inputs, watches } = feed;
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut events = watcher(api, config).backoff(EverySoOften).boxed();
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
         let update = match event {
@@ -111,29 +115,42 @@ where
             }
             Err(error) => {
                 tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted; it starts again");
+                watches.failed(K::kind(&()), Instant::now());
                 continue;
             }
         };
+        watches.told(&K::kind(&()));
         if inputs.send(wrap(update)).await.is_err() {
             return;
         }
     }
 }
 
-/// Starts one watch a kind. The watches end when the receiver of `inputs` is dropped.
-pub fn start(client: &Client, inputs: &mpsc::Sender<Input>) {
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Class));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Namespace));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Node));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Group));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Workload));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Budget));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Pod));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Volume));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::Claim));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::StorageClass));
-    tokio::spawn(follow(client.clone(), inputs.clone(), watcher::Config::default(), Input::DeviceClass));
+/// What every watch needs.
+#[derive(Clone)]
+struct Feed {
+    client: Client,
+    inputs: mpsc::Sender<Input>,
+    watches: Watches,
+}
+
+/// Starts one watch a kind. None of the tasks ends before the receiver of `inputs` is dropped.
+pub fn start(client: &Client, inputs: &mpsc::Sender<Input>, watches: &Watches) -> JoinSet<()> {
+    let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
+    let all = watcher::Config::default;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow(feed(), all(), Input::Class));
+    tasks.spawn(follow(feed(), all(), Input::Namespace));
+    tasks.spawn(follow(feed(), all(), Input::Node));
+    tasks.spawn(follow(feed(), all(), Input::Group));
+    tasks.spawn(follow(feed(), all(), Input::Workload));
+    tasks.spawn(follow(feed(), all(), Input::Budget));
+    tasks.spawn(follow(feed(), all(), Input::Pod));
+    tasks.spawn(follow(feed(), all(), Input::Volume));
+    tasks.spawn(follow(feed(), all(), Input::Claim));
+    tasks.spawn(follow(feed(), all(), Input::StorageClass));
+    tasks.spawn(follow(feed(), all(), Input::DeviceClass));
     // A part of a plan may take most of a mebibyte: a page holds few of them.
-    let few = watcher::Config::default().page_size(PLANS_A_PAGE);
-    tokio::spawn(follow(client.clone(), inputs.clone(), few, Input::Preemption));
+    tasks.spawn(follow(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
+    tasks
 }

@@ -25,7 +25,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         return match request(&pods, call).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
             Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
-            Err(kube::Error::Api(status)) if is_definite(&status) => Ok(EvictOutcome::Forbidden(status.message)),
+            Err(kube::Error::Api(status)) if is_definite(&status) => Ok(denied(status)),
             Err(error) => Err(error.into()),
         };
     }
@@ -49,7 +49,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
         }
-        Err(kube::Error::Api(status)) if is_definite(&status) => Ok(EvictOutcome::Forbidden(status.message)),
+        Err(kube::Error::Api(status)) if is_definite(&status) => Ok(denied(status)),
         Err(error) => Err(error.into()),
     }
 }
@@ -73,6 +73,12 @@ fn is_definite(status: &kube::core::Status) -> bool {
     (400..500).contains(&status.code)
         && !matches!(status.code, 404 | 408 | 409 | 429)
         && !super::names_another_uid(status)
+}
+
+/// Who said no: the authorizer, or admission.
+fn denied(status: Box<kube::core::Status>) -> EvictOutcome {
+    let by_authorizer = status.code == 401 || (status.code == 403 && status.message.contains("is forbidden: User "));
+    if by_authorizer { EvictOutcome::Unauthorized(status.message) } else { EvictOutcome::Forbidden(status.message) }
 }
 
 /// What the API server says of the budget: the detail names it and counts its pods.

@@ -1,37 +1,97 @@
 //! The rate of evictions: evenly spaced, so that a large plan does not arrive as one burst.
+//!
+//! Turns go by priority, then in the order in which they were asked for; who does not need his turn any more gives it back.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// Lets a fixed number of callers pass a second, in the order in which they came.
+/// By how much a turn may be late and the next one still in time: timers are that coarse.
+const SLACK: Duration = Duration::from_millis(5);
+
+/// Lets a fixed number of callers pass a second.
 #[derive(Debug)]
 pub(super) struct Limiter(Mutex<Turns>);
+
+/// Priority, and how many asked before.
+type Place = (Reverse<i32>, u64);
 
 #[derive(Debug)]
 struct Turns {
     interval: Duration,
     next: Option<Instant>,
+    asked: u64,
+    waiting: BTreeMap<Place, Arc<Notify>>,
 }
 
 impl Turns {
-    /// When a caller who comes now may pass.
-    fn take(&mut self, now: Instant) -> Instant {
-        let turn = self.next.map_or(now, |next| next.max(now));
-        self.next = Some(turn + self.interval);
-        turn
+    fn new(per_second: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        Self { interval, next: None, asked: 0, waiting: BTreeMap::new() }
+    }
+
+    fn ask(&mut self, priority: i32) -> (Place, Arc<Notify>) {
+        self.asked += 1;
+        let (place, wake) = ((Reverse(priority), self.asked), Arc::new(Notify::new()));
+        self.waiting.insert(place, Arc::clone(&wake));
+        (place, wake)
+    }
+
+    /// Whether the caller with this place passes now; else when to ask again, if it is the first.
+    fn pass(&mut self, place: Place, now: Instant) -> Result<(), Option<Instant>> {
+        if self.waiting.first_key_value().is_none_or(|(first, _)| *first != place) {
+            return Err(None);
+        }
+        let turn = self.next.unwrap_or(now);
+        if turn > now {
+            return Err(Some(turn));
+        }
+        self.next = Some(turn.max(now - SLACK.min(self.interval)) + self.interval);
+        self.leave(place);
+        Ok(())
+    }
+
+    /// Gives a place up; the first of the others is woken.
+    fn leave(&mut self, place: Place) {
+        self.waiting.remove(&place);
+        if let Some((_, first)) = self.waiting.first_key_value() {
+            first.notify_one();
+        }
     }
 }
 
 impl Limiter {
     pub(super) fn new(per_second: u32) -> Self {
-        Self(Mutex::new(Turns { interval: Duration::from_secs(1) / per_second.max(1), next: None }))
+        Self(Mutex::new(Turns::new(per_second)))
     }
 
-    /// Waits for the caller's turn.
-    pub(super) async fn acquire(&self) {
-        let turn = self.0.lock().await.take(Instant::now());
-        tokio::time::sleep_until(turn).await;
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the caller's turn, or until it is of no use any more.
+    pub(super) async fn acquire(&self, priority: i32, permission: &CancellationToken) {
+        let (place, wake) = self.turns().ask(priority);
+        loop {
+            let until = match self.turns().pass(place, Instant::now()) {
+                Ok(()) => return,
+                Err(until) => until,
+            };
+            let turn = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => wake.notified().await,
+                }
+            };
+            tokio::select! {
+                () = turn => {}
+                () = permission.cancelled() => return self.turns().leave(place),
+            }
+        }
     }
 }
 
@@ -39,14 +99,63 @@ impl Limiter {
 mod tests {
     use super::*;
 
+    /// Asks for a turn now, and says after how many milliseconds it passes, when it asks as told.
+    fn pass(turns: &mut Turns, start: Instant) -> u128 {
+        let (place, _) = turns.ask(0);
+        let mut now = start;
+        loop {
+            match turns.pass(place, now) {
+                Ok(()) => return now.duration_since(start).as_millis(),
+                Err(until) => now = until.unwrap(),
+            }
+        }
+    }
+
     #[test]
     fn callers_pass_at_the_given_rate_and_idle_time_is_not_saved_up() {
-        let mut turns = Turns { interval: Duration::from_millis(100), next: None };
-        let start = Instant::now();
-        let waits: Vec<u128> = (0..4).map(|_| turns.take(start).duration_since(start).as_millis()).collect();
-        assert_eq!(waits, [0, 100, 200, 300]);
+        let (mut turns, start) = (Turns::new(10), Instant::now());
+        assert_eq!([0; 4].map(|_| pass(&mut turns, start)), [0, 100, 200, 300]);
         let later = start + Duration::from_secs(9);
-        assert_eq!(turns.take(later), later);
-        assert_eq!(turns.take(later).duration_since(later).as_millis(), 100);
+        assert_eq!(pass(&mut turns, later), 0);
+        assert!((95..=100).contains(&pass(&mut turns, later)), "but for what timers are late");
+    }
+
+    #[test]
+    fn the_urgent_ones_pass_first_and_who_leaves_gives_his_turn_back() {
+        let (mut turns, now) = (Turns::new(1), Instant::now());
+        let places: Vec<Place> = [10, 10, 10, 1000].map(|priority| turns.ask(priority).0).into();
+        assert_eq!(turns.pass(places[0], now), Err(None), "somebody is more urgent");
+        assert_eq!(turns.pass(places[3], now), Ok(()));
+        turns.leave(places[0]);
+        let next = now + Duration::from_secs(1);
+        assert_eq!(turns.pass(places[1], now), Err(Some(next)));
+        assert_eq!(turns.pass(places[1], next), Ok(()));
+        assert_eq!(turns.waiting.len(), 1);
+    }
+
+    #[test]
+    fn six_hundred_that_are_dropped_hold_nobody_up() {
+        let (mut turns, now) = (Turns::new(1), Instant::now());
+        let mut places: Vec<Place> = (0..600).map(|_| turns.ask(10).0).collect();
+        assert_eq!(turns.pass(places.remove(0), now), Ok(()));
+        places.into_iter().for_each(|place| turns.leave(place));
+        assert!(turns.waiting.is_empty());
+        assert!(pass(&mut turns, now) <= 1000, "the next turn, and not the six hundredth");
+    }
+
+    #[tokio::test]
+    async fn who_is_dropped_stops_waiting_and_the_next_one_is_woken() {
+        let (limiter, dropped, kept) =
+            (Arc::new(Limiter::new(1000)), CancellationToken::new(), CancellationToken::new());
+        let ask = |priority, permission: &CancellationToken| {
+            let (limiter, permission) = (Arc::clone(&limiter), permission.clone());
+            tokio::spawn(async move { limiter.acquire(priority, &permission).await })
+        };
+        let tasks: Vec<_> = (0..100).map(|n| ask(n % 3, if n % 2 == 0 { &dropped } else { &kept })).collect();
+        dropped.cancel();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(limiter.turns().waiting.is_empty());
     }
 }

@@ -51,6 +51,9 @@ pub enum CallError {
     /// This process does not lead (any more).
     #[error("this process is not the leader")]
     NotLeader,
+    /// The API server cannot be reached, or says that it cannot answer now.
+    #[error("{0}")]
+    Unanswered(String),
     /// Anything else; it may work later.
     #[error("{0}")]
     Failed(String),
@@ -60,8 +63,12 @@ impl From<kube::Error> for CallError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 404 || names_another_uid(&status) => Self::Gone,
+            kube::Error::Api(status) if matches!(status.code, 429 | 503 | 504) => {
+                Self::Unanswered(format!("{} ({})", status.message, status.code))
+            }
             kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
-            other => Self::Failed(other.to_string()),
+            kube::Error::SerdeError(error) => Self::Failed(error.to_string()),
+            other => Self::Unanswered(other.to_string()),
         }
     }
 }
@@ -195,8 +202,10 @@ impl Actuator {
     pub fn dispatch(&self, command: Command) {
         let (this, asked) = (self.clone(), Instant::now());
         tokio::spawn(async move {
-            if matches!(&command, Command::Evict(call) if !call.rehearsal) {
-                this.limiter.acquire().await;
+            if let Command::Evict(call) = &command
+                && !call.rehearsal
+            {
+                this.limiter.acquire(call.priority, &call.permission).await;
             }
             let background = command.in_background();
             let _turn = if background { this.background.turn(asked).await } else { None };
@@ -222,7 +231,7 @@ impl Actuator {
         };
         let result = match tokio::time::timeout(limit, call).await {
             Ok(result) => result,
-            Err(_) => Err(CallError::Failed(format!("no answer within {:.1} s", limit.as_secs_f32()))),
+            Err(_) => Err(CallError::Unanswered(format!("no answer within {:.1} s", limit.as_secs_f32()))),
         };
         self.metrics.call(what, result.is_ok());
         result
@@ -261,6 +270,7 @@ impl Actuator {
                     match self.write(what, evict::evict(client, &call, self.names)).await {
                         Ok(outcome) => outcome,
                         Err(CallError::Gone) => EvictOutcome::Gone,
+                        Err(CallError::Unanswered(why)) => EvictOutcome::Unanswered(why),
                         Err(error) => EvictOutcome::Error(error.to_string()),
                     }
                 };

@@ -28,10 +28,7 @@ impl Arbiter {
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
-            if waiting.seen == Some(version) || waiting.not_before.is_some_and(|t| t > clock.now) {
-                continue;
-            }
-            waiting.seen = Some(version);
+            let Some(only_free_room) = waiting.turn(version, clock.now) else { continue };
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
             let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
             let mut context = known.unwrap_or_else(|| Context {
@@ -43,6 +40,9 @@ impl Arbiter {
             let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
             in_flight = Some((state, context));
             self.metrics.decided(started.elapsed());
+            if only_free_room && !matches!(decision, Decision::Fits { .. }) {
+                continue;
+            }
             self.decided(&preemptor, decision, clock);
         }
     }

@@ -27,6 +27,7 @@ use crate::queue::Waiting;
 use crate::rescue::Rescues;
 use crate::status::{self, Victimhood};
 use crate::watch::Input;
+use crate::watches::Watches;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_planner::Context;
@@ -78,6 +79,7 @@ pub struct Arbiter {
     leadership: Leadership,
     metrics: Metrics,
     ready: watch::Sender<bool>,
+    watches: Watches,
 }
 
 impl Arbiter {
@@ -88,6 +90,7 @@ impl Arbiter {
         leadership: Leadership,
         metrics: Metrics,
         ready: watch::Sender<bool>,
+        watches: Watches,
     ) -> Self {
         Self {
             model: Model::default(),
@@ -114,6 +117,7 @@ impl Arbiter {
             leadership,
             metrics,
             ready,
+            watches,
         }
     }
 
@@ -170,6 +174,14 @@ impl Arbiter {
         if !self.resumed {
             self.resume(clock);
             self.resumed = true;
+        }
+        let broken = self.watches.broken(clock.now);
+        self.metrics.watches_broken(broken.is_some());
+        if broken.is_some() {
+            // What was asked for and waits for its turn is not done either; it is asked for anew when the model is true again.
+            self.flights.values_mut().for_each(Flight::hold);
+            self.keep_book(clock);
+            return;
         }
         self.dirty.append(&mut self.model.touched);
         self.advance(clock);

@@ -60,7 +60,10 @@ impl Arbiter {
             Err(CallError::Gone) => Written::Gone,
             Err(error) => {
                 tracing::warn!(%plan, %error, "plan not stored");
-                Written::Failed(error.to_string())
+                match error {
+                    CallError::Unanswered(_) => Written::Unanswered,
+                    error => Written::Failed(error.to_string()),
+                }
             }
         };
         match self.book.answered(plan, status, written, now) {

@@ -20,7 +20,11 @@ impl Arbiter {
                     tracing::warn!(%preemptor, %error, release, "member not nominated or released");
                 }
                 if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
-                    flight.member_answered(&uid, release, result.is_ok() || result == Err(CallError::Gone), now);
+                    match result {
+                        Ok(()) | Err(CallError::Gone) => flight.member_answered(&uid, release, true, now),
+                        Err(CallError::Unanswered(_)) => flight.member_unanswered(&uid, release, now),
+                        Err(_) => flight.member_answered(&uid, release, false, now),
+                    }
                 }
             }
             Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),

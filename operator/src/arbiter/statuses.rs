@@ -99,8 +99,9 @@ impl Arbiter {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
-                if !taken && !self.cascades.holds(&key) {
-                    self.victims.remove(&key);
+                if !taken && !self.cascades.holds(&key) && self.victims.remove(&key).is_some() {
+                    // What it was told may be over already, and nothing else may happen to it.
+                    self.later.insert(key, clock.now);
                 }
                 continue;
             }

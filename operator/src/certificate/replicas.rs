@@ -89,7 +89,7 @@ pub async fn ask(client: &Client, at: &Whereabouts, trusted: &Anchor) -> Result<
             answer.map_err(|why| format!("{host}:{port}: {why}"))
         }
     });
-    let waiting = answers.buffer_unordered(AT_ONCE).filter_map(async |answer| answer.err());
+    let waiting = answers.buffer_unordered(AT_ONCE).filter_map(|answer| std::future::ready(answer.err()));
     let first = std::pin::pin!(waiting).next().await;
     Ok(first.map_or(Replicas::Accepted, Replicas::Waiting))
 }

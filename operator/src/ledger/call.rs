@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 const SETTLE: Duration = Duration::from_secs(2);
 /// Calls for one pod that may fail before the plan is given up.
 const MAX_TRIES: u32 = 6;
+/// As which try a call counts at the most that was not answered: it is made again after 0.8 s.
+const UNANSWERED_TRIES: u32 = 3;
 
 /// One API call that a flight needs for one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,6 +42,12 @@ impl Call {
     /// Notes the answer.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
+    }
+
+    /// Notes that no answer came, because the API server cannot be reached or is overloaded: it is tried again for as long as this
+    /// process leads, and is no reason to give a plan up.
+    pub fn unanswered(&mut self, now: Instant) {
+        *self = Self::Failed(now, (self.tries() + 1).min(UNANSWERED_TRIES));
     }
 
     /// Whether an answer is awaited.

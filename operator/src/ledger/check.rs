@@ -1,7 +1,7 @@
 //! Whether a plan still makes sense: looked at before every step, because the cluster goes on changing while it is
 //! carried out.
 
-use super::{Ending, Flight, current};
+use super::{Clock, Ending, Flight, current};
 use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -9,6 +9,10 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Decision, Preemptor};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often a plan is checked while it evicts, at the most.
+const RECHECK: Duration = Duration::from_millis(100);
 
 /// What checking a plan found. It stays true until the model changes, and checking is the dearest thing that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,8 @@ impl Flight {
     }
 
     /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
-    pub(super) fn overtaken(&self, cluster: &Cluster) -> Option<Ending> {
+    /// Members that other decisions evict are as good as gone.
+    pub(super) fn overtaken(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
         let cancelled = |message: String| Some(Ending { state: PlanState::Cancelled, message: message.into() });
         if let Preemptor::Group(key) = &self.preemptor {
             let Some(group) = cluster.group(key) else {
@@ -39,7 +44,8 @@ impl Flight {
                 let placed: BTreeSet<&str> = self.members.iter().map(|m| m.uid.as_str()).collect();
                 let have = cluster
                     .members(key)
-                    .filter(|p| p.live() && (p.node.is_some() || placed.contains(p.uid.as_str())))
+                    .filter(|p| p.live() && !context.departing.contains(&p.uid))
+                    .filter(|p| p.node.is_some() || placed.contains(p.uid.as_str()))
                     .count();
                 if have < min {
                     return cancelled(format!("Only {have} of the {min} pods needed are left with a place."));
@@ -87,7 +93,12 @@ impl Flight {
     /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
-        if self.fits_elsewhere(cluster, context) {
+        // Also room for enough of them, if not for all.
+        let enough = match self.rescue {
+            Some(_) => self.has_other_room(cluster, context),
+            None => matches!(giveway_planner::plan(cluster, &self.preemptor, context), Decision::Fits { .. }),
+        };
+        if enough {
             return Some("Room appeared; nobody was evicted.".into());
         }
         if let Some(why) = self.must_stay(model) {
@@ -120,6 +131,29 @@ impl Flight {
         }
         let fits = self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context));
         fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
+    }
+
+    /// While victims are being evicted: a plan that does not fit any more evicts nobody else. Looked at when something changed, ten
+    /// times a second at the most.
+    pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
+        let known = self.checked.is_some_and(|(version, _)| version == model.version);
+        let just_now = self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
+        // With all of them on their way, other questions are asked.
+        let all_asked = self.victims.iter().all(|victim| victim.accepted);
+        if self.rescue.is_some() || known || just_now || all_asked {
+            return;
+        }
+        let leaving = self.leaving(&model.cluster, context);
+        match self.still_fits(&model.cluster, &self.placements(), context, &leaving) {
+            Ok(()) => {
+                self.checked = Some((model.version, Check::default()));
+                self.rechecked = Some(clock.now);
+            }
+            Err(why) => {
+                let message = format!("The plan does not fit any more; nobody else is evicted: {why}");
+                self.drop_plan(PlanState::Cancelled, message);
+            }
+        }
     }
 
     /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates, but for

@@ -13,6 +13,9 @@ use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+/// After so many attempts, some three seconds, the operator believes that it may not evict.
+const TRIES_UNAUTHORIZED: u32 = 4;
+
 impl Flight {
     /// Notes that the eviction of a pod was answered.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
@@ -31,7 +34,8 @@ impl Flight {
                 let sentence = refusal(victim, message, FOR_ITS_BUDGET);
                 self.drop_plan(PlanState::Cancelled, sentence);
             }
-            EvictOutcome::Forbidden(message) => {
+            EvictOutcome::Unauthorized(_) if call.tries() < TRIES_UNAUTHORIZED => call.answered(false, now),
+            EvictOutcome::Forbidden(message) | EvictOutcome::Unauthorized(message) => {
                 call.answered(false, now);
                 self.refused.insert(uid.into(), message.clone());
                 self.forbidden.insert(uid.into());
@@ -39,6 +43,7 @@ impl Flight {
                 self.drop_plan(PlanState::Cancelled, sentence);
             }
             EvictOutcome::Error(_) => call.answered(false, now),
+            EvictOutcome::Unanswered(_) => call.unanswered(now),
             EvictOutcome::Withdrawn => *call = Call::Idle,
         }
     }
@@ -153,6 +158,7 @@ impl Flight {
         let budgeted = !model.cluster.budgets_of(pod).is_empty();
         EvictCall {
             cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
+            priority: self.priority,
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,

@@ -139,8 +139,12 @@ pub struct Flight {
     pub awaited: Option<Instant>,
     /// What was found when the plan was last checked, and the [`Model::version`] it was found in.
     pub checked: Option<(u64, Check)>,
-    /// When the members were released.
+    /// Since when none of the released members was bound: at first since their release.
     pub released: Option<Instant>,
+    /// How many members were bound then.
+    pub bound_then: usize,
+    /// When the plan was last checked while it evicts.
+    pub rechecked: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
@@ -210,6 +214,8 @@ impl Flight {
             awaited: None,
             checked: None,
             released: None,
+            bound_then: 0,
+            rechecked: None,
             ending: None,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
@@ -301,10 +307,21 @@ impl Flight {
 
     /// Notes that a nomination or a release was answered.
     pub fn member_answered(&mut self, uid: &str, release: bool, ok: bool, now: Instant) {
-        if let Some(member) = self.members.iter_mut().find(|m| m.uid == uid) {
-            let call = if release { &mut member.release } else { &mut member.nominate };
+        if let Some(call) = self.member_call(uid, release) {
             call.answered(ok, now);
         }
+    }
+
+    /// Notes that a nomination or a release was not answered.
+    pub fn member_unanswered(&mut self, uid: &str, release: bool, now: Instant) {
+        if let Some(call) = self.member_call(uid, release) {
+            call.unanswered(now);
+        }
+    }
+
+    fn member_call(&mut self, uid: &str, release: bool) -> Option<&mut Call> {
+        let member = self.members.iter_mut().find(|m| m.uid == uid)?;
+        Some(if release { &mut member.release } else { &mut member.nominate })
     }
 
     /// Looks at the cluster and says what to do next. `context` holds the decisions in flight.
@@ -315,7 +332,7 @@ impl Flight {
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
                 Some(_) => self.rescue_overtaken(cluster, clock),
-                None => self.overtaken(cluster),
+                None => self.overtaken(cluster, context),
             }
         {
             self.drop_plan(ending.state, ending.message);
@@ -336,6 +353,7 @@ impl Flight {
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.keep_places(cluster, clock, &mut out);
             self.recheck_rescue(model, context);
+            self.recheck(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.evict(model, clock, false, &mut out);
@@ -385,8 +403,9 @@ fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a P
     cluster.pod(pod).filter(|p| p.uid == uid)
 }
 
+/// Whether a victim takes no room any more: it does not exist, or has ended by itself.
 fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
-    current(cluster, pod, uid).is_none()
+    current(cluster, pod, uid).is_none_or(Pod::ended)
 }
 
 /// Whether the place of a member is reserved: nominated as acknowledged or as seen, or bound already.

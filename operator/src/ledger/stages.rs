@@ -148,6 +148,11 @@ impl Flight {
         if held {
             return;
         }
+        // As long as the scheduler goes on binding them it has time.
+        let bound = self.bound(cluster);
+        if bound > self.bound_then {
+            (self.bound_then, self.released) = (bound, Some(clock.now));
+        }
         let since = *self.released.get_or_insert(clock.now);
         // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
         // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.

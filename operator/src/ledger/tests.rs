@@ -1,5 +1,6 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
+mod changes;
 mod domains;
 mod forbidden;
 mod guarantees;

@@ -18,6 +18,13 @@ impl Flight {
         }
     }
 
+    /// Takes back the evictions that wait for their turn.
+    pub fn hold(&mut self) {
+        if self.victims.iter().any(|victim| victim.call.pending()) {
+            std::mem::take(&mut self.permission).cancel();
+        }
+    }
+
     /// Finishes units that were begun, withdraws nominations, and ends the flight.
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;

@@ -16,7 +16,7 @@ const MOST_UNKNOWN: usize = 8;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
-    let demand = match Demand::of(cluster, preemptor) {
+    let demand = match Demand::of(cluster, preemptor, context) {
         Ok(demand) => demand,
         Err(decision) => return decision,
     };

@@ -1,7 +1,7 @@
 //! Who needs room: the members that wait, how many of them must fit together, and what they are like.
 
 use super::effort::Effort;
-use crate::api::{Decision, Preemptor, Refusal};
+use crate::api::{Context, Decision, Preemptor, Refusal};
 use crate::filters::{Nodes, unsuitable};
 use crate::model::{Cluster, Group, Pod, PodIndex};
 use giveway_crds::policy::PreemptionPolicy;
@@ -35,10 +35,10 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// Those of a group; `None` for one that may be anywhere.
-    fn of(cluster: &Cluster, group: &Group) -> Option<Self> {
+    /// Those of a group; `None` for one that may be anywhere. Members that are going pin nobody.
+    fn of(cluster: &Cluster, group: &Group, context: &Context) -> Option<Self> {
         let key = group.topology.clone()?;
-        let live = || cluster.members(&group.key).filter(|pod| pod.live());
+        let live = || cluster.members(&group.key).filter(|pod| pod.live() && !context.departing.contains(&pod.uid));
         // A node that is gone holds nobody: its pods will be removed.
         let nodes = live().filter_map(|pod| cluster.node(pod.node.as_deref()?));
         let bound = nodes.map(|node| node.labels.get(key.as_str()).map(SmolStr::new));
@@ -63,11 +63,11 @@ pub(crate) struct MemberClass {
 
 #[allow(clippy::result_large_err, reason = "the answer is rare, and made once a decision")]
 impl Demand {
-    /// What a preemptor demands.
+    /// What a preemptor demands. Members that decisions in flight evict count as gone: nobody is to start beside them.
     ///
     /// # Errors
     /// The decision, when there is nothing to plan: it does not exist, nobody waits, or members are missing.
-    pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor) -> Result<Self, Decision> {
+    pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Result<Self, Decision> {
         let key = match preemptor {
             Preemptor::Pod(key) => return Self::of_pod(cluster, cluster.pod(key).ok_or(Decision::Nothing)?),
             Preemptor::Group(key) => key,
@@ -76,7 +76,7 @@ impl Demand {
         let (mut bound, mut below, mut waiting) = (0, 0, Vec::new());
         for index in cluster.members_of(key) {
             match cluster.pod_at(*index) {
-                Some(pod) if !pod.live() => {}
+                Some(pod) if !pod.live() || context.departing.contains(&pod.uid) => {}
                 Some(pod) if pod.bound() => bound += 1,
                 Some(pod) if group.is_above(pod) => below += 1,
                 Some(pod) if !pod.gated_by_others => waiting.push(*index),
@@ -93,7 +93,7 @@ impl Demand {
             members: waiting,
             need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
             single: false,
-            domains: Domains::of(cluster, group),
+            domains: Domains::of(cluster, group, context),
         })
     }
 

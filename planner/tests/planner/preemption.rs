@@ -273,3 +273,31 @@ fn of_every_resource_that_is_scarce_somebody_gives_way() {
     all[0] = all[0].clone().offers("cpu", "3");
     assert_eq!(victims(&planned(decide(&cluster(&all), &for_group("g")))), both);
 }
+
+/// Nobody is to start beside members that decisions in flight are about to evict.
+#[test]
+fn members_that_are_being_evicted_do_not_count_for_the_barrier_and_pin_no_domain() {
+    let mut all = vec![node("a", 2).label("zone", "z1"), node("b", 4).label("zone", "z2")];
+    let topology = json!({"topology": [{"key": "zone"}]});
+    all.push(gang("g", 10, 2).set("/spec/schedulingConstraints", topology));
+    all.push(pod("g-0").group("g").on("a"));
+    all.push(pod("g-1").group("g"));
+    let now = cluster(&all);
+    match decide(&now, &for_group("g")) {
+        Decision::Fits { placements, .. } => assert_eq!(placements[0].node, "a", "beside the one that is there"),
+        other => panic!("{other:?}"),
+    }
+    let going = Context { departing: ["uid-g-0".into()].into(), ..Context::default() };
+    match plan(&now, &for_group("g"), &going) {
+        Decision::WaitingForPods { live: 1, min_count: 2, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    all.push(pod("g-2").group("g"));
+    match plan(&cluster(&all), &for_group("g"), &going) {
+        Decision::Fits { placements, .. } => {
+            let nodes: Vec<&str> = placements.iter().map(|placement| placement.node.as_str()).collect();
+            assert_eq!(nodes, ["b", "b"], "they need places of their own, in one zone, whichever");
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -10,6 +10,7 @@ mod barrier;
 mod budgets;
 mod cascade;
 mod certificates;
+mod changes;
 mod chart;
 mod check;
 mod cli;

@@ -22,6 +22,20 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
     assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
 }
 
+/// An API server that has just started knows no roles yet.
+#[test]
+fn a_missing_right_is_believed_only_after_some_attempts() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    for _ in 0..4 {
+        run.flight.evicted("uid-l1", &EvictOutcome::Unauthorized(WHY.into()), run.now);
+        run.later(2);
+        assert_eq!(names(&run.step()), ["evict l1"]);
+    }
+    run.flight.evicted("uid-l1", &EvictOutcome::Unauthorized(WHY.into()), run.now);
+    assert_eq!(run.flight.ending.unwrap().state, PlanState::Cancelled);
+}
+
 #[test]
 fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
     let mut run = Run::evicting();

@@ -68,7 +68,7 @@ impl Scene<'_, '_> {
 /// Says of everybody on the nodes of a plan who stays, and why. `plan` must be what [`plan`](super::plan()) answered to the
 /// same question.
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
-    let Ok(demand) = Demand::of(cluster, preemptor) else { return Sparing::default() };
+    let Ok(demand) = Demand::of(cluster, preemptor, context) else { return Sparing::default() };
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, &nodes, &demand, context);
     let rank = |node: &str| nodes.rank(cluster.node_index(node)?);

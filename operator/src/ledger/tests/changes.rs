@@ -1,0 +1,137 @@
+//! The cluster changes while a plan is carried out: what still has to be done is done, and nothing else.
+
+use super::*;
+use crate::queue::Waiting;
+use giveway_planner::SmolStr;
+
+fn clock(run: &Run) -> Clock {
+    Clock { now: run.now, epoch_seconds: run.epoch }
+}
+
+#[test]
+fn when_a_node_is_cordoned_under_way_nobody_else_goes_and_what_was_begun_is_finished() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world.cordoned("n2", 1);
+    run.later(1);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l2"], "the group is not left torn apart");
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    let ended = run.step().ended.unwrap();
+    let why = "The plan does not fit any more; nobody else is evicted: Pod default/g2 does not fit on node n2 any more: \
+               the node is unschedulable.";
+    assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
+}
+
+#[test]
+fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world.group("vip", 1, 1000, "PodGroup").pod(TestPod::new("v1", 1000).of("vip").held());
+    let reservation =
+        Reservation { uid: "uid-v1".into(), pod: ObjectKey::new("default", "v1"), node: "n1".into(), priority: 1000 };
+    let context = Context { reservations: vec![reservation], ..Context::default() };
+    run.later(1);
+    let clock = clock(&run);
+    let advance = run.flight.advance(&run.world.model, &context, clock, LIMITS);
+    // A call that failed may have been carried out: the group counts as begun.
+    assert_eq!(names(&advance), ["evict l1", "evict l2"]);
+    assert!(run.flight.ending.is_some(), "its places are not held any more");
+    assert_eq!(super::super::context(&Flights::from([(gang(), run.flight)]), 0).reservations.len(), 0);
+}
+
+#[test]
+fn members_that_are_evicted_themselves_do_not_count_for_the_barrier() {
+    let mut run = Run::evicting();
+    let context = Context { departing: BTreeSet::from([SmolStr::new("uid-g1")]), ..Context::default() };
+    let clock = clock(&run);
+    run.flight.advance(&run.world.model, &context, clock, LIMITS);
+    let ending = run.flight.ending.unwrap();
+    assert_eq!(ending.message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
+}
+
+#[test]
+fn a_victim_that_ended_by_itself_is_gone() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.world.remove_pod("l1");
+    run.world.pod(TestPod::new("l2", 10).of("low").on("n2").succeeded());
+    assert_eq!(names(&run.step()), ["release g1", "release g2"], "it takes no room, although its object stays");
+}
+
+#[test]
+fn an_api_server_that_is_away_is_waited_for() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    for _ in 0..20 {
+        run.flight.evicted("uid-l2", &EvictOutcome::Unanswered("connection refused".into()), run.now);
+        assert!(names(&run.step()).is_empty(), "not at once");
+        run.later(1);
+        assert_eq!(names(&run.step()), ["evict l2"]);
+    }
+    assert!(run.flight.ending.is_none());
+    // A call that is answered with an error so often is another thing: see `given_up`.
+    for _ in 0..20 {
+        run.flight.member_unanswered("uid-g1", false, run.now);
+        assert!(!run.flight.given_up());
+    }
+    for _ in 0..6 {
+        run.flight.member_answered("uid-g1", false, false, run.now);
+    }
+    assert!(run.flight.given_up());
+}
+
+#[test]
+fn room_for_enough_of_the_members_cancels_a_plan_for_all_of_them() {
+    let mut run = Run::new();
+    run.world.group("gang", 1, 100, "PodGroup");
+    run.world.node("n3", 1);
+    run.flight.stored = Some(PlanState::Evicting);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.message.to_string(), "Room appeared; nobody was evicted.");
+}
+
+#[test]
+fn as_long_as_the_scheduler_binds_members_they_are_given_time() {
+    let mut run = Run::evicting();
+    for name in ["l1", "l2"] {
+        run.flight.evicted(&format!("uid-{name}"), &EvictOutcome::Accepted, run.now);
+        run.world.remove_pod(name);
+    }
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    for (name, node) in [("g1", "n1"), ("g2", "n2")] {
+        run.flight.member_answered(&format!("uid-{name}"), true, true, run.now);
+        run.world.pod(TestPod::new(name, 100).of("gang").nominated(node));
+    }
+    run.step();
+    run.later(29);
+    run.world.pod(TestPod::new("g1", 100).of("gang").on("n1"));
+    assert!(run.step().ended.is_none());
+    run.later(29);
+    assert!(run.step().ended.is_none(), "29 s after the last one was bound");
+    run.later(1);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(
+        ended.message.to_string(),
+        "The scheduler did not bind every released pod within 30 s. It says: nothing"
+    );
+}
+
+#[test]
+fn after_a_failure_nobody_is_evicted_for_a_while_and_free_room_is_looked_for_every_second() {
+    let (mut waiting, mut now) = (Waiting::default(), Instant::now());
+    assert_eq!(waiting.turn(1, now), Some(false));
+    assert_eq!(waiting.turn(1, now), None, "nothing changed");
+    for _ in 0..8 {
+        waiting.back_off(now);
+    }
+    assert_eq!(waiting.turn(1, now), Some(true), "only for free room");
+    now += Duration::from_secs(2);
+    assert_eq!(waiting.turn(1, now), None, "nothing changed");
+    assert_eq!(waiting.turn(2, now), Some(true));
+    assert_eq!(waiting.turn(3, now + Duration::from_millis(900)), None, "once a second");
+    now += Duration::from_secs(64);
+    assert_eq!(waiting.turn(3, now), Some(false));
+}

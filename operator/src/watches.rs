@@ -1,0 +1,118 @@
+//! Whether the watches can be trusted: a model that does not hear of changes any more must not decide (design, section 5).
+//!
+//! A watch that fails is begun anew every [`AGAIN`]. It is whole again when it tells something, or has not failed for
+//! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing.
+
+use kube::runtime::utils::Backoff;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long after a failure a watch is begun anew.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How long a watch must not have failed to be whole.
+const QUIET: Duration = Duration::from_secs(6);
+/// How long a watch may be broken and the model is trusted.
+const TRUSTED: Duration = Duration::from_secs(10);
+
+/// When a watch failed first, and last, since it was whole.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    since: Instant,
+    last: Instant,
+}
+
+/// The watches that failed, by kind. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, Trouble>>>);
+
+impl Watches {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Cow<'static, str>, Trouble>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the watch of a kind failed.
+    pub fn failed(&self, kind: Cow<'static, str>, now: Instant) {
+        let mut troubles = self.lock();
+        let trouble = troubles.entry(kind).or_insert(Trouble { since: now, last: now });
+        if now.duration_since(trouble.last) >= QUIET {
+            trouble.since = now;
+        }
+        trouble.last = now;
+    }
+
+    /// Notes that the watch of a kind told something.
+    pub fn told(&self, kind: &str) {
+        let mut troubles = self.lock();
+        if !troubles.is_empty() {
+            troubles.remove(kind);
+        }
+    }
+
+    /// The watch that is broken for longer than the model can be trusted, if there is one, as a sentence.
+    pub fn broken(&self, now: Instant) -> Option<String> {
+        let troubles = self.lock();
+        let broken = |trouble: &Trouble| {
+            now.duration_since(trouble.last) < QUIET && now.duration_since(trouble.since) >= TRUSTED
+        };
+        let (kind, trouble) = troubles.iter().filter(|(_, trouble)| broken(trouble)).min_by_key(|(_, t)| t.since)?;
+        let seconds = now.duration_since(trouble.since).as_secs();
+        Some(format!("the watch of kind {kind} has been broken for {seconds} s"))
+    }
+}
+
+/// The time between two attempts of a watch: the same every time.
+#[derive(Debug)]
+pub struct EverySoOften;
+
+impl Iterator for EverySoOften {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(AGAIN)
+    }
+}
+
+impl Backoff for EverySoOften {
+    fn reset(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_failing_for_ten_seconds_is_broken_until_it_tells_something() {
+        let (watches, start) = (Watches::default(), Instant::now());
+        for second in [0, 2, 4, 6, 8] {
+            watches.failed("Pod".into(), after(start, second));
+            assert_eq!(watches.broken(after(start, second)), None);
+        }
+        watches.failed("Pod".into(), after(start, 10));
+        let broken = watches.broken(after(start, 11));
+        assert_eq!(broken.as_deref(), Some("the watch of kind Pod has been broken for 11 s"));
+        watches.told("Node");
+        assert!(watches.broken(after(start, 11)).is_some(), "another one");
+        watches.told("Pod");
+        assert_eq!(watches.broken(after(start, 11)), None);
+    }
+
+    #[test]
+    fn a_watch_that_fails_now_and_then_or_has_nothing_to_tell_is_whole() {
+        let (watches, start) = (Watches::default(), Instant::now());
+        for second in (0..60).step_by(7) {
+            watches.failed("StorageClass".into(), after(start, second));
+            assert_eq!(watches.broken(after(start, second)), None);
+        }
+        for second in (100..120).step_by(2) {
+            watches.failed("StorageClass".into(), after(start, second));
+        }
+        assert!(watches.broken(after(start, 120)).is_some());
+        assert_eq!(watches.broken(after(start, 125)), None, "it was begun anew and did not fail");
+    }
+}

@@ -1,0 +1,110 @@
+//! The cluster changes while a plan is carried out.
+
+use crate::MINUTE;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use std::collections::BTreeSet;
+
+/// Waits until so many pods were evicted at least, and says which nodes they had.
+async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
+    wait_for("victims are evicted", MINUTE, async || {
+        let history = world.audit().await;
+        let nodes: BTreeSet<String> = history
+            .evicted()
+            .iter()
+            .filter_map(|removal| Some(history.pods.get(&removal.uid)?.bound.as_ref()?.1.clone()))
+            .collect();
+        if nodes.len() >= at_least { Ok(nodes) } else { Err(format!("{nodes:?}")) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("middle", 20).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(6).cpus(1).prefix("first").create().await;
+    world.fill(&nodes).prefix("low").priority("low").singles().await;
+    let others = world.nodes(2).cpus(1).prefix("second").create().await;
+    world.fill(&others).prefix("middle").priority("middle").singles().await;
+    let gang = world.gang("train", 6).priority("high").create().await;
+    let begun = evicted(&world, 1).await;
+    let cordoned: Vec<&String> = nodes.iter().filter(|node| !begun.contains(*node)).take(2).collect();
+    for node in &cordoned {
+        world.kubectl(&["cordon", node]).await.unwrap();
+    }
+    gang.wait_bound(MINUTE).await;
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    assert!(
+        message.starts_with("The plan does not fit any more; nobody else is evicted: Pod default/train-"),
+        "{message}"
+    );
+    assert!(message.ends_with(" any more: the node is unschedulable."), "{message}");
+    let history = world.audit().await;
+    let names = history.evicted_names();
+    let middle = names.iter().filter(|name| name.contains("middle")).count();
+    // One eviction may have been under way while the node was cordoned.
+    assert!(middle == 2 && (6..=7).contains(&names.len()), "{names:?}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    world.class("urgent", 2000).managed().create().await;
+    let nodes = world.nodes(1).cpus(30).label("pool", "large").create().await;
+    world.fill(&nodes).prefix("many").priority("low").singles().await;
+    let small = world.nodes(1).cpus(1).label("pool", "small").prefix("small").create().await;
+    world.fill(&small).prefix("one").priority("low").singles().await;
+    let large = world.gang("large", 30).priority("high").node_selector("pool", "large").create().await;
+    evicted(&world, 1).await;
+    let urgent = world.gang("urgent", 1).priority("urgent").node_selector("pool", "small").create().await;
+    urgent.wait_bound(MINUTE).await;
+    let names = world.audit().await.evicted_names();
+    assert!(names.iter().any(|name| name.contains("one")), "{names:?}");
+    assert!(names.len() < 20, "{} were evicted before: it waited for the others", names.len());
+    // Thirty seconds of evictions are no use here: what was not asked for yet stays.
+    large.delete().await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
+    let world = World::builder().operator_flag("--release-timeout-seconds=1").start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(10).cpus(32).create().await;
+    let gang = world.gang("train", 300).priority("high").create().await;
+    gang.wait_bound(2 * MINUTE).await;
+    let events: Vec<String> = gang.events().await.into_iter().map(|event| event.reason).collect();
+    assert!(!events.iter().any(|reason| reason == "Failed" || reason == "Cancelled"), "{events:?}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
+    let mut world = World::builder().operator_flag("--evictions-per-second=2").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(8).await;
+    let gang = world.gang("train", 8).priority("high").create().await;
+    wait_for("the first pod is evicted", MINUTE, async || {
+        let evicted = world.audit().await.evicted().len();
+        if evicted > 0 { Ok(()) } else { Err("none is".to_owned()) }
+    })
+    .await;
+    let plane = world.plane();
+    plane.restart("kube-apiserver").unwrap();
+    gang.wait_bound(2 * MINUTE).await;
+    gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let history = world.audit().await;
+    let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
+    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim once");
+    world.check_promises().await;
+}
