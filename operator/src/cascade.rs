@@ -15,44 +15,22 @@
 //! pod that was taken and gone while no operator ran leaves no trace and is not noticed.
 
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::fallen::{Fallen, OURS};
 use crate::ledger::{Call, Flights};
 use crate::model::Model;
 use crate::status::Victimhood;
 use crate::words::Sentence;
-use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::condition::{self, types};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
-use k8s_openapi::api::core::v1::Pod as PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The beginning of every message with which Giveway marks a victim.
-pub const OURS: &str = "Preempted by ";
 /// Who preempted, in `status.preemptedBy` of a group.
 const SCHEDULER: &str = "kube-scheduler";
-
-/// A pod of a group that kube-scheduler took.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallen {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// Its group.
-    pub group: ObjectKey,
-    /// When that was announced, in seconds since the epoch.
-    pub at: i64,
-}
-
-/// When kube-scheduler announced that it preempts this pod, in seconds since the epoch.
-pub fn preempted_at(pod: &PodObject) -> Option<i64> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
-    let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
-        && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
-    theirs.then(|| found.last_transition_time.as_ref().map_or(i64::MAX, |time| time.0.as_second()))
-}
 
 /// A group whose rest is going.
 #[derive(Debug)]

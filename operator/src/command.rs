@@ -1,6 +1,6 @@
 //! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
 
-use crate::backfill::Missing;
+use crate::missing::Missing;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredDomain, StoredPlan};

@@ -17,8 +17,8 @@ pub struct DeviceClassSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::{Input, Update};
     use crate::testing::{TestPod, World};
-    use crate::watch::{Input, Update};
     use serde_json::json;
 
     fn class(resource: &str) -> Update<DeviceClass> {

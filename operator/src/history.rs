@@ -102,8 +102,8 @@ fn forget(parts: &[(&SmolStr, &PlanRecord)]) -> Vec<Command> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::{Input, Update};
     use crate::model::Model;
-    use crate::watch::{Input, Update};
     use k8s_openapi::jiff::Timestamp;
     use serde_json::json;
 

@@ -206,8 +206,8 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::{Input, Update};
     use crate::testing::{TestPod, World};
-    use crate::watch::{Input, Update};
     use serde_json::json;
     use std::time::Duration;
 

@@ -3,10 +3,10 @@
 
 pub mod plans;
 
-use crate::backfill::{Missing, Since};
-use crate::cascade::{self, Fallen};
+use crate::fallen::{self, Fallen};
+use crate::input::{Input, Update, key_of};
+use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
-use crate::watch::{Input, Update, key_of};
 use giveway_crds::keys;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::Preemptor;
@@ -376,7 +376,7 @@ impl Model {
             uid: pod.uid().unwrap_or_default().into(),
             old_plan: pod.annotations().contains_key(keys::ANNOTATION_PLAN),
             scheduler_message: scheduler_message(&pod),
-            preempted: cascade::preempted_at(&pod),
+            preempted: fallen::preempted_at(&pod),
         };
         match &pod.metadata.deletion_timestamp {
             Some(at) => drop(self.deadlines.insert(key.clone(), (record.uid.clone(), at.0.as_second()))),

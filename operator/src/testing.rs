@@ -1,7 +1,7 @@
 //! Builders for unit tests: a model made of plain Kubernetes objects.
 
+use crate::input::{Input, Update};
 use crate::model::Model;
-use crate::watch::{Input, Update};
 use giveway_crds::keys;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

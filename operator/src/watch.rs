@@ -3,19 +3,13 @@
 //! A re-list arrives as one [`Update::Replaced`], so that the model never shows half a cluster; an object that cannot
 //! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
 
-use crate::actuate::Report;
-use crate::devices::DeviceClass;
+use crate::input::{Input, Update, key_of};
 use crate::watches::{EverySoOften, Watches};
 use futures::StreamExt;
-use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Instant;
@@ -24,55 +18,6 @@ use tokio::task::JoinSet;
 
 /// How many stored plans are listed at a time.
 const PLANS_A_PAGE: u32 = 16;
-
-/// What happened to the objects of one kind.
-#[derive(Debug)]
-pub enum Update<K> {
-    /// The complete list: whatever is not in it does not exist.
-    Replaced(Vec<Update<K>>),
-    /// An object was added or modified.
-    Applied(Box<K>),
-    /// An object is gone.
-    Deleted(ObjectKey),
-    /// An object exists, but cannot be decoded.
-    Invalid(ObjectKey, String),
-}
-
-/// Everything the arbiter hears.
-#[derive(Debug)]
-pub enum Input {
-    /// Namespaces: pods may name them by their labels.
-    Namespace(Update<Namespace>),
-    /// Nodes.
-    Node(Update<Node>),
-    /// Pods.
-    Pod(Update<Pod>),
-    /// Pod groups.
-    Group(Update<PodGroup>),
-    /// Workloads.
-    Workload(Update<Workload>),
-    /// Priority classes.
-    Class(Update<PriorityClass>),
-    /// Budgets.
-    Budget(Update<PodDisruptionBudget>),
-    /// Volumes: they pin pods to nodes.
-    Volume(Update<PersistentVolume>),
-    /// Claims of volumes.
-    Claim(Update<PersistentVolumeClaim>),
-    /// Classes of volumes.
-    StorageClass(Update<StorageClass>),
-    /// Classes of devices.
-    DeviceClass(Update<DeviceClass>),
-    /// Stored plans.
-    Preemption(Update<Preemption>),
-    /// The result of an API call of our own.
-    Report(Report),
-}
-
-/// Namespace and name of an object; cluster-scoped objects have an empty namespace.
-pub fn key_of<K: ResourceExt>(object: &K) -> ObjectKey {
-    ObjectKey::new(object.namespace().unwrap_or_default(), object.name_any())
-}
 
 fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
     match guard.0 {

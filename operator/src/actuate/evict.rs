@@ -5,8 +5,9 @@
 //! deleted all the same, the condition is ours to write: DELETE writes none. For which plan a pod went says an annotation
 //! of the request, which is read in the audit log of the API server and nowhere else.
 
-use super::{CallError, FIELD_MANAGER};
+use super::FIELD_MANAGER;
 use crate::command::{EvictCall, EvictOutcome};
+use crate::report::CallError;
 use crate::words::Names;
 use giveway_crds::condition::{Reason, types};
 use giveway_crds::keys;
@@ -72,7 +73,7 @@ fn is_for_budget(status: &kube::core::Status) -> bool {
 fn is_definite(status: &kube::core::Status) -> bool {
     (400..500).contains(&status.code)
         && !matches!(status.code, 404 | 408 | 409 | 429)
-        && !super::names_another_uid(status)
+        && !crate::report::names_another_uid(status)
 }
 
 /// Who said no: the authorizer, or admission.

@@ -13,20 +13,16 @@ mod object;
 mod plan;
 mod pod;
 
-use crate::backfill::Missing;
-use crate::command::{Cause, Command, EvictOutcome, Owner};
+use crate::command::{Command, EvictOutcome};
 use crate::config::Config;
+use crate::input::Input;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
-use crate::watch::Input;
+use crate::report::{CallError, Report};
 use crate::words::Names;
 use background::Background;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
-use giveway_planner::Preemptor;
-use giveway_planner::SmolStr;
-use giveway_planner::model::ObjectKey;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::runtime::events::Recorder;
 use lanes::Lanes;
@@ -41,122 +37,6 @@ use tokio::time::Instant;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Name under which Giveway writes, in `managedFields` and as the controller of events.
 pub const FIELD_MANAGER: &str = "giveway-operator";
-
-/// Why a call had no effect.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The object, by UID, does not exist any more.
-    #[error("the object is gone")]
-    Gone,
-    /// This process does not lead (any more).
-    #[error("this process is not the leader")]
-    NotLeader,
-    /// The API server cannot be reached, or says that it cannot answer now.
-    #[error("{0}")]
-    Unanswered(String),
-    /// Anything else; it may work later.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl From<kube::Error> for CallError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 404 || names_another_uid(&status) => Self::Gone,
-            kube::Error::Api(status) if matches!(status.code, 429 | 503 | 504) => {
-                Self::Unanswered(format!("{} ({})", status.message, status.code))
-            }
-            kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
-            kube::Error::SerdeError(error) => Self::Failed(error.to_string()),
-            other => Self::Unanswered(other.to_string()),
-        }
-    }
-}
-
-/// A UID in a patch or a precondition is refused when another object has the name now: as a conflict, or as a change
-/// of an immutable field.
-fn names_another_uid(status: &kube::core::Status) -> bool {
-    matches!(status.code, 409 | 422)
-        && (status.message.contains("UID in precondition") || status.message.contains("metadata.uid"))
-}
-
-/// What came of a command.
-#[derive(Debug)]
-pub enum Report {
-    /// Of [`Command::Nominate`] with a node, and of [`Command::Release`].
-    Member {
-        /// For whom.
-        preemptor: Preemptor,
-        /// Identity of the plan.
-        plan: String,
-        /// UID of the member.
-        uid: SmolStr,
-        /// Whether it was a release.
-        release: bool,
-        /// Whether it worked.
-        result: Result<(), CallError>,
-    },
-    /// Of [`Command::Evict`].
-    Evicted {
-        /// Why.
-        cause: Cause,
-        /// The victim.
-        pod: ObjectKey,
-        /// UID of the victim.
-        uid: SmolStr,
-        /// What happened.
-        outcome: EvictOutcome,
-    },
-    /// Of [`Command::WriteGroupStatus`].
-    GroupStatus {
-        /// The group.
-        group: ObjectKey,
-        /// What was written.
-        status: Box<giveway_crds::PodGroupStatus>,
-        /// Whether it worked.
-        result: Result<(), CallError>,
-    },
-    /// Of [`Command::StorePlan`] and [`Command::WritePlan`].
-    Plan {
-        /// Name of the plan.
-        plan: String,
-        /// What was to be written.
-        status: Box<PreemptionStatus>,
-        /// Whether it worked.
-        result: Result<(), CallError>,
-    },
-    /// Of [`Command::BackFill`].
-    BackFilled {
-        /// The pod.
-        pod: ObjectKey,
-        /// Its UID.
-        uid: SmolStr,
-        /// What was added.
-        result: Result<Missing, CallError>,
-    },
-    /// Of [`Command::Taint`].
-    Taint {
-        /// The node.
-        node: SmolStr,
-        /// UID in the taint.
-        uid: SmolStr,
-        /// Whether it was to be there.
-        add: bool,
-        /// The plan that waits for the answer.
-        owner: Option<Owner>,
-        /// Whether it worked.
-        result: Result<(), CallError>,
-    },
-    /// Of [`Command::ReadPulse`]: when the Lease was renewed, if there is one.
-    Pulse(Result<Option<MicroTime>, CallError>),
-    /// Of the other commands: what was to be written.
-    Object {
-        /// What it was, for the log and to allow the next attempt.
-        what: String,
-        /// Whether it worked.
-        result: Result<(), CallError>,
-    },
-}
 
 /// Carries commands out. Cheap to clone.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! Writes on nodes: the taint that keeps one for a critical add-on, and no other. And what the Lease of kube-scheduler says.
 
-use super::{CallError, FIELD_MANAGER};
+use super::FIELD_MANAGER;
+use crate::report::CallError;
 use giveway_crds::critical;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -1,8 +1,9 @@
 //! Writes on Giveway's own kinds, and events.
 
-use super::{CallError, FIELD_MANAGER};
+use super::FIELD_MANAGER;
 use crate::command::Notice;
 use crate::merge::merge_patch;
+use crate::report::CallError;
 use crate::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;

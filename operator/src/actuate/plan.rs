@@ -1,6 +1,7 @@
 //! Writes on `Preemption`s: the ledger as objects.
 
-use super::{CallError, FIELD_MANAGER};
+use super::FIELD_MANAGER;
+use crate::report::CallError;
 use giveway_crds::keys;
 use giveway_crds::preemption::{Preemption, PreemptionStatus};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};

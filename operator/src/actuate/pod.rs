@@ -2,8 +2,9 @@
 //! version left. The UID in
 //! each patch is a precondition.
 
-use super::{CallError, FIELD_MANAGER};
-use crate::backfill::Missing;
+use super::FIELD_MANAGER;
+use crate::missing::Missing;
+use crate::report::CallError;
 use giveway_crds::keys;
 use giveway_crds::plan::StoredDomain;
 use giveway_planner::model::ObjectKey;

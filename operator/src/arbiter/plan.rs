@@ -1,12 +1,12 @@
 //! Plans in the arbiter: a planner's plan as it is stored, what came of storing it, and the plans of an earlier leader.
 
 use super::Arbiter;
-use crate::actuate::CallError;
 use crate::book::{Answer, Written};
 use crate::command::{Command, Notice};
 use crate::history::Keep;
 use crate::ledger::{self, Clock, Flight};
 use crate::model::plans::dropped;
+use crate::report::CallError;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{

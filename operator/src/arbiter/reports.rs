@@ -2,9 +2,9 @@
 
 use super::Arbiter;
 use super::cascade::rest_of;
-use crate::actuate::{CallError, Report};
-use crate::backfill::Missing;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
+use crate::missing::Missing;
+use crate::report::{CallError, Report};
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;

@@ -2,9 +2,9 @@
 //! at a time. Taints of ours that no plan stands behind are removed.
 
 use super::Arbiter;
-use crate::actuate::CallError;
 use crate::command::{Command, Notice, Owner};
 use crate::ledger::{self, Clock, Flight, Rescue as Rescuing};
+use crate::report::CallError;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::critical;

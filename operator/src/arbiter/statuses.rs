@@ -2,10 +2,10 @@
 //! lands on a newer one. News are written at once; where nothing but numbers changed, these gather for a moment.
 
 use super::Arbiter;
-use crate::actuate::CallError;
 use crate::command::Command;
 use crate::gather::Gathering;
 use crate::ledger::Clock;
+use crate::report::CallError;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
 use giveway_planner::Preemptor;

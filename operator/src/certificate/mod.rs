@@ -14,10 +14,11 @@ pub mod replicas;
 pub mod rotation;
 pub mod store;
 
-use crate::actuate::{CallError, FIELD_MANAGER};
+use crate::actuate::FIELD_MANAGER;
 use crate::config::{Certificates, Config};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::report::CallError;
 use futures::StreamExt as _;
 use giveway_crds::condition::Reason;
 use jiff::{SignedDuration, Timestamp};

@@ -6,8 +6,9 @@
 
 use super::material::{Authority, Leaf};
 use super::rotation::Stored;
-use crate::actuate::{CallError, FIELD_MANAGER};
+use crate::actuate::FIELD_MANAGER;
 use crate::lease::Leadership;
+use crate::report::CallError;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
-use giveway_planner::model::Pod;
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -174,6 +174,19 @@ impl Flight {
             ),
             permission: self.permission.clone(),
         }
+    }
+
+    /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
+    pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
+        let stays = |v: &&VictimPod| self.forbidden.contains(&v.uid) && !v.accepted;
+        let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
+        let begun = self.begun_units();
+        let of = |unit: usize| {
+            let victim = &self.plan.victims[unit];
+            let message = crate::status::victim_message(self, &victim.kind, victim.priority, None);
+            (ObjectKey::new(&victim.namespace, &victim.name), message)
+        };
+        units.intersection(&begun).map(|unit| of(*unit)).collect()
     }
 
     /// The threshold of a unit: the highest of its pods.

@@ -275,19 +275,6 @@ impl Flight {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
-    /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
-    pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
-        let stays = |v: &&VictimPod| self.forbidden.contains(&v.uid) && !v.accepted;
-        let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
-        let begun = self.begun_units();
-        let of = |unit: usize| {
-            let victim = &self.plan.victims[unit];
-            let message = crate::status::victim_message(self, &victim.kind, victim.priority, None);
-            (ObjectKey::new(&victim.namespace, &victim.name), message)
-        };
-        units.intersection(&begun).map(|unit| of(*unit)).collect()
-    }
-
     /// Whether the plan evicts pods of this group.
     pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         self.plan.victims.iter().any(|v| {

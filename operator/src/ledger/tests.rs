@@ -284,7 +284,7 @@ fn the_delay_holds_evictions_back() {
     }))
     .unwrap();
     group.spec.preemption_delay_seconds = Some(10);
-    run.world.model.apply(crate::watch::Input::Group(crate::watch::Update::Applied(Box::new(group))));
+    run.world.model.apply(crate::input::Input::Group(crate::input::Update::Applied(Box::new(group))));
     run.later(9);
     assert!(names(&run.step()).is_empty());
     run.later(1);

@@ -212,7 +212,7 @@ fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
 fn between_two_evictions_the_plan_is_looked_at_again() {
     let (mut run, _) = tainted(1);
     run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
-    run.world.model.apply(crate::watch::Input::Node(crate::watch::Update::Deleted(ObjectKey::new("", "n1"))));
+    run.world.model.apply(crate::input::Input::Node(crate::input::Update::Deleted(ObjectKey::new("", "n1"))));
     run.later(1);
     let ended = run.step().ended.unwrap();
     assert_eq!(

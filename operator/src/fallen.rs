@@ -1,0 +1,27 @@
+//! Pods of groups that kube-scheduler took, by what it writes to them. What follows is said in [`cascade`](crate::cascade).
+
+use giveway_crds::condition::{Reason, types};
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::Pod as PodObject;
+
+/// The beginning of every message with which Giveway marks a victim.
+pub const OURS: &str = "Preempted by ";
+/// A pod of a group that kube-scheduler took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallen {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its group.
+    pub group: ObjectKey,
+    /// When that was announced, in seconds since the epoch.
+    pub at: i64,
+}
+
+/// When kube-scheduler announced that it preempts this pod, in seconds since the epoch.
+pub fn preempted_at(pod: &PodObject) -> Option<i64> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
+    let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
+        && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
+    theirs.then(|| found.last_transition_time.as_ref().map_or(i64::MAX, |time| time.0.as_second()))
+}
