@@ -256,7 +256,7 @@ impl Answer {
             }
             sum.absorb(part);
         }
-        sum.spared = spared::by_all(&decisions);
+        sum.spared = spared_by_all(&decisions);
         sum.message = summary(&decisions);
         sum.preemptor = names.join(",");
         sum.decisions = decisions;
@@ -444,4 +444,12 @@ impl VictimLine {
     pub(crate) fn reference(&self) -> String {
         spared::reference(self.kind, &self.namespace, &self.name)
     }
+}
+
+/// Who stays whatever is decided: everybody whom a decision spares and none evicts, in the words of the first one.
+fn spared_by_all(decisions: &[Answer]) -> Vec<SparedLine> {
+    let victims = decisions.iter().flat_map(|part| &part.victims);
+    let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();
+    let spared = decisions.iter().flat_map(|part| &part.spared);
+    spared.filter(|unit| seen.insert((unit.kind, &*unit.namespace, &*unit.name))).cloned().collect()
 }

@@ -1,9 +1,7 @@
 //! Who stays beside a plan, as it is printed.
 
-use crate::answer::Answer;
 use giveway_planner::Bystander;
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// A unit that stays.
 #[derive(Clone, Debug, Serialize)]
@@ -38,12 +36,4 @@ impl SparedLine {
 /// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
 pub(crate) fn reference(kind: &str, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.to_lowercase())
-}
-
-/// Who stays whatever is decided: everybody whom a decision spares and none evicts, in the words of the first one.
-pub(crate) fn by_all(decisions: &[Answer]) -> Vec<SparedLine> {
-    let victims = decisions.iter().flat_map(|part| &part.victims);
-    let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();
-    let spared = decisions.iter().flat_map(|part| &part.spared);
-    spared.filter(|unit| seen.insert((unit.kind, &*unit.namespace, &*unit.name))).cloned().collect()
 }

@@ -18,6 +18,7 @@ pub mod judge;
 pub mod lookup;
 pub mod metrics;
 pub mod mutate;
+pub mod namespaced;
 pub mod object;
 pub mod patch;
 pub mod review;

@@ -4,6 +4,7 @@
 //! ([`Found`]) is laid over it for that request, as [`Known`], and forgotten with it.
 
 use crate::guard::facts::Facts;
+use crate::namespaced::{Namespaced, put};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
@@ -64,9 +65,6 @@ impl Group {
         }
     }
 }
-
-/// Objects by namespace and name.
-pub type Namespaced<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// The cluster as the rules see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,23 +196,5 @@ impl<'a> Known<'a> {
     pub fn templates(&self, namespace: &str, workload: &str) -> Option<&BTreeMap<String, Group>> {
         let found = || self.found?.workloads.get(namespace)?.get(workload);
         self.view.templates(namespace, workload).or_else(found)
-    }
-}
-
-fn put<T>(map: &mut Namespaced<T>, namespace: Option<&str>, name: Option<&str>, facts: T) {
-    if let (Some(namespace), Some(name)) = (namespace, name) {
-        map.entry(namespace.to_owned()).or_default().insert(name.to_owned(), facts);
-    }
-}
-
-/// Removes an object, and the namespace with the last one in it.
-pub fn take<T>(map: &mut Namespaced<T>, namespace: Option<&str>, name: Option<&str>) {
-    if let (Some(namespace), Some(name)) = (namespace, name)
-        && let Some(objects) = map.get_mut(namespace)
-    {
-        objects.remove(name);
-        if objects.is_empty() {
-            map.remove(namespace);
-        }
     }
 }

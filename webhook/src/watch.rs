@@ -5,8 +5,9 @@
 //! listed its kind again: only that proves that nothing was missed.
 
 use crate::guard::facts::PodObject;
+use crate::namespaced::take;
 use crate::supervise::Tasks;
-use crate::view::{Settings, View, take};
+use crate::view::{Settings, View};
 use futures::{StreamExt, pin_mut};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};

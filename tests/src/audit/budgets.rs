@@ -12,9 +12,9 @@
 //! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out. What counts is the
 //! time at which the eviction was granted, which is in the budget's status before the pod goes.
 
+use super::OPERATOR;
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
 use super::history::{History, How, Key, Removal};
-use super::{OPERATOR, promises};
 use giveway_crds::keys;
 use kube::core::SelectorExt as _;
 use std::collections::BTreeMap;
@@ -234,7 +234,7 @@ impl<'a> Court<'a> {
 
     /// Promise 4: whoever may be deleted goes only when all who must be asked are on their way.
     fn guarded_first(&mut self, pod: &PodSeen, act: &Removal) {
-        let Some(record) = promises::plan_of(self.history, act) else { return };
+        let Some(record) = self.history.plan_of(act) else { return };
         let Some(priority) = self.history.priority_of(&record.preemptor) else { return };
         let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
         let there = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
@@ -252,7 +252,7 @@ impl<'a> Court<'a> {
 
     /// The threshold, if it is above the priority of the preemptor that the operator asked for.
     fn guarded_against(&self, pod: &PodSeen, removal: &Removal) -> Option<i32> {
-        let record = (removal.user == OPERATOR).then(|| promises::plan_of(self.history, removal))??;
+        let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal))??;
         let priority = self.history.priority_of(&record.preemptor)?;
         self.threshold(pod).filter(|threshold| *threshold > priority)
     }
@@ -270,7 +270,7 @@ impl<'a> Court<'a> {
     }
 
     fn told(&self, removal: &Removal) -> String {
-        let record = (removal.user == OPERATOR).then(|| promises::plan_of(self.history, removal)).flatten();
+        let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal)).flatten();
         let Some(record) = record else { return removal.user.clone() };
         let priority = self.history.priority_of(&record.preemptor);
         let priority = priority.map_or_else(|| "unknown".to_owned(), |priority| priority.to_string());

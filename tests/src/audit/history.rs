@@ -457,6 +457,14 @@ impl History {
         Some(mark.message.starts_with(&named) || mark.message.contains(&format!("(UID {})", who.uid)))
     }
 
+    /// What a pod was evicted for: the last plan that names it and was stored before it was asked to go; of plans that share
+    /// the pod, the one for which the request was made.
+    pub fn plan_of(&self, removal: &Removal) -> Option<&PlanRecord> {
+        let naming = || self.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
+        let made_for = |record: &&PlanRecord| self.made_for(removal, &record.plan) == Some(true);
+        naming().find(made_for).or_else(|| naming().next())
+    }
+
     /// The name of a preemptor.
     pub fn name_of(&self, preemptor: &Preemptor) -> String {
         match preemptor {

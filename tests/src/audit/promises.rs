@@ -1,7 +1,7 @@
 //! The promises of the design (section 6), checked against the audit log at rest: after every test, whatever it was
 //! about.
 
-use super::history::{GroupRecord, History, Key, PlanRecord, PodRecord, Preemptor, Removal};
+use super::history::{GroupRecord, History, Key, PodRecord, Preemptor, Removal};
 use super::{OPERATOR, SCHEDULER, rescues, topology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +149,7 @@ fn lower_priority(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
         // Who goes for a critical add-on is no question of priority.
-        let Some(plan) = plan_of(history, removal).filter(|record| record.plan.critical_addon.is_none()) else {
+        let Some(plan) = history.plan_of(removal).filter(|record| record.plan.critical_addon.is_none()) else {
             continue;
         };
         let preemptor = plan.preemptor.clone();
@@ -165,16 +165,8 @@ fn lower_priority(history: &History) -> Vec<String> {
     broken
 }
 
-/// What a pod was evicted for: the last plan that names it and was stored before it was asked to go; of plans that share
-/// the pod, the one for which the request was made.
-pub(super) fn plan_of<'a>(history: &'a History, removal: &Removal) -> Option<&'a PlanRecord> {
-    let naming = || history.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
-    let made_for = |record: &&PlanRecord| history.made_for(removal, &record.plan) == Some(true);
-    naming().find(made_for).or_else(|| naming().next())
-}
-
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {
-    plan_of(history, removal).map(|record| record.preemptor.clone())
+    history.plan_of(removal).map(|record| record.preemptor.clone())
 }
 
 fn victims_by_preemptor(history: &History) -> BTreeMap<Preemptor, usize> {

@@ -1,8 +1,8 @@
 //! The promises about critical add-ons (design, section 5, "Critical pods"): who may go, how, and that taints come and go
 //! with the plan.
 
+use super::OPERATOR;
 use super::history::{History, How, Key, NodeWrite, PlanRecord, Removal};
-use super::{OPERATOR, promises};
 use giveway_crds::critical;
 use giveway_crds::plan::StoredRescue;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn broken(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
-        let Some(record) = promises::plan_of(history, removal) else { continue };
+        let Some(record) = history.plan_of(removal) else { continue };
         if let Some(stored) = record.plan.critical_addon {
             broken.extend(wrong_victim(history, record, removal));
             broken.extend(wrong_way(history, stored, removal));

@@ -4,8 +4,7 @@
 //! The watches are narrow (pods without a node; pods with the group label), and of each pod only the few fields that
 //! the decision reads are kept: most pods of a cluster never come near this process.
 
-use crate::view::{Namespaced, View, take};
-use crate::watch::Viewed;
+use crate::namespaced::Namespaced;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{keys, membership, priority};
@@ -14,7 +13,6 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
-use kube::runtime::watcher;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -221,7 +219,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
     }
 
-    fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
@@ -307,73 +305,5 @@ impl<const MEMBER: bool> Resource for PodObject<MEMBER> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
-    }
-}
-
-/// Puts an object into a map, or removes it where there is nothing to know of it.
-fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
-    match (facts, &metadata.namespace, &metadata.name) {
-        (Some(facts), Some(namespace), Some(name)) => {
-            map.entry(namespace.clone()).or_default().insert(name.clone(), facts);
-        }
-        _ => take(map, metadata.namespace.as_deref(), metadata.name.as_deref()),
-    }
-}
-
-impl Viewed for PodObject<false> {
-    const BIT: u8 = 8;
-
-    fn config() -> watcher::Config {
-        watcher::Config::default().fields("spec.nodeName=")
-    }
-
-    fn store(&self, view: &mut View) {
-        put(&mut view.facts.waiting, &self.metadata, self.waiting());
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.waiting, metadata, None);
-    }
-
-    fn clear(view: &mut View) {
-        view.facts.waiting.clear();
-    }
-}
-
-impl Viewed for PodObject<true> {
-    const BIT: u8 = 16;
-
-    fn config() -> watcher::Config {
-        watcher::Config::default().labels(keys::LABEL_POD_GROUP)
-    }
-
-    fn store(&self, view: &mut View) {
-        let live = self.metadata.deletion_timestamp.is_none() && !self.ended();
-        let bound = Some(self.bound()).filter(|pod| live && pod.node.is_some());
-        put(&mut view.facts.members, &self.metadata, bound);
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.members, metadata, None);
-    }
-
-    fn clear(view: &mut View) {
-        view.facts.members.clear();
-    }
-}
-
-impl Viewed for PodDisruptionBudget {
-    const BIT: u8 = 32;
-
-    fn store(&self, view: &mut View) {
-        put(&mut view.facts.budgets, &self.metadata, Allowance::from_object(self));
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.budgets, metadata, None);
-    }
-
-    fn clear(view: &mut View) {
-        view.facts.budgets.clear();
     }
 }

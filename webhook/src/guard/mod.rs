@@ -21,6 +21,7 @@ pub mod notice;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod viewed;
 
 use crate::admission::NotReady;
 use crate::body::Body;

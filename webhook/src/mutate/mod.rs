@@ -4,6 +4,7 @@
 //! the API server may call a mutating webhook twice for one request.
 
 pub mod pod;
+pub mod pod_facts;
 pub mod pod_group;
 pub mod pod_priority;
 pub mod priority;

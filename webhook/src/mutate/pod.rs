@@ -1,8 +1,9 @@
 //! Pod, create: members of groups get their group label, the gate of a gang and the group's class; pods of managed
 //! classes and of classes with a threshold get the class's annotations (design, section 3, rules 3 and 4).
 
+use super::pod_facts::Facts;
 use super::pod_priority;
-use crate::object::{self, MIRROR, Map, Metadata, Text, annotation_path, label_path};
+use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::review::Request;
 use crate::verdict::{Notes, Reference, Refusal};
@@ -10,70 +11,7 @@ use crate::view::{Group, Known};
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP};
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
-use serde::Deserialize;
 use serde_json::json;
-
-/// The part of a pod that rules read.
-#[derive(Debug, Deserialize)]
-pub struct Facts<'a> {
-    /// Its metadata.
-    #[serde(borrow, default)]
-    pub metadata: Map<Metadata<'a>>,
-    /// Its spec.
-    #[serde(borrow, default)]
-    pub spec: Map<Spec<'a>>,
-}
-
-/// The part of a pod's spec that rules read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Spec<'a> {
-    /// Name of its priority class; the Priority plugin has filled it before.
-    #[serde(borrow, default)]
-    pub priority_class_name: Option<Text<'a>>,
-    /// Its priority; the Priority plugin has filled it before.
-    #[serde(default)]
-    pub priority: Option<i32>,
-    /// Its preemption policy; the Priority plugin has filled it before.
-    #[serde(borrow, default)]
-    pub preemption_policy: Option<Text<'a>>,
-    /// Its node, when it is created bound.
-    #[serde(borrow, default)]
-    pub node_name: Option<Text<'a>>,
-    /// What holds it.
-    #[serde(borrow, default)]
-    pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
-}
-
-/// A scheduling gate.
-#[derive(Debug, Default, Deserialize)]
-pub struct Gate<'a> {
-    /// Its name.
-    #[serde(borrow, default)]
-    pub name: Text<'a>,
-}
-
-impl Facts<'_> {
-    /// Whether this says that it is the API's copy of a static pod.
-    pub fn is_mirror(&self) -> bool {
-        self.metadata.annotation(MIRROR).is_some()
-    }
-
-    /// Whether Giveway's gate holds the pod.
-    pub fn has_gate(&self) -> bool {
-        self.gates().next().is_some()
-    }
-
-    /// Where Giveway's gate is in the list of gates.
-    fn gates(&self) -> impl Iterator<Item = usize> {
-        let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
-        gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
-    }
-
-    fn is_bound(&self) -> bool {
-        self.spec.node_name.as_deref().is_some_and(|node| !node.is_empty())
-    }
-}
 
 /// Prepares a pod that is created.
 ///

@@ -1,7 +1,7 @@
 //! What follows for a pod from its priority class: the group's class for a member that named none, the comparison with
 //! the group's priority, and the class's annotations (design, section 3, rules 3 and 4).
 
-use super::pod::Facts;
+use super::pod_facts::Facts;
 use crate::object::annotation_path;
 use crate::patch::Changes;
 use crate::verdict::{Notes, Reference, Refusal, shorten};

@@ -1,0 +1,79 @@
+//! The objects that the guard watches, as they are taken into the view.
+
+use super::facts::{Allowance, PodObject};
+use crate::namespaced::{Namespaced, take};
+use crate::view::View;
+use crate::watch::Viewed;
+use giveway_crds::keys;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::runtime::watcher;
+
+/// Puts an object into a map, or removes it where there is nothing to know of it.
+fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
+    match (facts, &metadata.namespace, &metadata.name) {
+        (Some(facts), Some(namespace), Some(name)) => {
+            map.entry(namespace.clone()).or_default().insert(name.clone(), facts);
+        }
+        _ => take(map, metadata.namespace.as_deref(), metadata.name.as_deref()),
+    }
+}
+
+impl Viewed for PodObject<false> {
+    const BIT: u8 = 8;
+
+    fn config() -> watcher::Config {
+        watcher::Config::default().fields("spec.nodeName=")
+    }
+
+    fn store(&self, view: &mut View) {
+        put(&mut view.facts.waiting, self.meta(), self.waiting());
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.waiting, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.waiting.clear();
+    }
+}
+
+impl Viewed for PodObject<true> {
+    const BIT: u8 = 16;
+
+    fn config() -> watcher::Config {
+        watcher::Config::default().labels(keys::LABEL_POD_GROUP)
+    }
+
+    fn store(&self, view: &mut View) {
+        let live = self.meta().deletion_timestamp.is_none() && !self.ended();
+        let bound = Some(self.bound()).filter(|pod| live && pod.node.is_some());
+        put(&mut view.facts.members, self.meta(), bound);
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.members, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.members.clear();
+    }
+}
+
+impl Viewed for PodDisruptionBudget {
+    const BIT: u8 = 32;
+
+    fn store(&self, view: &mut View) {
+        put(&mut view.facts.budgets, self.meta(), Allowance::from_object(self));
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        put(&mut view.facts.budgets, metadata, None);
+    }
+
+    fn clear(view: &mut View) {
+        view.facts.budgets.clear();
+    }
+}

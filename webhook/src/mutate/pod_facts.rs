@@ -1,0 +1,67 @@
+//! What the rules read of a pod that is admitted.
+
+use crate::object::{MIRROR, Map, Metadata, Text};
+use giveway_crds::keys::GATE;
+use serde::Deserialize;
+
+/// The part of a pod that rules read.
+#[derive(Debug, Deserialize)]
+pub struct Facts<'a> {
+    /// Its metadata.
+    #[serde(borrow, default)]
+    pub metadata: Map<Metadata<'a>>,
+    /// Its spec.
+    #[serde(borrow, default)]
+    pub spec: Map<Spec<'a>>,
+}
+
+/// The part of a pod's spec that rules read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec<'a> {
+    /// Name of its priority class; the Priority plugin has filled it before.
+    #[serde(borrow, default)]
+    pub priority_class_name: Option<Text<'a>>,
+    /// Its priority; the Priority plugin has filled it before.
+    #[serde(default)]
+    pub priority: Option<i32>,
+    /// Its preemption policy; the Priority plugin has filled it before.
+    #[serde(borrow, default)]
+    pub preemption_policy: Option<Text<'a>>,
+    /// Its node, when it is created bound.
+    #[serde(borrow, default)]
+    pub node_name: Option<Text<'a>>,
+    /// What holds it.
+    #[serde(borrow, default)]
+    pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
+}
+
+/// A scheduling gate.
+#[derive(Debug, Default, Deserialize)]
+pub struct Gate<'a> {
+    /// Its name.
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
+}
+
+impl Facts<'_> {
+    /// Whether this says that it is the API's copy of a static pod.
+    pub fn is_mirror(&self) -> bool {
+        self.metadata.annotation(MIRROR).is_some()
+    }
+
+    /// Whether Giveway's gate holds the pod.
+    pub fn has_gate(&self) -> bool {
+        self.gates().next().is_some()
+    }
+
+    /// Where Giveway's gate is in the list of gates.
+    pub(super) fn gates(&self) -> impl Iterator<Item = usize> {
+        let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
+        gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
+    }
+
+    pub(super) fn is_bound(&self) -> bool {
+        self.spec.node_name.as_deref().is_some_and(|node| !node.is_empty())
+    }
+}

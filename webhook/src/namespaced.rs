@@ -1,0 +1,25 @@
+//! Maps by namespace and name.
+
+use std::collections::BTreeMap;
+
+/// Objects by namespace and name.
+pub type Namespaced<T> = BTreeMap<String, BTreeMap<String, T>>;
+
+/// Adds or replaces an object.
+pub fn put<T>(map: &mut Namespaced<T>, namespace: Option<&str>, name: Option<&str>, facts: T) {
+    if let (Some(namespace), Some(name)) = (namespace, name) {
+        map.entry(namespace.to_owned()).or_default().insert(name.to_owned(), facts);
+    }
+}
+
+/// Removes an object, and the namespace with the last one in it.
+pub fn take<T>(map: &mut Namespaced<T>, namespace: Option<&str>, name: Option<&str>) {
+    if let (Some(namespace), Some(name)) = (namespace, name)
+        && let Some(objects) = map.get_mut(namespace)
+    {
+        objects.remove(name);
+        if objects.is_empty() {
+            map.remove(namespace);
+        }
+    }
+}
