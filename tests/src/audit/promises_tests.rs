@@ -117,7 +117,7 @@ fn of_two_plans_that_name_a_pod_the_one_that_its_eviction_names_took_it() {
         log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
         log.evict_for("low-0", plan, 201);
         let history = log.history();
-        let taker = plan_of(&history, history.evicted()[0]).map(|record| record.plan.id.as_str());
+        let taker = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
         assert_eq!(taker, Some(plan));
     }
 }
