@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-where-it-can crds fmt lint crds-check chart-check unit bench mutants bench-e2e \
-	bench-webhook daemons e2e test-node test release \
+	bench-node bench-webhook daemons e2e test-node test release \
 	up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -118,6 +118,9 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
+
+bench-node: controlplane node release ## Measure gangs on a real node, beside the in-tree group preemption (root; 5 minutes)
+	@target/release/giveway-dev bench-node $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
 	rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use giveway_tests::World;
+use giveway_tests::dev::bench::real_node::{self, NodeOptions};
 use giveway_tests::dev::bench::{self, BenchOptions};
 use giveway_tests::dev::up::{self, UpOptions};
 use giveway_tests::dev::{critical, demo};
@@ -36,6 +37,8 @@ enum Command {
     },
     /// Measure how long gangs wait and whom they evict, with Giveway and with the in-tree group preemption.
     Bench(BenchOptions),
+    /// Measure how long a gang takes to run on a real node, with Giveway and with the in-tree group preemption (needs root).
+    BenchNode(NodeOptions),
     /// Hold a bare control plane until the program is killed (for the harness's own test).
     #[command(hide = true)]
     Hold {
@@ -53,6 +56,7 @@ async fn main() -> ExitCode {
         Command::Demo { keep } => demo::demo(keep).await,
         Command::DemoCritical { keep } => critical::demo(keep).await,
         Command::Bench(options) => bench::bench(&options).await,
+        Command::BenchNode(options) => real_node::bench(&options).await.map(|()| true),
         Command::Hold { real_node } => hold(real_node).await.map(|()| true),
     };
     match result {

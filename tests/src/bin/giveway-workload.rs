@@ -28,7 +28,8 @@ struct Arguments {
     /// Write this file when SIGTERM comes.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Serve HTTP on this port of all addresses: /ready answers 200, or 503 between a request of /ready/off and one of /ready/on.
+    /// Serve HTTP on this port of all addresses: everything is answered with 200, or with 503 from a request of /ready/off to
+    /// one of /ready/on; /end/CODE ends the program, /allocate/MIB lets it use so much memory.
     #[arg(long, value_name = "PORT")]
     serve: Option<u16>,
     /// Allocate so much memory, and use it.
@@ -100,10 +101,19 @@ async fn answer(mut stream: TcpStream) {
     match request.split(' ').nth(1) {
         Some("/ready/off") => READY.store(false, Ordering::Relaxed),
         Some("/ready/on") => READY.store(true, Ordering::Relaxed),
-        _ => {}
+        Some(path) => {
+            if let Some(size) = path.strip_prefix("/allocate/").and_then(|size| size.parse::<usize>().ok()) {
+                std::mem::forget(vec![1_u8; size << 20]);
+            }
+        }
+        None => {}
     }
     let status = if READY.load(Ordering::Relaxed) { "200 OK" } else { "503 Service Unavailable" };
     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n");
     drop(stream.write_all(answer.as_bytes()).await);
     drop(stream.shutdown().await);
+    if let Some(code) = request.split(' ').nth(1).and_then(|path| path.strip_prefix("/end/")?.parse().ok()) {
+        println!("was told to end with {code}");
+        std::process::exit(code);
+    }
 }

@@ -1,7 +1,8 @@
 //! The rig itself: containers run, and nothing is left of a node.
 
+use crate::LIMIT;
+use crate::pods::pod;
 use crate::traces::{Belongings, Traces, wait_for_nothing};
-use crate::{LIMIT, pod};
 use giveway_tests::World;
 use giveway_tests::giveway::run_kubectl;
 use giveway_tests::wait::wait_for;

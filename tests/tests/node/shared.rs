@@ -39,6 +39,22 @@ pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) 
     })
 }
 
+/// A test on the shared node after which nothing can be tried on it any more: it ends with the oracle, and with the world.
+pub fn on_the_node_at_last(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let mut shared = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+        RUNTIME.block_on(async {
+            let mut world = match shared.take() {
+                Some(world) => world,
+                None => start().await,
+            };
+            test(&mut world).await;
+            world.check_promises().await;
+        });
+        Ok(())
+    })
+}
+
 /// A test that starts what it needs itself.
 pub fn on_its_own(name: &str, test: impl AsyncFn() + Send + 'static) -> Trial {
     Trial::test(name, move || {
