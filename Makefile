@@ -1,12 +1,13 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane crds fmt lint crds-check chart-check unit bench mutants properties bench-e2e bench-webhook daemons e2e test release \
-	up down demo demo-critical clean need-cargo
+.PHONY: help controlplane node node-packages node-where-it-can crds fmt lint crds-check chart-check unit bench mutants properties \
+	bench-e2e bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
 HELM := $(CONTROLPLANE)/helm
+NODE := target/node/bin
 # A control plane takes half a core: two at a time is right for two cores.
 E2E_THREADS ?= 2
 
@@ -27,6 +28,16 @@ need-cargo:
 
 controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes)
 	@sh tests/controlplane/build.sh $(CONTROLPLANE)
+
+node: controlplane ## Build a real node: kubelet, kube-proxy, containerd, network plugins (once, 4 minutes)
+	@sh tests/node/build.sh $(NODE)
+
+node-packages: ## Install what a real node needs of Debian's packages (root): runc and iptables
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc iptables iproute2
+
+node-where-it-can: controlplane
+	@if why=$$(sh tests/node/can.sh); then sh tests/node/build.sh $(NODE); else echo "$$why"; fi
 
 crds: need-cargo ## Regenerate crds/*.yaml from crds/src
 	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds
@@ -84,7 +95,12 @@ daemons: need-cargo
 e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
-test: need-cargo controlplane lint crds-check chart-check daemons ## Run everything that continuous integration runs
+test-node: daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
+	@sh tests/node/can.sh
+	@$(MAKE) --no-print-directory node
+	$(CARGO) test --workspace --test node -- $(TEST)
+
+test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo
@@ -106,6 +122,9 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
+
+bench-node: controlplane node release ## Measure gangs on a real node, beside the in-tree group preemption (root; 5 minutes)
+	@target/release/giveway-dev bench-node $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
 	rm -rf target/debug target/release target/crds target/e2e target/chart-*.yaml

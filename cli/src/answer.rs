@@ -205,12 +205,16 @@ impl Answer {
                 answer.refuse(reason, shortfall.to_string());
             }
             Decision::Unknown(unknown) => answer.refuse(Reason::Unschedulable, unknown.to_string()),
-            Decision::WaitingForPods { live, min_count, below } => {
+            Decision::WaitingForPods { live, min_count, finished, below } => {
                 let below = match below {
                     0 => String::new(),
                     below => format!(", {below} more are below the group's priority and do not count"),
                 };
-                let message = format!("{live} of {min_count} pods exist{below}; it waits for the others.");
+                let done = match finished {
+                    0 => String::new(),
+                    finished => format!(", {finished} have finished"),
+                };
+                let message = format!("{live} of {min_count} pods exist{done}{below}; it waits for the others.");
                 answer.refuse(Reason::WaitingForPods, message);
             }
             Decision::Nothing => {

@@ -9,6 +9,7 @@
 pub mod condition;
 pub mod constraints;
 pub mod critical;
+pub mod finished;
 pub mod keys;
 pub mod lending;
 pub mod membership;

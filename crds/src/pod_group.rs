@@ -1,6 +1,7 @@
 //! `PodGroup`: the unit that is scheduled and preempted (KEP-5710).
 
 use crate::constraints::SchedulingConstraints;
+use crate::finished::FinishedMembers;
 use crate::plan::PreemptionSummary;
 use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -124,6 +125,10 @@ pub struct PodGroupStatus {
     /// How many pods the group has, by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodCounts>,
+    /// Members that have finished, which count for the gang's `minCount`.
+    #[serde(default, skip_serializing_if = "FinishedMembers::is_empty")]
+    #[schemars(default)]
+    pub finished: FinishedMembers,
     /// Scheduled pods of all live pods, as `3/8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<String>,

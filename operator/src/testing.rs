@@ -188,6 +188,25 @@ impl TestPod {
         self
     }
 
+    /// It is ready.
+    pub(crate) fn ready(mut self) -> Self {
+        self.0["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        self
+    }
+
+    /// It has done its work for this Job.
+    pub(crate) fn finished(mut self, job: &str) -> Self {
+        self.0["status"]["phase"] = json!("Succeeded");
+        self.of_job(job)
+    }
+
+    /// This Job made it.
+    pub(crate) fn of_job(mut self, job: &str) -> Self {
+        let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true});
+        self.0["metadata"]["ownerReferences"] = json!([reference]);
+        self
+    }
+
     pub(crate) fn nominated(mut self, node: &str) -> Self {
         self.0["status"]["nominatedNodeName"] = json!(node);
         self

@@ -61,6 +61,8 @@ impl From<u64> for Phase {
 pub enum Order {
     /// Nothing.
     Stay,
+    /// Go on; the next answer says that it is the last one.
+    Retire,
     /// Close when the request that has begun is answered.
     Finish,
     /// Close now.
@@ -136,7 +138,8 @@ impl Connection {
         loop {
             let order = match self.order.load(Ordering::Acquire) {
                 0 => Order::Stay,
-                1 => Order::Finish,
+                1 => Order::Retire,
+                2 => Order::Finish,
                 _ => Order::Close,
             };
             if order > last {
@@ -144,6 +147,11 @@ impl Connection {
             }
             self.ordered.notified().await;
         }
+    }
+
+    /// Whether the next answer is the last one.
+    pub fn retires(&self) -> bool {
+        self.order.load(Ordering::Acquire) >= Order::Retire as u8
     }
 }
 

@@ -14,6 +14,9 @@ pub struct Limits {
     pub idle: Duration,
     /// How many connections are served at once.
     pub connections: usize,
+    /// How long connections stay open after shutdown was asked for, to be closed by the answer to their next request: a client
+    /// that is just sending one on an idle connection that is being closed loses it.
+    pub linger: Duration,
     /// How long requests that have begun may take after shutdown was asked for.
     pub drain: Duration,
 }
@@ -25,6 +28,7 @@ impl Default for Limits {
             head: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             connections: 1024,
+            linger: Duration::from_secs(3),
             drain: Duration::from_secs(20),
         }
     }

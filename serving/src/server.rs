@@ -2,12 +2,14 @@
 //!
 //! Promises: a client that is slow, silent or hostile holds one connection for a limited time; the number of
 //! connections is bounded, and when all are taken the one that has been idle longest makes room for the next; on
-//! shutdown no new connection is accepted, requests that have begun are answered until a deadline.
+//! shutdown no new connection is accepted, requests that have begun are answered until a deadline, and a connection that
+//! is in use is closed by an answer that says so, so that no client loses a request on it.
 
 use crate::connection::{Connection, Observed, Order};
 use crate::crowd::{Crowd, GRACE};
 use crate::limits::Limits;
 use crate::metrics::ServerMetrics;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Interval;
+use tokio::time::{Instant, Interval};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -82,10 +84,17 @@ pub async fn serve<S, B>(
     }
     drop(listener);
     tracker.close();
+    let deadline = Instant::now() + limits.drain;
+    crowd.tell_all(Order::Retire);
+    tokio::select! {
+        () = tracker.wait() => {}
+        () = tokio::time::sleep(limits.linger.min(limits.drain)) => {}
+        () = shutdown.abort.cancelled() => {}
+    }
     crowd.tell_all(Order::Finish);
     tokio::select! {
         () = tracker.wait() => {}
-        () = tokio::time::sleep(limits.drain) => {
+        () = tokio::time::sleep_until(deadline) => {
             tracing::warn!(connections = tracker.len(), "requests were not answered in time and are dropped");
         }
         () = shutdown.abort.cancelled() => {}
@@ -154,7 +163,7 @@ async fn connect<S, B>(
     let Some(tls) = tls else { return converse(stream, service, connection).await };
     let handshake = tokio::select! {
         handshake = tls.accept(stream) => handshake,
-        order = connection.ordered(Order::Stay) => {
+        order = connection.ordered(Order::Retire) => {
             if order == Order::Close {
                 metrics.handshake_failures.inc();
                 tracing::debug!("TLS handshake timed out");
@@ -184,7 +193,11 @@ where
         let guard = connection.begin_request();
         let answer = service.call(request);
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
+            // The answers of HTTP/1 say it by this header, and the library closes the connection after it.
+            if let (Ok(answer), true) = (&mut answer, connection.retires()) {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             drop(guard);
             answer
         }
@@ -204,10 +217,11 @@ where
             }
             order = connection.ordered(last) => match order {
                 Order::Close => return,
-                other => {
-                    last = other;
+                Order::Finish => {
+                    last = Order::Finish;
                     conversation.as_mut().graceful_shutdown();
                 }
+                other => last = other,
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! control_plane  starts and stops a real Kubernetes control plane
+//! node           adds a real node: containerd, kubelet, kube-proxy, images
 //! giveway        installs Giveway on it the way a user does
 //! cluster        builders for nodes, classes, groups, pods and budgets
 //! attack         requests of somebody who should not make them
@@ -20,6 +21,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod dev;
 pub mod giveway;
+pub mod node;
 pub mod paths;
 pub mod random;
 pub mod wait;

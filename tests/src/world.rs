@@ -5,6 +5,7 @@ use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options};
 use crate::giveway::{self, Certificates, Giveway, Settings};
+use crate::node::Node;
 use crate::paths;
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Namespace;
@@ -19,6 +20,7 @@ pub struct WorldBuilder {
     options: Options,
     settings: Settings,
     bare: bool,
+    real_node: bool,
 }
 
 impl WorldBuilder {
@@ -34,6 +36,21 @@ impl WorldBuilder {
     pub fn in_tree(mut self) -> Self {
         self.options.in_tree = true;
         self.bare()
+    }
+
+    /// With a real node, and Giveway on it from the chart as its users install it. Needs root; see [`node::check`].
+    #[must_use]
+    pub fn real_node(mut self) -> Self {
+        self.real_node = true;
+        self.options.own_machine = true;
+        self
+    }
+
+    /// One more flag of kube-controller-manager.
+    #[must_use]
+    pub fn controller_flag(mut self, flag: &str) -> Self {
+        self.options.controller_args.push(flag.to_owned());
+        self
     }
 
     /// Client limits of kube-scheduler: requests a second, and burst.
@@ -95,8 +112,13 @@ impl WorldBuilder {
     /// Something does not become ready.
     pub async fn try_start(mut self) -> Result<World> {
         let plane = ControlPlane::start(self.options).await?;
-        let mut world = World { kit: Kit::new(plane.client()), giveway: None, plane };
-        if !self.bare {
+        let mut world = World { kit: Kit::new(plane.client()), giveway: None, node: None, plane };
+        if self.real_node {
+            world.node = Some(Node::start(&world.plane).await?);
+            if !self.bare {
+                giveway::install_release(&world.plane, &self.settings.helm_values).await?;
+            }
+        } else if !self.bare {
             // A lease that runs out soon: tests kill operators and wait for the next one.
             let lease = "--lease-duration-seconds";
             if !self.settings.operator_flags.iter().any(|flag| flag.starts_with(lease)) {
@@ -113,6 +135,7 @@ impl WorldBuilder {
 pub struct World {
     giveway: Option<Giveway>,
     kit: Kit,
+    node: Option<Node>,
     plane: ControlPlane,
 }
 
@@ -163,10 +186,26 @@ impl World {
         &mut self.plane
     }
 
+    /// The real node.
+    ///
+    /// # Panics
+    /// The world has none.
+    pub fn node(&mut self) -> &mut Node {
+        self.node.as_mut().expect("this world has a real node")
+    }
+
+    /// Runs helm as the administrator; returns what it printed, or what it said when it failed.
+    ///
+    /// # Errors
+    /// helm failed.
+    pub async fn helm(&self, args: &[&str]) -> Result<String, String> {
+        giveway::helm(&self.plane.kubeconfig(), args).await.map_err(|error| format!("{error:#}"))
+    }
+
     /// The operator, to kill and start.
     ///
     /// # Panics
-    /// The world has no Giveway.
+    /// The world has no Giveway, or it runs as pods.
     pub fn operator(&mut self) -> &mut giveway::Daemon {
         &mut self.giveway.as_mut().expect("this world has Giveway").operator
     }
@@ -342,11 +381,20 @@ fn report(plane: &ControlPlane) {
 fn copy_logs(from: &Path, to: &Path) -> Vec<String> {
     let logs = fs::read_dir(from.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = logs.chain([from.join("audit.log"), from.join("giveway.yaml")]);
-    files
-        .filter_map(|file| {
-            let name = file.file_name()?.to_owned();
-            fs::copy(&file, to.join(&name)).ok()?;
-            Some(name.to_string_lossy().into_owned())
-        })
+    let named = files.filter_map(|file| Some((file.file_name()?.to_string_lossy().into_owned(), file.clone())));
+    named
+        .chain(pod_logs(&from.join("node/pods")))
+        .filter_map(|(name, file)| fs::copy(&file, to.join(&name)).ok().map(|_| name))
         .collect()
+}
+
+/// The logs of containers on a real node, which lie in POD/CONTAINER/RESTARTS.log, and names for their copies.
+fn pod_logs(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let containers = entries(folder.to_path_buf()).flat_map(entries);
+    let logs = containers.flat_map(entries).filter_map(|file| {
+        let name = file.strip_prefix(folder).ok()?.display().to_string();
+        Some((name.replace('/', "."), file))
+    });
+    logs.collect()
 }

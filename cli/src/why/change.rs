@@ -14,8 +14,8 @@ const MOST_NODES: usize = 1024;
 /// Sentences, for a preemptor that finds no place.
 pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
-        Decision::WaitingForPods { live, min_count, .. } => {
-            vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live))]
+        Decision::WaitingForPods { live, min_count, finished, .. } => {
+            vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live + *finished))]
         }
         Decision::Unschedulable(_) => {
             let mut list: Vec<String> = allowed(world, outcome, strategy).into_iter().collect();

@@ -89,11 +89,13 @@ impl Arbiter {
                 self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
-            Decision::WaitingForPods { live, min_count, below } => {
+            Decision::WaitingForPods { live, min_count, finished, below } => {
                 let message = format!(
-                    "{} needed, {live} exist{}. None starts before all {min_count} have a place.",
+                    "{} needed{}, {live} exist{}. None starts before all {} have a place.",
                     status::pods(min_count),
-                    status::besides(below)
+                    status::having_finished(finished),
+                    status::besides(below),
+                    min_count.saturating_sub(finished),
                 );
                 self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));
             }

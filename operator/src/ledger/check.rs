@@ -47,8 +47,9 @@ impl Flight {
                     .filter(|p| p.live() && !context.departing.contains(&p.uid))
                     .filter(|p| p.node.is_some() || placed.contains(p.uid.as_str()))
                     .count();
-                if have < min {
-                    return cancelled(format!("Only {have} of the {min} pods needed are left with a place."));
+                let missing = min.saturating_sub(cluster.finished(group));
+                if have < missing {
+                    return cancelled(format!("Only {have} of the {missing} pods needed are left with a place."));
                 }
             }
         }

@@ -16,7 +16,7 @@ use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
-use giveway_planner::model::{Group, ObjectKey, Phase, Pod};
+use giveway_planner::model::{Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -71,10 +71,12 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
     let live = counts.total - counts.succeeded - counts.failed;
+    let finished = Finished::of(&old.finished, facts.model.cluster.members(&facts.group.key));
     let mut status = PodGroupStatus {
         conditions: old.conditions.clone(),
         observed_generation: facts.record.generation,
         pods: Some(counts),
+        finished: finished.remember,
         scheduled: Some(format!("{}/{live}", counts.scheduled)),
         preemption: told_plan(facts).or_else(|| old.preemption.clone()),
         preempted_by: facts.victim_of.map(|v| facts.told(&v.preemptor)).or_else(|| old.preempted_by.clone()),
@@ -83,7 +85,7 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
         condition::set(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
     };
-    let (scheduled, reason, message) = scheduled(facts, counts);
+    let (scheduled, reason, message) = scheduled(facts, counts, finished.count);
     set(types::INITIALLY_SCHEDULED, scheduled, reason, &message);
     if let Some((planned, reason, message)) = planned(facts) {
         set(types::PREEMPTION_PLANNED, planned, reason, &message);
@@ -130,20 +132,25 @@ fn needed(facts: &Facts<'_>) -> i32 {
 }
 
 /// `PodGroupInitiallyScheduled`: True is terminal; its message goes on telling the present state.
-fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
+fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let done = condition::find(&facts.record.status.conditions, types::INITIALLY_SCHEDULED)
         .is_some_and(|c| c.status == "True");
-    let ever = counts.scheduled + counts.succeeded;
     let needed = needed(facts);
+    let ever = counts.scheduled.saturating_add(i32::try_from(finished).unwrap_or(i32::MAX));
     if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
-        let was = if counts.scheduled < needed && counts.succeeded == 0 { "Was scheduled. Now " } else { "" };
+        let was = if ever < needed { "Was scheduled. Now " } else { "" };
         let have = if counts.scheduled == 1 { "has" } else { "have" };
         let inside = domain::bound(facts);
         let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
-        let message = format!("{was}{} {have} a node{inside}, {needed} needed.{split}", pods(counts.scheduled));
+        let bound = pods(counts.scheduled);
+        let message = format!(
+            "{was}{bound} {have} a node{inside}{}, {needed} needed.{}{split}",
+            having_finished(finished),
+            unready(facts, counts)
+        );
         return (true, Reason::Scheduled, message);
     }
-    let (reason, message) = waiting(facts, counts);
+    let (reason, message) = waiting(facts, counts, finished);
     if done {
         (true, Reason::Scheduled, format!("Was scheduled; now waits again. {message}"))
     } else {
@@ -151,7 +158,19 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts) -> (bool, Reason, String) {
     }
 }
 
-fn waiting(facts: &Facts<'_>, counts: PodCounts) -> (Reason, String) {
+/// How many members run as they should, where not all do that have a node: bound is bound, but one may crash again and
+/// again, or have no image.
+fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
+    let bound = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.node.is_some());
+    match i32::try_from(bound.filter(|pod| pod.ready).count()) {
+        Ok(ready) if ready == counts.scheduled => String::new(),
+        Ok(1) => " 1 of them is ready.".to_owned(),
+        Ok(ready) => format!(" {ready} of them are ready."),
+        Err(_) => String::new(),
+    }
+}
+
+fn waiting(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (Reason, String) {
     if let Some(problem) = facts.problem {
         return (Reason::SchedulerError, format!("The group cannot be scheduled: {problem}"));
     }
@@ -163,7 +182,8 @@ fn waiting(facts: &Facts<'_>, counts: PodCounts) -> (Reason, String) {
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
     let live = counts.total - counts.succeeded - counts.failed - i32::try_from(below).unwrap_or(i32::MAX);
-    (Reason::WaitingForPods, format!("{} needed, {live} exist{}.", pods(needed(facts)), besides(below)))
+    let needed = pods(needed(facts));
+    (Reason::WaitingForPods, format!("{needed} needed{}, {live} exist{}.", having_finished(finished), besides(below)))
 }
 
 fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
@@ -262,6 +282,15 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, Stri
 fn below<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
+}
+
+/// What is to be added where so many members have finished, and count.
+pub fn having_finished(finished: usize) -> String {
+    match finished {
+        0 => String::new(),
+        1 => ", 1 has finished".to_owned(),
+        n => format!(", {n} have finished"),
+    }
 }
 
 /// What is to be added where pods are counted and this many wait that do not count.

@@ -27,7 +27,7 @@ impl Case {
 
     fn bound(mut self, names: &[&str]) -> Self {
         for name in names {
-            self.world.pod(TestPod::new(name, 100).of("g").on("n1"));
+            self.world.pod(TestPod::new(name, 100).of("g").on("n1").ready());
         }
         self
     }
@@ -152,7 +152,7 @@ fn a_group_within_one_rack_says_which_and_one_that_is_torn_says_so() {
         contradiction(&case.world.model.cluster, group).unwrap(),
         "Its pods cannot be within one value of rack: pod a is in r1, pod b asks for r2 in its nodeSelector."
     );
-    case.world.pod(TestPod::new("b", 100).of("g").on("n2"));
+    case.world.pod(TestPod::new("b", 100).of("g").on("n2").ready());
     let status = case.status();
     let words = "True Scheduled: 2 pods have a node, 2 needed. Its pods cannot be within one value of rack: pod a is in \
                  r1, pod b is in r2.";
@@ -334,4 +334,34 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     assert!(is_news(&old, &case.status()));
     let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
     assert!(is_news(&old, &preempted));
+}
+
+#[test]
+fn finished_members_count_and_are_remembered_until_another_job_takes_the_group() {
+    let mut case = Case::new();
+    case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
+    case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
+    let status = case.store();
+    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
+    assert_eq!((status.finished.owners, status.finished.pods), (vec!["j1".to_owned()], vec!["uid-a".to_owned()]));
+
+    case.world.remove_pod("a").remove_pod("b");
+    case.world.pod(TestPod::new("b", 100).of("g").on("n1").ready().of_job("j1"));
+    let status = case.store();
+    let words = "True Scheduled: 1 pod has a node, 1 has finished, 2 needed.";
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
+    assert_eq!(status.finished.pods, ["uid-a"], "its pod is gone, and it is not forgotten");
+
+    case.world.remove_pod("b");
+    case.world.pod(TestPod::new("c", 100).of("g").held().of_job("j2"));
+    assert!(case.status().finished.is_empty(), "another run has begun");
+}
+
+#[test]
+fn a_group_says_how_many_of_its_bound_members_are_ready() {
+    let mut case = Case::new().bound(&["a"]);
+    case.world.pod(TestPod::new("b", 100).of("g").on("n1"));
+    let words = "True Scheduled: 2 pods have a node, 2 needed. 1 of them is ready.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }

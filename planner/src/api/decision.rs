@@ -28,6 +28,8 @@ pub enum Decision {
         live: usize,
         /// `minCount` of the gang.
         min_count: usize,
+        /// Members that have finished, and count for it.
+        finished: usize,
         /// Members beside them that wait and pay for less than the group's priority.
         below: usize,
     },

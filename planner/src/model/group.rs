@@ -4,6 +4,7 @@ use super::error::ModelError;
 use super::key::ObjectKey;
 use super::pod::{Pod, nanoseconds};
 use giveway_crds::PodGroup;
+use giveway_crds::finished::FinishedMembers;
 use giveway_crds::lending;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::Classes;
@@ -40,6 +41,8 @@ pub struct Group {
     pub deleting: bool,
     /// The workload and template it was made from.
     pub workload: Option<(String, String)>,
+    /// The members that its status remembers as finished.
+    pub(super) finished: FinishedMembers,
     stated_priority: Option<i32>,
     stated_policy: Option<PreemptionPolicy>,
 }
@@ -88,6 +91,7 @@ impl Group {
                 .pod_group_template_ref
                 .as_ref()
                 .map(|r| (r.workload.workload_name.clone(), r.workload.pod_group_template_name.clone())),
+            finished: group.status.as_ref().map(|status| status.finished.clone()).unwrap_or_default(),
             stated_priority: spec.priority,
             stated_policy: spec.preemption_policy,
         };

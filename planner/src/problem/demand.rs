@@ -83,15 +83,16 @@ impl Demand {
                 _ => {}
             }
         }
-        if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() < *min_count) {
-            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count, below });
+        let finished = if group.min_count.is_some() { cluster.finished(group) } else { 0 };
+        if let Some(min_count) = group.min_count.filter(|min_count| bound + waiting.len() + finished < *min_count) {
+            return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count, finished, below });
         }
         let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
         Ok(Self {
             priority: group.known_priority().unwrap_or(lowest),
             policy: group.policy,
             members: waiting,
-            need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound).max(1)),
+            need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound + finished).max(1)),
             single: false,
             domains: Domains::of(cluster, group, context),
         })

@@ -53,7 +53,7 @@ fn a_group_that_goes_whole_counts_as_its_cheapest_running_pod() {
 fn a_member_that_pays_for_less_than_its_group_is_not_planned_for() {
     let mut all = vec![node("a", 2), pod("low").on("a"), pod("other").on("a"), gang("g", 10, 2)];
     all.extend([pod("cheap-0").group("g").priority(9), pod("cheap-1").group("g").priority(-1)]);
-    let waits = |live: usize, below| Decision::WaitingForPods { live, min_count: 2, below };
+    let waits = |live: usize, below| Decision::WaitingForPods { live, min_count: 2, finished: 0, below };
     assert_eq!(decide(&cluster(&all), &for_group("g")), waits(0, 2), "however many there are");
     all.push(pod("dear-0").group("g").priority(10));
     assert_eq!(decide(&cluster(&all), &for_group("g")), waits(1, 2));
@@ -76,7 +76,10 @@ fn members_that_run_and_pay_for_less_count_for_the_barrier_and_get_nobody_evicte
     let mut all = vec![node("a", 3), pod("low").on("a"), gang("g", 10, 3)];
     all.extend(["old-0", "old-1"].map(|name| pod(name).group("g").priority(2).on("a")));
     all.push(pod("old-2").group("g").priority(2));
-    assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::WaitingForPods { live: 2, min_count: 3, below: 1 });
+    assert_eq!(
+        decide(&cluster(&all), &for_group("g")),
+        Decision::WaitingForPods { live: 2, min_count: 3, finished: 0, below: 1 }
+    );
     all.push(pod("new").group("g").priority(10));
     assert_eq!(victims(&planned(decide(&cluster(&all), &for_group("g")))), ["low"]);
 }

@@ -6,6 +6,7 @@ mod checks;
 mod common;
 mod events;
 mod filters;
+mod finished;
 mod full_clusters;
 mod guaranteed_budgets;
 mod invented_resources;

@@ -31,7 +31,10 @@ fn min_count_is_enough_to_go_ahead_and_the_rest_is_left() {
 #[test]
 fn a_gang_waits_until_enough_of_its_pods_exist() {
     let all = [node("a", 8), gang("g", 10, 3), pod("g-0").group("g"), pod("g-1").group("g").on("a")];
-    assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::WaitingForPods { live: 2, min_count: 3, below: 0 });
+    assert_eq!(
+        decide(&cluster(&all), &for_group("g")),
+        Decision::WaitingForPods { live: 2, min_count: 3, finished: 0, below: 0 }
+    );
 }
 
 #[test]

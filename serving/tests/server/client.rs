@@ -105,3 +105,9 @@ pub async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) -> (Duration, V
     tokio::time::timeout(PATIENCE, read).await.expect("the connection was not closed in time");
     (started.elapsed(), bytes)
 }
+
+/// Waits until the server accepts no new connection: it has heard that it is to end.
+pub async fn until_refused(server: &Server) {
+    let refused = async { while TcpStream::connect(server.address).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, refused).await.expect("new connections are still accepted");
+}

@@ -20,6 +20,21 @@ async fn a_request_that_has_begun_is_answered_and_idle_connections_are_closed() 
 }
 
 #[tokio::test]
+async fn a_connection_in_use_is_closed_by_its_next_answer_and_an_idle_one_after_a_while() {
+    let server = Server::start(Limits { linger: Duration::from_millis(500), ..Limits::default() }).await;
+    let (mut used, mut idle) = (server.idle().await, server.idle().await);
+    server.shutdown.drain.cancel();
+    until_refused(&server).await;
+    ask(&mut used, "/ok").await;
+    let (_, answer) = until_closed(&mut used).await;
+    let answer = String::from_utf8(answer).unwrap().to_lowercase();
+    assert!(answer.contains("connection: close") && answer.ends_with("ok"), "{answer}");
+    let (waited, bytes) = until_closed(&mut idle).await;
+    assert!(bytes.is_empty() && waited < PATIENCE, "{waited:?}");
+    tokio::time::timeout(PATIENCE, server.task).await.expect("the server ends after the last connection").unwrap();
+}
+
+#[tokio::test]
 async fn after_the_deadline_the_server_ends_without_the_answer() {
     let server = Server::start(Limits { drain: Duration::from_millis(200), ..Limits::default() }).await;
     let mut busy = server.busy().await;

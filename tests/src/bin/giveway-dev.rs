@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use giveway_tests::control_plane::{ControlPlane, Options};
+use giveway_tests::World;
+use giveway_tests::dev::bench::real_node::{self, NodeOptions};
 use giveway_tests::dev::bench::{self, BenchOptions};
 use giveway_tests::dev::up::{self, UpOptions};
 use giveway_tests::dev::{critical, demo};
@@ -36,9 +37,15 @@ enum Command {
     },
     /// Measure how long gangs wait and whom they evict, with Giveway and with the in-tree group preemption.
     Bench(BenchOptions),
+    /// Measure how long a gang takes to run on a real node, with Giveway and with the in-tree group preemption (needs root).
+    BenchNode(NodeOptions),
     /// Hold a bare control plane until the program is killed (for the harness's own test).
     #[command(hide = true)]
-    Hold,
+    Hold {
+        /// With a real node.
+        #[arg(long)]
+        real_node: bool,
+    },
 }
 
 #[tokio::main]
@@ -49,7 +56,8 @@ async fn main() -> ExitCode {
         Command::Demo { keep } => demo::demo(keep).await,
         Command::DemoCritical { keep } => critical::demo(keep).await,
         Command::Bench(options) => bench::bench(&options).await,
-        Command::Hold => hold().await.map(|()| true),
+        Command::BenchNode(options) => real_node::bench(&options).await.map(|()| true),
+        Command::Hold { real_node } => hold(real_node).await.map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -61,8 +69,10 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn hold() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
+async fn hold(real_node: bool) -> Result<()> {
+    let builder = World::builder().bare();
+    let mut world = if real_node { builder.real_node() } else { builder }.try_start().await?;
+    let plane = world.plane();
     let pids: Vec<String> = plane.processes().map(|process| process.pid().to_string()).collect();
     println!("{} {}", plane.directory().display(), pids.join(" "));
     std::future::pending().await

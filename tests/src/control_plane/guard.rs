@@ -1,5 +1,5 @@
 //! What makes sure that nothing is left behind: a small process of its own that ends every process of a control
-//! plane, and removes its directory, as soon as the program that started them is gone, however that happened.
+//! plane, and removes its directory, cgroups and links, as soon as the program that started them is gone, however that happened.
 //!
 //! Destructors do not run after Ctrl-C or `kill -9`; the end of a pipe is noticed always.
 
@@ -43,24 +43,34 @@ impl Guard {
 
     /// From now on the process group that `pid` leads is ended with the rest.
     pub(super) fn add(&self, pid: u32) {
-        self.say("add", pid);
+        self.say("add", &pid.to_string());
     }
 
     /// The process has been waited for; its number may belong to another one soon.
     pub(super) fn gone(&self, pid: u32) {
-        self.say("gone", pid);
+        self.say("gone", &pid.to_string());
     }
 
     /// Leaves everything as it is when this program ends.
     pub(super) fn keep(&self) {
-        self.say("keep", 0);
+        self.say("keep", "");
     }
 
-    fn say(&self, word: &str, pid: u32) {
+    /// This cgroup and those below it are removed once every process is gone.
+    pub(super) fn cgroup(&self, path: &Path) {
+        self.say("cgroup", &path.display().to_string());
+    }
+
+    /// This network link of the host is removed in the end.
+    pub(super) fn link(&self, name: &str) {
+        self.say("link", name);
+    }
+
+    fn say(&self, word: &str, about: &str) {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = pipe.as_mut() {
             // A guard that is gone cannot be helped here; the processes are ended by their own destructors as well.
-            drop(writeln!(pipe, "{word} {pid}").and_then(|()| pipe.flush()));
+            drop(writeln!(pipe, "{word} {about}").and_then(|()| pipe.flush()));
         }
     }
 }

@@ -4,14 +4,18 @@
 //! Promises: several can run side by side; a started one is ready; everything it started and wrote is gone when it is
 //! dropped, also after a panic, Ctrl-C or `kill -9` of the program that started it.
 
+mod door;
 mod guard;
 pub mod kubeconfig;
+mod machine;
 pub mod options;
 pub mod pki;
 pub mod ports;
 pub mod process;
 mod programs;
 
+pub use door::Door;
+pub use machine::Machine;
 pub use options::Options;
 pub use process::{Process, Program};
 
@@ -26,6 +30,7 @@ use programs::Ports;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -38,6 +43,7 @@ const READY: Duration = Duration::from_secs(90);
 pub struct ControlPlane {
     // Order matters for dropping: processes first, then the guard, which removes the directory.
     processes: BTreeMap<String, Process>,
+    machine: Option<Machine>,
     guard: Guard,
     directory: PathBuf,
     pki: Pki,
@@ -74,13 +80,15 @@ impl ControlPlane {
         let guard = Guard::start(&directory)?;
         let [etcd, etcd_peer, api] = ports::free()?;
         let ports = Ports { etcd, etcd_peer, api };
-        let server = format!("https://127.0.0.1:{api}");
+        let machine = if options.own_machine { Some(Machine::start(&directory, &guard).await?) } else { None };
+        let address = machine.as_ref().map(Machine::address);
+        let server = format!("https://{}:{api}", address.unwrap_or(Ipv4Addr::LOCALHOST));
         let pki = Pki::generate()?;
-        let admin = write_credentials(&directory, &pki, &server)?;
+        let admin = write_credentials(&directory, &pki, &server, address)?;
         let client = kubeconfig::client(admin).await?;
-        let mut plane = Self { processes: BTreeMap::new(), guard, directory, pki, server, client };
+        let mut plane = Self { processes: BTreeMap::new(), machine, guard, directory, pki, server, client };
         plane.run(programs::etcd(&plane.directory, ports)?)?;
-        plane.run(programs::api_server(&plane.directory, ports, options)?)?;
+        plane.run(programs::api_server(&plane.directory, ports, options, address)?)?;
         plane.wait_for_api_server().await?;
         plane.run(programs::controller_manager(&plane.directory, options)?)?;
         plane.run(programs::scheduler(&plane.directory, options)?)?;
@@ -137,9 +145,26 @@ impl ControlPlane {
         kubeconfig::build(&self.server, &self.pki.ca(), user, &Credentials::Token(token))
     }
 
-    /// Starts more programs that live and die with this control plane.
+    /// Writes the kubeconfig of a user in these groups to a file of the directory; returns where it is.
+    ///
+    /// # Errors
+    /// The certificate cannot be made, or the file not be written.
+    pub fn kubeconfig_of(&self, user: &str, groups: &[&str], file: &str) -> Result<PathBuf> {
+        let path = self.directory.join(file);
+        let identity = self.pki.client(user, groups)?;
+        let credentials = Credentials::Certificate(&identity);
+        kubeconfig::write(&path, &kubeconfig::build(&self.server, &self.pki.ca(), user, &credentials))?;
+        Ok(path)
+    }
+
+    /// The machine that the control plane has for itself, where it has one.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
+    }
+
+    /// Starts more programs that live and die with this control plane, in the same machine.
     pub fn spawner(&self) -> Spawner {
-        Spawner(self.guard.clone())
+        Spawner { guard: self.guard.clone(), door: self.machine.as_ref().map(Machine::door) }
     }
 
     /// One of the control plane's own processes, such as `kube-scheduler`.
@@ -217,7 +242,10 @@ impl ControlPlane {
 
 /// Starts programs that are ended with a control plane, at the latest.
 #[derive(Clone)]
-pub struct Spawner(Guard);
+pub struct Spawner {
+    guard: Guard,
+    door: Option<Door>,
+}
 
 impl Spawner {
     /// Starts a program.
@@ -225,7 +253,7 @@ impl Spawner {
     /// # Errors
     /// See [`Process::spawn`].
     pub fn spawn(&self, program: Program) -> Result<Process> {
-        Process::spawn(program, &self.0)
+        Process::spawn(program, &self.guard, self.door.as_ref())
     }
 }
 
@@ -237,10 +265,16 @@ fn first_dead(processes: &mut BTreeMap<String, Process>) -> Option<String> {
 }
 
 /// Writes every key, certificate and kubeconfig; returns the administrator's.
-fn write_credentials(directory: &Path, pki: &Pki, server: &str) -> Result<kube::config::Kubeconfig> {
+fn write_credentials(
+    directory: &Path,
+    pki: &Pki,
+    server: &str,
+    address: Option<Ipv4Addr>,
+) -> Result<kube::config::Kubeconfig> {
     let files = directory.join("pki");
     fs::create_dir_all(&files)?;
-    let identity = pki.server()?;
+    let names = address.map(|address| vec![address.to_string(), programs::SERVICE.to_owned()]);
+    let identity = pki.server(&names.unwrap_or_default())?;
     write_private(&files.join("ca.crt"), pki.ca().as_bytes())?;
     write_private(&files.join("server.crt"), identity.certificate.as_bytes())?;
     write_private(&files.join("server.key"), identity.key.as_bytes())?;

@@ -12,6 +12,10 @@ pub struct Options {
     pub scheduler_rate: Option<(u32, u32)>,
     /// More arguments of kube-scheduler.
     pub scheduler_args: Vec<String>,
+    /// More arguments of kube-controller-manager.
+    pub controller_args: Vec<String>,
+    /// Run everything in a machine of its own (namespaces; needs root), so that a real node can join.
+    pub own_machine: bool,
     /// Where to keep everything; a temporary directory when absent. It is removed in the end, unless the control
     /// plane is detached.
     pub directory: Option<PathBuf>,

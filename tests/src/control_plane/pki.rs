@@ -39,12 +39,13 @@ impl Pki {
         self.issuer.pem()
     }
 
-    /// A certificate for a server on this machine.
+    /// A certificate for a server on this machine, which has these further names and addresses.
     ///
     /// # Errors
     /// Key generation failed.
-    pub fn server(&self) -> Result<Identity> {
-        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+    pub fn server(&self, more: &[String]) -> Result<Identity> {
+        let own = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new([&own, more].concat())?;
         params.distinguished_name = name("localhost", &[]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(params)

@@ -1,5 +1,6 @@
 //! One process of the control plane: started with a clean environment, logged to a file of its own, ended on drop.
 
+use super::door::Door;
 use super::guard::Guard;
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -42,11 +43,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the one who pressed it.
+    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the one who pressed it; through this
+    /// door it runs in another machine.
     ///
     /// # Errors
     /// The executable is missing or cannot be started.
-    pub fn spawn(program: Program, guard: &Guard) -> Result<Self> {
+    pub fn spawn(program: Program, guard: &Guard, door: Option<&Door>) -> Result<Self> {
         let log = program.log();
         fs::create_dir_all(program.directory.join("logs"))?;
         let out: File = OpenOptions::new()
@@ -54,7 +56,8 @@ impl Process {
             .append(true)
             .open(&log)
             .with_context(|| format!("opening the log {}", log.display()))?;
-        let child = Command::new(&program.path)
+        let command = door.map_or_else(|| Command::new(&program.path), |door| door.command(&program.path));
+        let child = { command }
             .args(&program.args)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

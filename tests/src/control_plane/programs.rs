@@ -5,7 +5,11 @@ use super::process::Program;
 use crate::paths;
 use anyhow::Result;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
+
+/// The address of the Service `kubernetes`, at which pods find the API server.
+pub(super) const SERVICE: &str = "10.0.0.1";
 
 /// The ports of one attempt to start.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +41,16 @@ pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
     )
 }
 
-pub(super) fn api_server(directory: &Path, ports: Ports, options: &Options) -> Result<Program> {
+/// The API server; with an address of a machine of its own it serves the pods of real nodes, too.
+pub(super) fn api_server(
+    directory: &Path,
+    ports: Ports,
+    options: &Options,
+    address: Option<Ipv4Addr>,
+) -> Result<Program> {
     let file = |name: &str| directory.join("pki").join(name).display().to_string();
     let mut args = vec![
         format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
-        "--bind-address=127.0.0.1".to_owned(),
-        "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.api),
         format!("--client-ca-file={}", file("ca.crt")),
         format!("--tls-cert-file={}", file("server.crt")),
@@ -54,11 +62,21 @@ pub(super) fn api_server(directory: &Path, ports: Ports, options: &Options) -> R
         "--authorization-mode=Node,RBAC".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         "--allow-privileged=true".to_owned(),
-        "--endpoint-reconciler-type=none".to_owned(),
         format!("--audit-policy-file={}", paths::repository().join("tests/controlplane/audit-policy.yaml").display()),
         format!("--audit-log-path={}", directory.join("audit.log").display()),
         "--audit-log-maxsize=100000".to_owned(),
     ];
+    match address {
+        None => args.extend(
+            ["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"]
+                .map(str::to_owned),
+        ),
+        Some(address) => args.extend([
+            "--bind-address=0.0.0.0".to_owned(),
+            format!("--advertise-address={address}"),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        ]),
+    }
     args.extend(options.feature_gates());
     if options.in_tree {
         args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
@@ -80,6 +98,7 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
         "--kube-api-burst=400".to_owned(),
     ];
     args.extend(options.feature_gates());
+    args.extend(options.controller_args.iter().cloned());
     program(directory, "kube-controller-manager", "kube-controller-manager", &args)
 }
 

@@ -70,6 +70,21 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
     Ok(())
 }
 
+/// Runs helm as the administrator of the control plane with this kubeconfig.
+///
+/// # Errors
+/// It failed; the message is what it said.
+pub async fn helm(kubeconfig: &Path, args: &[&str]) -> Result<String> {
+    let home = kubeconfig.parent().unwrap_or(Path::new("/"));
+    let mut all = vec![OsStr::new("--kubeconfig"), kubeconfig.as_os_str()];
+    all.extend(args.iter().map(OsStr::new));
+    let output = run("helm", home, &all).await?;
+    if !output.status.success() {
+        bail!("helm {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Runs kubectl as the administrator of the control plane with this kubeconfig.
 ///
 /// # Errors

@@ -4,9 +4,11 @@
 mod daemon;
 mod http;
 mod manifests;
+mod release;
 
 pub use daemon::Daemon;
-pub use manifests::{install_crds, kubectl};
+pub use manifests::{helm, install_crds, kubectl};
+pub use release::{install_release, release_values};
 
 use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
 use crate::{paths, wait};
@@ -107,7 +109,7 @@ impl Giveway {
 fn certificate_files(plane: &ControlPlane) -> Result<String> {
     let tls = plane.directory().join("webhook-tls");
     std::fs::create_dir_all(&tls)?;
-    let identity = plane.pki().server()?;
+    let identity = plane.pki().server(&[])?;
     write_private(&tls.join("tls.crt"), identity.certificate.as_bytes())?;
     write_private(&tls.join("tls.key"), identity.key.as_bytes())?;
     Ok(tls.display().to_string())

@@ -177,7 +177,7 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
         match round % 2 {
             0 => drop(secrets.delete(AUTHORITY, &DeleteParams::default()).await.unwrap()),
             _ => {
-                let stranger = ByteString(world.plane().pki().server().unwrap().key.into_bytes());
+                let stranger = ByteString(world.plane().pki().server(&[]).unwrap().key.into_bytes());
                 write(&secrets, AUTHORITY, json!({"ca.key": stranger})).await;
             }
         }

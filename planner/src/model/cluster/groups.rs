@@ -2,7 +2,7 @@
 
 use super::{Cluster, GroupSlot};
 use crate::model::ModelError;
-use crate::model::{Group, GroupIndex, ObjectKey, Pod, PodIndex};
+use crate::model::{Finished, Group, GroupIndex, ObjectKey, Pod, PodIndex};
 use giveway_crds::PodGroup;
 
 impl Cluster {
@@ -60,9 +60,14 @@ impl Cluster {
     }
 
     /// The members of a group, by name; also of a group that does not exist.
-    pub fn members<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    pub fn members<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + Clone + use<'a> {
         let slot = self.group_index.get(group).and_then(|index| self.groups.get(*index));
         slot.into_iter().flat_map(|slot| &slot.members).filter_map(|index| self.pod_at(*index))
+    }
+
+    /// How many members of a gang have finished, those included whose pods its status remembers.
+    pub fn finished(&self, group: &Group) -> usize {
+        Finished::of(&group.finished, self.members(&group.key)).count
     }
 
     pub(crate) fn group_at(&self, index: GroupIndex) -> Option<&Group> {

@@ -8,6 +8,7 @@
 
 mod lay;
 mod measure;
+pub mod real_node;
 mod rows;
 mod side;
 mod table;

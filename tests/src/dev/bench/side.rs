@@ -2,7 +2,7 @@
 
 use super::Rate;
 use crate::cluster::Shape;
-use crate::world::World;
+use crate::world::{World, WorldBuilder};
 use anyhow::Result;
 use giveway_crds::keys;
 use kube::api::DynamicObject;
@@ -36,7 +36,11 @@ impl Side {
 
     /// A control plane with the priority classes, and nothing else.
     pub(super) async fn start(self, rate: Rate) -> Result<World> {
-        let mut builder = World::builder();
+        self.start_with(World::builder(), rate).await
+    }
+
+    /// The same, of a world about which more has been said.
+    pub(super) async fn start_with(self, mut builder: WorldBuilder, rate: Rate) -> Result<World> {
         if rate == Rate::Raised {
             builder = builder.scheduler_rate(1000, 1000);
         }

@@ -1,0 +1,24 @@
+//! Members of a gang that have done their work, as its status remembers them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Members that have finished in this run, also those whose pods were deleted since: they need not be there for the others
+/// to start. A run ends when all live members are of other controllers. At most 1,000 of each are remembered.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinishedMembers {
+    /// UIDs of the controllers, such as Jobs, whose pods the members of this run are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
+    /// UIDs of the members.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
+}
+
+impl FinishedMembers {
+    /// Whether nobody has finished.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty() && self.pods.is_empty()
+    }
+}

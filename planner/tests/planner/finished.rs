@@ -1,0 +1,106 @@
+//! Members that have finished count for the barrier, as long as the run goes on that they were of.
+
+use crate::common::*;
+use giveway_planner::Decision;
+use serde_json::json;
+
+/// A gang of four on a node with room, of which the status remembers these members.
+fn gang_of_four(owners: &[&str], pods: &[&str]) -> Vec<Built> {
+    let remembered = json!({"owners": owners, "pods": pods});
+    vec![node("n", 8), gang("g", 10, 4).set("/status/finished", remembered)]
+}
+
+/// A member that this controller made.
+fn of(name: &str, kind: &str, owner: &str) -> Built {
+    let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+    let reference = json!([{"apiVersion": version, "kind": kind, "name": owner, "uid": owner, "controller": true}]);
+    pod(name).group("g").set("/metadata/ownerReferences", reference)
+}
+
+/// The same, which has done its work.
+fn done(pod: Built) -> Built {
+    pod.on("n").set("/status/phase", json!("Succeeded"))
+}
+
+/// How many members are placed, or what is missing.
+fn decided(objects: &[Built]) -> Result<usize, (usize, usize)> {
+    match decide(&cluster(objects), &for_group("g")) {
+        Decision::Fits { placements, .. } => Ok(placements.len()),
+        Decision::WaitingForPods { live, finished, min_count: 4, .. } => Err((live, finished)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_last_member_starts_alone_when_the_others_have_finished() {
+    let mut all = gang_of_four(&[], &[]);
+    all.push(of("g-3", "Job", "j"));
+    assert_eq!(decided(&all), Err((1, 0)), "nobody has finished");
+    all.extend((0..3).map(|i| done(of(&format!("g-{i}"), "Job", "j"))));
+    assert_eq!(decided(&all), Ok(1));
+}
+
+#[test]
+fn whose_pods_were_deleted_count_too_and_nobody_counts_twice() {
+    let mut all = gang_of_four(&["j"], &["uid-g-0", "uid-g-1"]);
+    all.push(of("g-3", "Job", "j"));
+    assert_eq!(decided(&all), Err((1, 2)));
+    all.push(done(of("g-1", "Job", "j")));
+    assert_eq!(decided(&all), Err((1, 2)), "g-1 is remembered and still there");
+    all.push(done(of("g-2", "Job", "j")));
+    assert_eq!(decided(&all), Ok(1));
+}
+
+#[test]
+fn a_controller_that_is_new_begins_anew() {
+    let mut all = gang_of_four(&["monday"], &["uid-a", "uid-b", "uid-c", "uid-d"]);
+    all.push(done(of("a", "Job", "monday")));
+    all.push(of("g-0", "Job", "tuesday"));
+    assert_eq!(decided(&all), Err((1, 0)), "tuesday's members start together");
+    all.extend((1..4).map(|i| of(&format!("g-{i}"), "Job", "tuesday")));
+    assert_eq!(decided(&all), Ok(4));
+}
+
+#[test]
+fn controllers_of_one_run_share_what_is_remembered() {
+    // As in a JobSet: the driver's Job has finished, a worker of the other Job is made anew.
+    let mut all = gang_of_four(&["driver", "workers"], &["uid-d", "uid-w-0", "uid-w-1"]);
+    all.push(of("w-2", "Job", "workers"));
+    assert_eq!(decided(&all), Ok(1));
+}
+
+#[test]
+fn a_member_that_was_told_to_end_has_finished_only_if_its_job_says_so() {
+    for (kind, expected) in [("Job", Ok(1)), ("StatefulSet", Err((1, 0)))] {
+        let mut all = gang_of_four(&[], &[]);
+        all.push(of("g-3", kind, "o"));
+        all.extend((0..3).map(|i| done(of(&format!("g-{i}"), kind, "o")).terminating()));
+        assert_eq!(decided(&all), expected, "{kind}");
+    }
+}
+
+#[test]
+fn members_without_a_controller_count_while_their_pods_exist() {
+    let mut all = gang_of_four(&[], &[]);
+    all.push(pod("g-3").group("g"));
+    all.extend((0..3).map(|i| done(pod(&format!("g-{i}")).group("g"))));
+    assert_eq!(decided(&all), Ok(1));
+}
+
+#[test]
+fn a_member_that_failed_does_not_count() {
+    let mut all = gang_of_four(&[], &[]);
+    all.push(of("g-3", "Job", "j"));
+    all.extend((0..3).map(|i| of(&format!("g-{i}"), "Job", "j").on("n").set("/status/phase", json!("Failed"))));
+    assert_eq!(decided(&all), Err((1, 0)));
+}
+
+#[test]
+fn what_has_finished_is_not_made_room_for() {
+    let mut all =
+        vec![node("n", 2), gang("g", 10, 4).set("/status/finished", json!({"owners": ["j"], "pods": ["a", "b"]}))];
+    all.extend([pod("low-0").on("n"), pod("low-1").on("n")]);
+    all.extend((0..2).map(|i| of(&format!("g-{i}"), "Job", "j")));
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(victims(&plan).len(), 2, "two members are missing, and two of four have a place");
+}

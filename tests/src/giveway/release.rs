@@ -1,0 +1,28 @@
+//! Giveway as its users install it: the CRDs, and `helm install` of the chart, whose Deployments run on real nodes.
+
+use super::{NAMESPACE, helm, install_crds, wait_for_admission};
+use crate::control_plane::ControlPlane;
+use crate::{node, paths};
+use anyhow::Result;
+
+/// Installs the chart with its default values, but for where the images come from and these further values, and waits
+/// until admission is in force.
+///
+/// # Errors
+/// A manifest is refused, or a Deployment does not become ready.
+pub async fn install_release(plane: &ControlPlane, values: &[String]) -> Result<()> {
+    install_crds(plane).await?;
+    let chart = paths::repository().join("helm").display().to_string();
+    let values = release_values(values);
+    let mut args = vec!["install", "giveway", &chart, "--namespace", NAMESPACE, "--create-namespace"];
+    args.extend(["--wait", "--timeout", "3m"]);
+    args.extend(values.iter().map(String::as_str));
+    helm(&plane.kubeconfig(), &args).await?;
+    wait_for_admission(plane.client()).await
+}
+
+/// The arguments of helm for the images of the node and these values, each as `key=value`.
+pub fn release_values(values: &[String]) -> Vec<String> {
+    let images = format!("image.repository={}", node::REPOSITORY);
+    [images].iter().chain(values).flat_map(|value| ["--set".to_owned(), value.clone()]).collect()
+}

@@ -1,0 +1,35 @@
+//! kube-proxy, by which pods find the API server and the API server finds a webhook's Service.
+
+use super::programs;
+use crate::control_plane::Program;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The port of its health checks.
+pub(super) const HEALTH: u16 = 10256;
+
+/// kube-proxy of the node `name`; settings of the whole system, such as the size of connection tracking, are left alone.
+///
+/// # Errors
+/// The program is not built.
+pub(super) fn program(directory: &Path, kubeconfig: &Path, name: &str) -> Result<Program> {
+    Ok(Program {
+        name: "kube-proxy".to_owned(),
+        path: programs::path("kube-proxy")?,
+        args: vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--hostname-override={name}"),
+            "--proxy-mode=iptables".to_owned(),
+            // Pods of one node reach each other over a bridge, past iptables: answers must come back through here.
+            "--masquerade-all=true".to_owned(),
+            "--conntrack-max-per-core=0".to_owned(),
+            "--conntrack-tcp-timeout-established=0s".to_owned(),
+            "--conntrack-tcp-timeout-close-wait=0s".to_owned(),
+            format!("--healthz-bind-address=0.0.0.0:{HEALTH}"),
+            "--metrics-bind-address=127.0.0.1:10249".to_owned(),
+        ],
+        env: BTreeMap::new(),
+        directory: directory.to_path_buf(),
+    })
+}

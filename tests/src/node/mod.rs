@@ -1,0 +1,187 @@
+//! A real node beside the control plane: containerd, kubelet and kube-proxy, in the control plane's own machine, and images
+//! that need no registry.
+//!
+//! It needs Linux, root and what [`check`] asks for. Everything lives in the control plane's directory and machine, and ends
+//! with them; the logs of pods are kept with the other logs.
+
+mod containerd;
+mod image;
+mod kube_proxy;
+mod kubelet;
+mod programs;
+mod tar;
+
+pub use programs::check;
+
+use crate::control_plane::{ControlPlane, Door, Process, Spawner};
+use crate::{paths, wait};
+use anyhow::{Context as _, Result, anyhow, bail};
+use image::Image;
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::Api;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The name of the node.
+pub const NAME: &str = "real";
+/// The registry that the images pretend to come from.
+pub const REPOSITORY: &str = "giveway.test";
+/// The image of the program that does what its arguments say.
+pub const WORKLOAD: &str = "giveway.test/workload:1";
+
+/// How long one of the programs may take to become ready.
+const READY: Duration = Duration::from_secs(90);
+
+/// A running node.
+pub struct Node {
+    kubelet: Process,
+    kube_proxy: Process,
+    containerd: Process,
+    spawner: Spawner,
+    door: Door,
+    address: Ipv4Addr,
+    folder: PathBuf,
+}
+
+impl Node {
+    /// Starts a node for a control plane that has a machine of its own, and waits until pods can run on it.
+    ///
+    /// # Errors
+    /// The control plane has no machine, a program is missing or does not become ready.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let machine = plane.machine().context("a real node needs a control plane with a machine of its own")?;
+        let (door, address) = (machine.door(), machine.address());
+        let directory = plane.directory();
+        let folder = directory.join("node");
+        fs::create_dir_all(&folder)?;
+        let user = format!("system:node:{NAME}");
+        let kubelet = plane.kubeconfig_of(&user, &["system:nodes"], "kubelet.kubeconfig")?;
+        let kubelet = kubelet::program(directory, &folder, &kubelet, NAME, address)?;
+        let kube_proxy = plane.kubeconfig_of("system:kube-proxy", &[], "kube-proxy.kubeconfig")?;
+        let kube_proxy = kube_proxy::program(directory, &kube_proxy, NAME)?;
+        let spawner = plane.spawner();
+        let mut containerd = spawner.spawn(containerd::program(directory, &folder, WORKLOAD)?)?;
+        containerd::wait_ready(&door, &folder, &mut containerd, READY).await?;
+        import_images(&door, &folder)?;
+        let mut node = Self {
+            kubelet: spawner.spawn(kubelet)?,
+            kube_proxy: spawner.spawn(kube_proxy)?,
+            containerd,
+            spawner,
+            door,
+            address,
+            folder,
+        };
+        node.wait_for_proxy().await?;
+        node.wait_ready(&Api::all(plane.client()), READY).await?;
+        Ok(node)
+    }
+
+    /// The address at which this machine reaches the node.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// The command that runs a program of this machine beside the node's own, without arguments.
+    pub fn command(&self, program: &Path) -> Command {
+        self.door.command(program)
+    }
+
+    /// The way into the node's machine.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Where the logs of pods are.
+    pub fn pod_logs(&self) -> PathBuf {
+        self.folder.join("pods")
+    }
+
+    /// Kills the kubelet; containers run on, and nobody looks after them.
+    pub fn stop_kubelet(&mut self) {
+        self.kubelet.kill();
+    }
+
+    /// Starts the kubelet again.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_kubelet(&mut self) -> Result<()> {
+        self.kubelet = self.spawner.spawn(self.kubelet.program().clone())?;
+        Ok(())
+    }
+
+    /// Waits until the API server knows the node as ready, or as not.
+    ///
+    /// # Errors
+    /// The time is up, or a program of the node has ended.
+    async fn wait_ready(&mut self, nodes: &Api<NodeObject>, limit: Duration) -> Result<()> {
+        let ready = wait::until("the node is ready", limit, async || {
+            if let Some(dead) = self.dead() {
+                return Ok(Err(dead));
+            }
+            let node = nodes.get_opt(NAME).await.map_err(|error| error.to_string())?;
+            match node.as_ref().and_then(readiness) {
+                Some((status, _)) if status == "True" => Ok(Ok(())),
+                Some((status, message)) => Err(format!("Ready={status}: {message}")),
+                None => Err("the node does not say".to_owned()),
+            }
+        });
+        match ready.await {
+            Ok(ready) => ready,
+            Err(error) => bail!("{error}; the end of kubelet's log:\n{}", self.kubelet.log_tail(15)),
+        }
+    }
+
+    async fn wait_for_proxy(&mut self) -> Result<()> {
+        let address = (self.address, kube_proxy::HEALTH);
+        let ready = wait::until("kube-proxy is healthy", READY, async || {
+            if let Some(dead) = self.dead() {
+                return Ok(Err(dead));
+            }
+            match tokio::net::TcpStream::connect(address).await {
+                Ok(_) => Ok(Ok(())),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        ready.await?
+    }
+
+    fn dead(&mut self) -> Option<anyhow::Error> {
+        [&mut self.containerd, &mut self.kubelet, &mut self.kube_proxy].into_iter().find_map(|process| {
+            let status = process.exited()?;
+            let name = process.program().name.clone();
+            Some(anyhow!("{name} has ended ({status}); the end of its log:\n{}", process.log_tail(15)))
+        })
+    }
+}
+
+/// Status and message of the condition `Ready`.
+fn readiness(node: &NodeObject) -> Option<(String, String)> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    Some((ready.status.clone(), ready.message.clone().unwrap_or_default()))
+}
+
+/// Makes the images of the workload, of the daemons and of the CLI, and gives them to containerd.
+fn import_images(door: &Door, folder: &Path) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut images = vec![(WORKLOAD.to_owned(), paths::giveway_program("giveway-workload")?)];
+    for (image, program) in [
+        ("giveway-operator", "giveway-operator"),
+        ("giveway-webhook", "giveway-webhook"),
+        ("giveway-cli", "kubectl-giveway"),
+    ] {
+        images.push((format!("{REPOSITORY}/{image}:{version}"), paths::giveway_program(program)?));
+    }
+    for (reference, program) in &images {
+        let archive = folder.join("image.tar");
+        fs::write(&archive, Image { reference, program }.archive()?)?;
+        containerd::import(door, folder, &archive)?;
+        fs::remove_file(&archive)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! The default chart on a real node: Deployments, probes, certificates in Secrets, Services through kube-proxy and rights as
+//! rendered; and that it lives through what happens to pods.
+
+use crate::gang::{Gang, lives, name, uid};
+use crate::{CALM, LIMIT, URGENT, classes};
+use giveway_crds::policy::SchedulingPolicy;
+use giveway_crds::{PodGroup, PodGroupSpec};
+use giveway_tests::World;
+use giveway_tests::cluster::ready;
+use giveway_tests::giveway::{NAMESPACE, release_values};
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+
+/// The pods of a component that are there.
+async fn pods(world: &World, component: &str) -> Vec<Pod> {
+    let selector = format!("app.kubernetes.io/component={component}");
+    let pods: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
+    pods.list(&ListParams::default().labels(&selector)).await.unwrap().items
+}
+
+/// Waits until a component has so many pods, all of which are ready, and these are gone to the last container.
+async fn replaced(world: &World, component: &str, count: usize, old: &[String]) {
+    wait_for(&format!("the {component} has {count} pods that are ready, and no others"), LIMIT, async || {
+        let pods = pods(world, component).await;
+        let (good, gone) =
+            (pods.iter().filter(|pod| ready(pod)).count(), !pods.iter().any(|pod| old.contains(&uid(pod))));
+        let there = pods.len();
+        if gone && good == count && there == count { Ok(()) } else { Err(format!("{good} of {there}, {gone}")) }
+    })
+    .await;
+}
+
+pub async fn the_default_chart_is_ready_and_check_finds_nothing_wrong_from_inside(world: &mut World) {
+    let available = "jsonpath={range .items[*]}{.metadata.name} {.status.availableReplicas}{\"\\n\"}{end}";
+    let deployments = world.kubectl(&["get", "deployments", "-n", NAMESPACE, "-o", available]).await.unwrap();
+    assert_eq!(deployments, "giveway-operator 1\ngiveway-webhook 2\n");
+    let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
+    let restarts = world.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", restarts]).await.unwrap();
+    assert_eq!(restarts, "0 0 0", "no probe has failed so often that a container was started again");
+
+    // As an administrator's pod, with the image of the CLI: it finds the API server through kube-proxy.
+    let version = env!("CARGO_PKG_VERSION");
+    world.kubectl(&["create", "serviceaccount", "checker"]).await.unwrap();
+    let binding = ["create", "clusterrolebinding", "checker", "--clusterrole=cluster-admin"];
+    world.kubectl(&[&binding[..], &["--serviceaccount=default:checker"]].concat()).await.unwrap();
+    let pod = format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: check}}
+spec:
+  serviceAccountName: checker
+  restartPolicy: Never
+  containers: [{{name: check, image: 'giveway.test/giveway-cli:{version}', args: [check]}}]
+"
+    );
+    world.apply(&pod).await.unwrap();
+    let phase = ["get", "pod", "check", "-o", "jsonpath={.status.phase}"];
+    wait_for("the check has ended", LIMIT, async || match world.kubectl(&phase).await?.as_str() {
+        "Succeeded" | "Failed" => Ok(()),
+        other => Err(other.to_owned()),
+    })
+    .await;
+    let said = world.kubectl(&["logs", "check"]).await.unwrap();
+    for kind in ["crds", "webhook", "policies", "guard", "certificate", "operator", "version", "in-tree"] {
+        assert!(said.contains(&format!("OK      {kind}")), "{kind} is not well:\n{said}");
+    }
+    assert!(said.contains("\n0 wrong, 0 "), "{said}");
+    assert_eq!(world.kubectl(&phase).await.unwrap(), "Succeeded", "{said}");
+    world.kubectl(&["delete", "clusterrolebinding/checker", "serviceaccount/checker"]).await.unwrap();
+}
+
+pub async fn a_gang_starts_though_the_leading_operator_is_deleted_in_the_middle(world: &mut World) {
+    classes(world).await;
+    let calm = Gang::new("calm", CALM).arguments(&["--ignore-term"]).grace(8).apply(world).await;
+    calm.wait_ready(world, 4).await;
+    let leader = pods(world, "operator").await;
+    let urgent = Gang::new("urgent", URGENT).apply(world).await;
+    urgent.group.wait_plan(giveway_crds::plan::PlanState::Evicting, LIMIT).await;
+    let operators: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
+    operators.delete(name(&leader[0]), &DeleteParams::default()).await.unwrap();
+    urgent.wait_ready(world, 4).await;
+    replaced(world, "operator", 1, &[uid(&leader[0])]).await;
+    let plan = urgent.group.wait_plan(giveway_crds::plan::PlanState::Completed, LIMIT).await;
+    assert_eq!(plan.victims.len(), 1, "one group gave way, and once: {plan:?}");
+}
+
+/// Requests that admission must answer, one after the other, until told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    made: Arc<AtomicUsize>,
+    tasks: JoinSet<Vec<String>>,
+}
+
+impl Load {
+    fn start(client: &Client) -> Self {
+        let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let mut tasks = JoinSet::new();
+        for _ in 0..3 {
+            let (client, stop, made) = (client.clone(), stop.clone(), made.clone());
+            tasks.spawn(async move {
+                let mut failed = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    if let Err(error) = admit(&client).await {
+                        failed.push(error);
+                    }
+                    made.fetch_add(1, Ordering::Relaxed);
+                }
+                failed
+            });
+        }
+        Self { stop, made, tasks }
+    }
+
+    /// Waits until so many requests more were answered.
+    async fn more(&self, count: usize) {
+        let goal = self.made.load(Ordering::Relaxed) + count;
+        wait_for(&format!("{count} more requests are answered"), LIMIT, async || {
+            let made = self.made.load(Ordering::Relaxed);
+            if made >= goal { Ok(()) } else { Err(format!("{made} of {goal}")) }
+        })
+        .await;
+    }
+
+    /// Ends it; returns how many requests were made, and what those said that failed.
+    async fn end(self) -> (usize, Vec<String>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let failed = self.tasks.join_all().await.concat();
+        (self.made.load(Ordering::Relaxed), failed)
+    }
+}
+
+/// Creates a PodGroup (dry run), to which admission must add the priority of its class.
+async fn admit(client: &Client) -> Result<(), String> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
+    let spec = PodGroupSpec {
+        scheduling_policy: SchedulingPolicy::gang(2),
+        priority_class_name: Some(CALM.to_owned()),
+        ..PodGroupSpec::default()
+    };
+    let metadata = ObjectMeta { name: Some("asked".to_owned()), ..ObjectMeta::default() };
+    let group = PodGroup { metadata, spec, status: None };
+    let created = groups.create(&PostParams { dry_run: true, ..PostParams::default() }, &group).await;
+    match created.map_err(|error| error.to_string())?.spec.priority {
+        Some(100) => Ok(()),
+        other => Err(format!("the priority became {other:?}")),
+    }
+}
+
+pub async fn no_admission_fails_while_a_webhook_replica_is_deleted(world: &mut World) {
+    classes(world).await;
+    let old = pods(world, "webhook").await;
+    // A client that tries nothing twice.
+    let load = Load::start(&world.client_of("admin").await);
+    load.more(50).await;
+    let webhooks: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
+    webhooks.delete(name(&old[0]), &DeleteParams::default()).await.unwrap();
+    load.more(100).await;
+    replaced(world, "webhook", 2, &[uid(&old[0])]).await;
+    load.more(50).await;
+    let (made, failed) = load.end().await;
+    assert!(made >= 200 && failed.is_empty(), "of {made} requests failed: {failed:#?}");
+}
+
+pub async fn no_admission_fails_while_both_deployments_are_restarted(world: &mut World) {
+    classes(world).await;
+    let old: Vec<String> =
+        [pods(world, "webhook").await, pods(world, "operator").await].concat().iter().map(uid).collect();
+    let load = Load::start(&world.client_of("admin").await);
+    load.more(20).await;
+    let both = ["deployment/giveway-webhook", "deployment/giveway-operator"];
+    world.kubectl(&[&["-n", NAMESPACE, "rollout", "restart"][..], &both].concat()).await.unwrap();
+    replaced(world, "webhook", 2, &old).await;
+    replaced(world, "operator", 1, &old).await;
+    load.more(20).await;
+    let (made, failed) = load.end().await;
+    assert!(failed.is_empty(), "of {made} requests failed: {failed:#?}");
+    // The new operator works.
+    let calm = Gang::new("calm", CALM).apply(world).await;
+    calm.wait_ready(world, 4).await;
+}
+
+pub async fn an_upgrade_that_changes_a_flag_leaves_a_gang_in_flight_alone(world: &mut World) {
+    classes(world).await;
+    let calm = Gang::new("calm", CALM).arguments(&["--ignore-term"]).grace(8).apply(world).await;
+    calm.wait_ready(world, 4).await;
+    let old: Vec<String> = pods(world, "operator").await.iter().map(uid).collect();
+    let urgent = Gang::new("urgent", URGENT).apply(world).await;
+    urgent.group.wait_plan(giveway_crds::plan::PlanState::Evicting, LIMIT).await;
+    let chart = paths::repository().join("helm").display().to_string();
+    let values = release_values(&["operator.evictionsPerSecond=400".to_owned()]);
+    let mut args = vec!["upgrade", "giveway", &chart, "--namespace", NAMESPACE, "--wait", "--timeout", "2m"];
+    args.extend(values.iter().map(String::as_str));
+    world.helm(&args).await.unwrap();
+    urgent.wait_ready(world, 4).await;
+    replaced(world, "operator", 1, &old).await;
+    let flags = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o"];
+    let flags = world.kubectl(&[&flags[..], &["jsonpath={.spec.template.spec.containers[0].args}"]].concat()).await;
+    assert!(flags.as_ref().unwrap().contains("--evictions-per-second=400"), "{flags:?}");
+}
+
+pub async fn an_uninstall_leaves_what_is_documented(world: &mut World) {
+    classes(world).await;
+    let calm = Gang::new("calm", CALM).apply(world).await;
+    calm.wait_ready(world, 4).await;
+    world.helm(&["uninstall", "giveway", "--namespace", NAMESPACE, "--wait", "--timeout", "3m"]).await.unwrap();
+    wait_for("the pods of the chart are gone", LIMIT, async || {
+        let pods = world.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", "name"]).await?;
+        if pods.is_empty() { Ok(()) } else { Err(pods) }
+    })
+    .await;
+    // Classes preempt by kube-scheduler again.
+    let policy = ["get", "priorityclass", URGENT, "-o", "jsonpath={.preemptionPolicy}"];
+    assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
+    // What runs, runs on.
+    assert_eq!(calm.pods(world).await.iter().filter(|pod| lives(pod) && ready(pod)).count(), 4);
+    let kinds = "deployments,services,secrets,configmaps,serviceaccounts,roles,rolebindings,leases,jobs,poddisruptionbudgets,\
+                 networkpolicies";
+    let left = world.kubectl(&["get", kinds, "-n", NAMESPACE, "-o", "name"]).await.unwrap();
+    let cluster = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,\
+                   validatingadmissionpolicies,validatingadmissionpolicybindings";
+    let wide = world.kubectl(&["get", cluster, "-o", "name"]).await.unwrap();
+    let wide: Vec<&str> = wide.lines().filter(|line| line.contains("giveway")).collect();
+    let left: Vec<&str> = left.lines().filter(|line| line.contains("giveway")).collect();
+    // What the operator made while it ran is not helm's to delete.
+    let made =
+        ["secret/giveway-webhook-ca", "secret/giveway-webhook-tls", "lease.coordination.k8s.io/giveway-operator"];
+    assert_eq!((left, wide), (made.to_vec(), vec![]), "in the namespace, and in the cluster");
+}

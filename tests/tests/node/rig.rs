@@ -1,0 +1,62 @@
+//! The rig itself: containers run, and nothing is left of a node.
+
+use crate::LIMIT;
+use crate::pods::pod;
+use crate::traces::{Belongings, Traces, wait_for_nothing};
+use giveway_tests::World;
+use giveway_tests::giveway::run_kubectl;
+use giveway_tests::wait::wait_for;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+pub async fn pods_run_and_end_as_they_are_told(world: &mut World) {
+    world.apply(&pod("ends", &["--end-after=0.5", "--code=7"])).await.unwrap();
+    let code = "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}";
+    wait_for("the pod has ended with its code", LIMIT, async || {
+        let said = world.kubectl(&["get", "pod", "ends", "-o", code]).await?;
+        if said == "Failed 7" { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let log = world.kubectl(&["logs", "ends"]).await.unwrap();
+    assert_eq!(log, "started\nends with 7, having held 0 MiB\n");
+}
+
+pub async fn nothing_is_left_of_a_node_that_is_dropped() {
+    let before = Traces::look();
+    let mut world = World::builder().bare().real_node().start().await;
+    let directory = world.plane().directory().to_owned();
+    let node = run_a_pod(&directory).await;
+    assert_ne!(Traces::look(), before, "a running node can be seen");
+    drop(world);
+    wait_for_nothing(&before, &node).await;
+}
+
+pub async fn nothing_is_left_of_a_node_whose_program_is_killed() {
+    for signal in ["INT", "KILL"] {
+        let before = Traces::look();
+        let program = env!("CARGO_BIN_EXE_giveway-dev");
+        let mut holder = Command::new(program).args(["hold", "--real-node"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        let directory = told.split(' ').next().expect("the holder prints a directory first");
+        let node = run_a_pod(Path::new(directory)).await;
+        let status = Command::new("kill").args(["-s", signal, &holder.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        assert!(holder.wait().unwrap().signal().is_some(), "SIG{signal} ends the program");
+        wait_for_nothing(&before, &node).await;
+    }
+}
+
+/// Runs a pod on the node whose control plane has this directory, and leaves it running.
+async fn run_a_pod(directory: &Path) -> Belongings {
+    let manifest = directory.join("pod.yaml");
+    std::fs::write(&manifest, pod("runs", &["--ignore-term"])).unwrap();
+    let kubeconfig = directory.join("kubeconfig");
+    run_kubectl(&kubeconfig, &["apply", "-f", &manifest.display().to_string()]).await.unwrap();
+    run_kubectl(&kubeconfig, &["wait", "pod/runs", "--for=condition=Ready", "--timeout=60s"]).await.unwrap();
+    let node = Belongings::of(directory);
+    assert!(node.containers() > 0, "a container has cgroups");
+    node
+}
