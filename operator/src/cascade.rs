@@ -26,9 +26,11 @@ use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
+/// How long a pod is left alone whose eviction is not allowed.
+const FORBIDDEN: Duration = Duration::from_secs(60);
 /// Who preempted, in `status.preemptedBy` of a group.
 const SCHEDULER: &str = "kube-scheduler";
 
@@ -111,7 +113,7 @@ impl Cascades {
     }
 
     /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
-    /// tried again, ever more seldom, beside the next plans.
+    /// tried again, about once a minute, beside the next plans.
     pub fn finish(&mut self, group: ObjectKey, at: i64, message: Sentence) {
         self.0.entry(group).or_insert(Cascade { at, message, of_plan: true, calls: BTreeMap::new() });
     }
@@ -119,8 +121,13 @@ impl Cascades {
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.
     pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<Sentence> {
         let cascade = self.0.get_mut(group)?;
-        let done = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Gone);
-        cascade.calls.entry(uid.into()).or_default().answered(done, now);
+        let call = cascade.calls.entry(uid.into()).or_default();
+        match outcome {
+            EvictOutcome::Accepted | EvictOutcome::Gone => call.answered(true, now),
+            // Nothing says that it will ever be allowed.
+            EvictOutcome::Forbidden(_) => *call = Call::Failed(now + FORBIDDEN, call.tries() + 1),
+            _ => call.answered(false, now),
+        }
         Some(cascade.message.clone())
     }
 
@@ -202,7 +209,6 @@ fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item 
 mod tests {
     use super::*;
     use crate::testing::{TestPod, World};
-    use std::time::Duration;
 
     const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
@@ -313,5 +319,23 @@ mod tests {
         world.model.groups.get_mut(&world.key("low")).unwrap().status = status;
         assert_eq!(cascades.resume(&world.model)[0].1.message.to_string(), "Preempted by kube-scheduler.");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+
+    #[test]
+    fn what_a_plan_left_behind_is_tried_again_once_a_minute_when_it_is_not_allowed() {
+        let (world, mut cascades, mut now) = (world(), Cascades::default(), Instant::now());
+        cascades.finish(world.key("low"), 200, "Preempted by pod group default/train.".into());
+        let pass = |cascades: &mut Cascades, now| {
+            let commands = cascades.pass(&world.model, &Flights::new(), |_| false, now).commands;
+            commands.len()
+        };
+        assert_eq!(pass(&mut cascades, now), 3, "the group was told already");
+        for uid in ["uid-l1", "uid-l2", "uid-l3"] {
+            cascades.evicted(&world.key("low"), uid, &EvictOutcome::Forbidden("not on weekdays".into()), now);
+        }
+        now += Duration::from_secs(59);
+        assert_eq!(pass(&mut cascades, now), 0);
+        now += Duration::from_secs(8);
+        assert_eq!(pass(&mut cascades, now), 3);
     }
 }

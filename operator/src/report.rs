@@ -33,8 +33,8 @@ impl From<kube::Error> for CallError {
                 Self::Unanswered(format!("{} ({})", status.message, status.code))
             }
             kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
-            kube::Error::SerdeError(error) => Self::Failed(error.to_string()),
-            other => Self::Unanswered(other.to_string()),
+            error @ (kube::Error::Service(_) | kube::Error::HyperError(_)) => Self::Unanswered(error.to_string()),
+            other => Self::Failed(other.to_string()),
         }
     }
 }
