@@ -5,9 +5,9 @@ use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options};
 use crate::giveway::{self, Certificates, Giveway, Settings};
-use crate::node::Node;
+use crate::node::{self, Node};
 use crate::paths;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -111,6 +111,9 @@ impl WorldBuilder {
     /// # Errors
     /// Something does not become ready.
     pub async fn try_start(mut self) -> Result<World> {
+        if self.real_node {
+            node::check().map_err(|why| anyhow!(why))?;
+        }
         let plane = ControlPlane::start(self.options).await?;
         let mut world = World { kit: Kit::new(plane.client()), giveway: None, node: None, plane };
         if self.real_node {

@@ -21,8 +21,7 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 /// The name of the node.
@@ -41,9 +40,7 @@ pub struct Node {
     kube_proxy: Process,
     containerd: Process,
     spawner: Spawner,
-    door: Door,
     address: Ipv4Addr,
-    folder: PathBuf,
 }
 
 impl Node {
@@ -71,33 +68,11 @@ impl Node {
             kube_proxy: spawner.spawn(kube_proxy)?,
             containerd,
             spawner,
-            door,
             address,
-            folder,
         };
         node.wait_for_proxy().await?;
         node.wait_ready(&Api::all(plane.client()), READY).await?;
         Ok(node)
-    }
-
-    /// The address at which this machine reaches the node.
-    pub fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-
-    /// The command that runs a program of this machine beside the node's own, without arguments.
-    pub fn command(&self, program: &Path) -> Command {
-        self.door.command(program)
-    }
-
-    /// The way into the node's machine.
-    pub fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Where the logs of pods are.
-    pub fn pod_logs(&self) -> PathBuf {
-        self.folder.join("pods")
     }
 
     /// Kills the kubelet; containers run on, and nobody looks after them.
@@ -114,7 +89,7 @@ impl Node {
         Ok(())
     }
 
-    /// Waits until the API server knows the node as ready, or as not.
+    /// Waits until the API server knows the node as ready.
     ///
     /// # Errors
     /// The time is up, or a program of the node has ended.
