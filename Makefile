@@ -125,7 +125,7 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
 
-bench-node: node-can-run node release ## Measure gangs on a real node, beside the in-tree group preemption (root; 5 minutes)
+bench-node: node-can-run node release ## Measure gangs on a real node, beside the in-tree group preemption (root)
 	@target/release/giveway-dev bench-node $(BENCH)
 
 clean: down ## Remove everything that was built, except the control plane
