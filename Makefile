@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
-	properties bench-e2e bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
+	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -86,6 +86,9 @@ mutants: need-cargo ## Break the planner on purpose and see that tests notice (2
 properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
 	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(CARGO) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
 		properties:: least_cost:: kept_answers::
+
+bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
+	$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture guard_cost::
 
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside

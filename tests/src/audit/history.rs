@@ -457,12 +457,15 @@ impl History {
         Some(mark.message.starts_with(&named) || mark.message.contains(&format!("(UID {})", who.uid)))
     }
 
-    /// What a pod was evicted for: the last plan that names it and was stored before it was asked to go; of plans that share
-    /// the pod, the one for which the request was made.
+    /// What a pod was evicted for: the plan that the request says; else the last one that names the pod and was stored, and not
+    /// over, before the pod was asked to go, and for whose preemptor it was marked. A DELETE names none, and two plans of one preemptor read
+    /// alike, so that the end of the earlier one must not be taken for the later one.
     pub fn plan_of(&self, removal: &Removal) -> Option<&PlanRecord> {
         let naming = || self.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
+        let in_flight = || naming().filter(|record| record.plan.state.in_flight());
         let made_for = |record: &&PlanRecord| self.made_for(removal, &record.plan) == Some(true);
-        naming().find(made_for).or_else(|| naming().next())
+        let said = naming().find(|record| removal.plan.as_ref() == Some(&record.plan.id));
+        said.or_else(|| in_flight().find(made_for)).or_else(|| naming().find(made_for)).or_else(|| naming().next())
     }
 
     /// The name of a preemptor.

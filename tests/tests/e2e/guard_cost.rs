@@ -1,6 +1,7 @@
 //! What refusals cost, measured on the stock scheduler: attempts, the rate at which other pods are bound, memory.
 //!
-//! The figures are printed (`--nocapture`). What is asserted is generous: other tests run on the same machine.
+//! The figures are printed (`make bench-guard`). What is asserted counts attempts and memory, not time: other tests run on the same
+//! machine.
 
 use crate::MINUTE;
 use crate::guard::{REFUSED, classes, metric, service};
@@ -111,7 +112,6 @@ async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
         at_once / quiet
     );
     assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts a minute while refusals are held for 8 s");
-    assert!(held >= 0.75 * quiet, "{held:.0} instead of {quiet:.0} pods a second were bound while refusals were held");
     world.check_promises().await;
 }
 
