@@ -465,7 +465,8 @@ impl History {
         let in_flight = || naming().filter(|record| record.plan.state.in_flight());
         let made_for = |record: &&PlanRecord| self.made_for(removal, &record.plan) == Some(true);
         let said = naming().find(|record| removal.plan.as_ref() == Some(&record.plan.id));
-        said.or_else(|| in_flight().find(made_for)).or_else(|| naming().find(made_for)).or_else(|| naming().next())
+        let marked = said.or_else(|| in_flight().find(made_for)).or_else(|| naming().find(made_for));
+        marked.or_else(|| in_flight().next()).or_else(|| naming().next())
     }
 
     /// The name of a preemptor.

@@ -110,6 +110,17 @@ fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
 }
 
 #[test]
+fn a_plan_that_is_over_takes_nobody() {
+    let mut log = start();
+    log.plan_for("high", 9, "Evicting", &["low-0", "low-1"]);
+    log.plan_for("vip", 99, "Cancelled", &["low-0"]);
+    log.evict(OPERATOR, "low-0", 201);
+    let history = log.history();
+    let taker = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
+    assert_eq!(taker, Some("high"), "whose end was written later");
+}
+
+#[test]
 fn of_two_plans_that_name_a_pod_the_one_that_its_eviction_names_took_it() {
     for plan in ["vip", "high"] {
         let mut log = start();
