@@ -390,9 +390,10 @@ fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a P
     cluster.pod(pod).filter(|p| p.uid == uid)
 }
 
-/// Whether a victim takes no room any more: it does not exist, or has ended by itself.
+/// Whether a victim takes no room any more: it does not exist, or has ended by itself. One that was told to go is waited for
+/// until the kubelet has said that nothing of it is left.
 fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
-    current(cluster, pod, uid).is_none_or(Pod::ended)
+    current(cluster, pod, uid).is_none_or(|pod| pod.ended() && !pod.terminating)
 }
 
 /// Whether the place of a member is reserved: nominated as acknowledged or as seen, or bound already.
