@@ -52,8 +52,8 @@ impl Waiting {
         self.seen = None;
     }
 
-    /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made at once; after
-    /// many refusals in a row it waits as after a failure.
+    /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made
+    /// at once; after many refusals in a row it waits as after a failure.
     pub fn refused<'a>(
         &mut self,
         uids: impl Iterator<Item = &'a SmolStr>,

@@ -84,22 +84,33 @@ impl Flight {
 
     /// Whether all members fit now, with nobody evicted any more.
     pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
+        self.places_now(cluster, context).is_some_and(|places| places >= self.members.len())
+    }
+
+    /// How many members have a place now, with nobody evicted any more; `None` when they are not enough.
+    fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
-            return self.has_other_room(cluster, context);
+            return self.has_other_room(cluster, context).then_some(self.members.len());
         }
-        let decision = giveway_planner::plan(cluster, &self.preemptor, context);
-        matches!(decision, Decision::Fits { placements, .. } if placements.len() >= self.members.len())
+        match giveway_planner::plan(cluster, &self.preemptor, context) {
+            Decision::Fits { placements, .. } => Some(placements.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether the members fit once everybody is gone who is going.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    pub(super) fn fits_then(&self, cluster: &Cluster, context: &Context) -> Result<(), String> {
+        self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
     }
 
     /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
         // Also room for enough of them, if not for all.
-        let enough = match self.rescue {
-            Some(_) => self.has_other_room(cluster, context),
-            None => matches!(giveway_planner::plan(cluster, &self.preemptor, context), Decision::Fits { .. }),
-        };
-        if enough {
+        if self.places_now(cluster, context).is_some() {
             return Some("Room appeared; nobody was evicted.".into());
         }
         if let Some(why) = self.must_stay(model) {
@@ -130,31 +141,31 @@ impl Flight {
                 );
             }
         }
-        let fits = self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context));
+        let fits = self.fits_then(cluster, context);
         fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
     }
 
-    /// While victims are being evicted: a plan that does not fit any more evicts nobody else. Looked at when something changed, ten
-    /// times a second at the most.
+    /// Between two evictions: a plan that does not hold any more evicts nobody else. Looked at when something changed; ten times a
+    /// second at the most, but for the one victim or few of a critical add-on.
     pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
         let known = self.checked.is_some_and(|(version, _)| version == model.version);
-        let just_now = self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
+        let just_now = self.rescue.is_none() && self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
         // With all of them on their way, other questions are asked.
         let all_asked = self.victims.iter().all(|victim| victim.accepted);
-        if self.rescue.is_some() || known || just_now || all_asked {
+        if known || just_now || all_asked {
             return;
         }
-        let leaving = self.leaving(&model.cluster, context);
-        match self.still_fits(&model.cluster, &self.placements(), context, &leaving) {
-            Ok(()) => {
-                self.checked = Some((model.version, Check::default()));
-                self.rechecked = Some(clock.now);
-            }
-            Err(why) => {
-                let message = format!("The plan does not fit any more; nobody else is evicted: {why}");
-                self.drop_plan(PlanState::Cancelled, message);
-            }
-        }
+        let misfit = || self.fits_then(&model.cluster, context).err().map(Sentence::from);
+        let Some(why) = self.must_stay(model).or_else(misfit) else {
+            self.checked = Some((model.version, Check::default()));
+            self.rechecked = Some(clock.now);
+            return;
+        };
+        let what = match self.rescue {
+            Some(_) => "The plan does not hold any more: ",
+            None => "The plan does not fit any more; nobody else is evicted: ",
+        };
+        self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
     }
 
     /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates, but for

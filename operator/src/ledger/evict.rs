@@ -60,9 +60,7 @@ impl Flight {
             .victims
             .iter()
             .enumerate()
-            .filter(|(_, v)| {
-                !v.accepted && !self.forbidden.contains(&v.uid) && (!only_begun || begun.contains(&v.unit))
-            })
+            .filter(|(_, v)| self.has_to_go(v) && (!only_begun || begun.contains(&v.unit)))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
                 // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
@@ -178,7 +176,7 @@ impl Flight {
 
     /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
     pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
-        let stays = |v: &&VictimPod| self.forbidden.contains(&v.uid) && !v.accepted;
+        let stays = |v: &&VictimPod| !v.accepted && !self.has_to_go(v);
         let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
         let begun = self.begun_units();
         let of = |unit: usize| {
@@ -187,6 +185,11 @@ impl Flight {
             (ObjectKey::new(&victim.namespace, &victim.name), message)
         };
         units.intersection(&begun).map(|unit| of(*unit)).collect()
+    }
+
+    /// Whether a victim is not on its way yet, and may be evicted at all.
+    pub(super) fn has_to_go(&self, victim: &VictimPod) -> bool {
+        !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
     /// The threshold of a unit: the highest of its pods.

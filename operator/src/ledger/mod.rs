@@ -339,7 +339,6 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.keep_places(cluster, clock, &mut out);
-            self.recheck_rescue(model, context);
             self.recheck(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {

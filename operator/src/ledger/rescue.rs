@@ -182,26 +182,6 @@ impl Flight {
             || clock.now.duration_since(self.started) >= LONGEST
     }
 
-    /// Looks again, whenever something changed between two evictions, whether they still help: the node may be cordoned or
-    /// gone, and a victim critical by now.
-    pub(super) fn recheck_rescue(&mut self, model: &Model, context: &Context) {
-        let known = self.checked.is_some_and(|(version, _)| version == model.version);
-        if self.rescue.is_none() || known || self.victims.iter().all(|victim| victim.accepted) {
-            return;
-        }
-        let leaving = self.leaving(&model.cluster, context);
-        let placements = self.placements();
-        let fits =
-            giveway_planner::still_fits(&model.cluster, &placements, self.own_priority(), context, &leaving).err();
-        let why = self.must_stay(model).or_else(|| fits.map(Sentence::from));
-        match why {
-            Some(why) => {
-                self.drop_plan(PlanState::Cancelled, Sentence::from("The plan does not hold any more: ").then(why))
-            }
-            None => self.checked = Some((model.version, super::Check::default())),
-        }
-    }
-
     /// Whether the preemptor has room now, with nobody evicted any more.
     pub(super) fn has_other_room(&self, cluster: &Cluster, context: &Context) -> bool {
         rescue::room_for(cluster, self.preemptor.key(), context).is_some()

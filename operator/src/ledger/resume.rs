@@ -113,7 +113,6 @@ impl Flight {
         if self.plan.state >= PlanState::Releasing {
             return None;
         }
-        let gone = self.leaving(&model.cluster, context);
-        self.still_fits(&model.cluster, &self.placements(), context, &gone).err()
+        self.fits_then(&model.cluster, context).err()
     }
 }

@@ -30,8 +30,7 @@ impl Flight {
             if clock.epoch_seconds < self.planned_epoch() + self.delay_seconds(cluster) {
                 return;
             }
-        } else if let Err(why) = self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
-        {
+        } else if let Err(why) = self.fits_then(cluster, context) {
             self.drop_plan(PlanState::Cancelled, format!("The place was taken: {why}"));
             return;
         }

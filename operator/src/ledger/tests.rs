@@ -88,8 +88,13 @@ impl Run {
     }
 
     fn step(&mut self) -> Advance {
+        self.step_within(&Context::default())
+    }
+
+    /// With these decisions in flight.
+    fn step_within(&mut self, context: &Context) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
-        self.flight.advance(&self.world.model, &Context::default(), clock, LIMITS)
+        self.flight.advance(&self.world.model, context, clock, LIMITS)
     }
 
     fn later(&mut self, seconds: u64) {
@@ -412,8 +417,7 @@ fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     let flights = Flights::from([(gang(), run.flight.clone())]);
-    let clock = Clock { now: run.now, epoch_seconds: 0 };
-    let advance = run.flight.advance(&run.world.model, &context(&flights, 1000), clock, LIMITS);
+    let advance = run.step_within(&context(&flights, 1000));
     assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
     assert!(advance.ended.is_none());
 }

@@ -34,11 +34,7 @@ impl Flight {
         }
         self.evict(model, clock, true, out);
         let begun = self.begun_units();
-        if self
-            .victims
-            .iter()
-            .any(|v| v.call.pending() || (begun.contains(&v.unit) && !v.accepted && !self.forbidden.contains(&v.uid)))
-        {
+        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && self.has_to_go(v))) {
             return;
         }
         if !untainted {

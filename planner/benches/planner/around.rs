@@ -34,7 +34,7 @@ fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> P
 fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str)) {
     // The rivals know neither spread nor affinity nor members of several kinds.
     let question = Question::gang(HIGH, 64, asks(8, 2));
-    Measured { name, what, goals, rounds: (5, 20), shape: LARGE }.print(cluster, preemptor, Some(question));
+    Measured { name, what, goals, rounds: (5, 20), shape: LARGE }.print(cluster, preemptor, question);
 }
 
 /// W1 to W3, on copies of S1's cluster.

@@ -168,20 +168,20 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn print(&self, cluster: &mut Cluster, preemptor: &Preemptor, question: Option<Question>) {
+    fn print(&self, cluster: &mut Cluster, preemptor: &Preemptor, question: Question) {
         let (name, what) = (self.name, self.what);
-        let rivals = |cluster: &Cluster, cold: bool, rounds| Some(Rivals::ask(cluster, question?, cold, rounds));
         let (samples, said) = cold(cluster, preemptor, self.rounds.0);
-        row(name, what, self.goals.0).print("cold", &samples, rivals(cluster, true, self.rounds.0).as_ref(), &said);
+        let rivals = Rivals::ask(cluster, question, true, self.rounds.0);
+        row(name, what, self.goals.0).print("cold", &samples, Some(&rivals), &said);
         let samples = warm(cluster, preemptor, &Event::Gentle, self.rounds.1);
-        let rivals = rivals(cluster, false, self.rounds.1);
-        row(name, what, self.goals.1).print("warm", &samples, rivals.as_ref(), &said);
+        let rivals = Rivals::ask(cluster, question, false, self.rounds.1);
+        row(name, what, self.goals.1).print("warm", &samples, Some(&rivals), &said);
         let member = Event::Member(Box::new(generate::guarded_member(self.shape)));
         let samples = warm(cluster, preemptor, &member, self.rounds.1);
         row(name, "the same after an event on a member under a budget", self.goals.1).print(
             "warm",
             &samples,
-            rivals.as_ref(),
+            Some(&rivals),
             &said,
         );
     }
@@ -196,7 +196,7 @@ fn s1(cluster: &Cluster, name: &str, what: &str, shape: Shape) {
         _ => ("1.3x S1", "1.3x S1"),
     };
     let question = Question::gang(HIGH, 1000, asks(8, 2));
-    Measured { name, what, goals, rounds: (5, 20), shape }.print(&mut cluster, &preemptor, Some(question));
+    Measured { name, what, goals, rounds: (5, 20), shape }.print(&mut cluster, &preemptor, question);
 }
 
 fn s2(cluster: &Cluster) {
@@ -206,7 +206,7 @@ fn s2(cluster: &Cluster) {
     let question = Question { single: true, ..Question::gang(HIGH, 1, asks(8, 8)) };
     let measured =
         Measured { name: "S2", what: "one pod of 8 GPU", goals: ("", "0.2 ms"), rounds: (5, 100), shape: LARGE };
-    measured.print(&mut cluster, &preemptor, Some(question));
+    measured.print(&mut cluster, &preemptor, question);
 }
 
 fn s3(cluster: &Cluster) {
@@ -216,7 +216,7 @@ fn s3(cluster: &Cluster) {
     let question = Question { apart: true, ..Question::gang(HIGH, 64, asks(8, 8)) };
     let what = "gang of 64 x 8 GPU, anti-affinity on hostname";
     let measured = Measured { name: "S3", what, goals: ("", "5 ms"), rounds: (5, 20), shape: LARGE };
-    measured.print(&mut cluster, &preemptor, Some(question));
+    measured.print(&mut cluster, &preemptor, question);
 }
 
 fn s6(cluster: &Cluster) {
@@ -226,7 +226,7 @@ fn s6(cluster: &Cluster) {
     let question = Question::gang(15, 512, asks(8, 8));
     let what = "gang of 512 x 8 GPU that does not fit";
     let measured = Measured { name: "S6", what, goals: ("in-tree", "0.1 ms"), rounds: (5, 100), shape: LARGE };
-    measured.print(&mut cluster, &preemptor, Some(question));
+    measured.print(&mut cluster, &preemptor, question);
 }
 
 /// Every decision is carried out before the next: its victims leave the model, the pod is bound.

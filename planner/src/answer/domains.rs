@@ -139,33 +139,21 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
     let mut tried = 0;
-    for (level, parts) in levels {
-        let dearer = |(plan, _): &(Plan, &Part)| {
-            level.is_some_and(|level| level > (plan.cost.budget_violations, plan.cost.highest_priority))
-        };
-        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED {
+    // The bounds of a level are not asked for before its turn.
+    for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
+        let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
+        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
             break;
         }
-        let mut order: Vec<(Option<Cost>, &Part)> =
-            parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
-        order.sort_by(|(a, part), (b, other)| {
-            (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
-        });
-        for (least, part) in order {
-            let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
-            if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
-                break;
-            }
-            tried += 1;
-            let Some(plan) = question.preempt(&part.ranks) else {
-                trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
-                continue;
-            };
-            trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
-            let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
-            if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
-                best = Some((plan, part));
-            }
+        tried += 1;
+        let Some(plan) = question.preempt(&part.ranks) else {
+            trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
+            continue;
+        };
+        trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
+        let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
+        if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
+            best = Some((plan, part));
         }
     }
     let (plan, part) = best?;
@@ -187,6 +175,16 @@ type Level = Option<(usize, Option<i32>)>;
 fn level(question: &Question<'_>, part: &Part) -> Level {
     let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
     Some((usize::from(ceiling.is_none()), ceiling))
+}
+
+/// The domains of a level with what victims there cost at least: by that, then the tighter one, then by name.
+fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> Vec<(Option<Cost>, &'p Part)> {
+    let mut order: Vec<(Option<Cost>, &Part)> =
+        parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
+    order.sort_by(|(a, part), (b, other)| {
+        (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
+    });
+    order
 }
 
 /// What victims in a domain cost at least.

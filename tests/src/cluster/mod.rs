@@ -12,6 +12,7 @@ mod groups;
 mod kit;
 mod nodes;
 mod pods;
+mod policies;
 mod preemptions;
 mod shape;
 
@@ -24,5 +25,6 @@ pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
 pub use nodes::NodesBuilder;
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
+pub use policies::Denial;
 pub use preemptions::stored_plans;
 pub use shape::{GRACE_SECONDS, Shape, Shaped};

@@ -2,33 +2,19 @@
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::audit::OPERATOR;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{Denial, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::json;
 
 /// Nobody may evict pods whose name begins with `precious`.
 async fn forbid(world: &World) {
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "precious"},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["pods/eviction"]
-            }]},
-            "validations": [{"expression": "!request.name.startsWith('precious')", "message": "precious pods stay"}]
-        }
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "precious"}, "spec": {"policyName": "precious", "validationActions": ["Deny"]}
-    });
-    world.apply(&format!("{policy}\n---\n{binding}")).await.unwrap();
+    let unless = "!request.name.startsWith('precious')";
+    let denial = Denial { name: "precious", of: ("", "pods/eviction"), unless, message: "precious pods stay" };
+    world.apply(&denial.manifest()).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.client_of(OPERATOR).await);
     let all = pods.list(&Default::default()).await.unwrap();
     let name =

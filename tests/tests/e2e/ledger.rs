@@ -5,7 +5,7 @@ use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::{PodGroup, Preemption, keys};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::{OPERATOR, Promises};
-use giveway_tests::cluster::{GroupBuilder, Shaped, stored_plans};
+use giveway_tests::cluster::{Denial, GroupBuilder, Shaped, stored_plans};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -44,25 +44,14 @@ fn ended(preemption: &Preemption) -> (PlanState, String) {
     (status.state, status.message)
 }
 
+/// Name of the policy by which plans are refused.
+const FORBIDDEN: &str = "forbidden-by-the-test";
+
 /// Denies what the expression does not allow, until the answer is dropped by deleting the policy.
 async fn forbid(world: &World, expression: &str) {
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "forbidden-by-the-test"},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [keys::GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["preemptions"]
-            }]},
-            "validations": [{"expression": expression, "message": "forbidden by the test"}]
-        }
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "forbidden-by-the-test"},
-        "spec": {"policyName": "forbidden-by-the-test", "validationActions": ["Deny"]}
-    });
-    world.apply(&format!("{policy}\n---\n{binding}")).await.unwrap();
+    let of = (keys::GROUP, "preemptions");
+    let denial = Denial { name: FORBIDDEN, of, unless: expression, message: "forbidden by the test" };
+    world.apply(&denial.manifest()).await.unwrap();
     let probe = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "probe.3"},
         "spec": {"strategy": "none", "preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1}}
@@ -80,7 +69,7 @@ async fn forbid(world: &World, expression: &str) {
 
 async fn allow(world: &World) {
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-        world.kubectl(&["delete", kind, "forbidden-by-the-test"]).await.unwrap();
+        world.kubectl(&["delete", kind, FORBIDDEN]).await.unwrap();
     }
 }
 

@@ -23,24 +23,23 @@ static WORLD: Mutex<Option<World>> = Mutex::new(None);
 
 /// A test on the shared node, which ends with the oracle and with nothing left in the default namespace.
 pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        let mut shared = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
-        RUNTIME.block_on(async {
-            let mut world = match shared.take() {
-                Some(world) => world,
-                None => start().await,
-            };
-            test(&mut world).await;
-            world.check_promises().await;
-            tidy(&world).await;
-            *shared = Some(world);
-        });
-        Ok(())
+    trial(name, test, async |world| {
+        tidy(&world).await;
+        Some(world)
     })
 }
 
 /// A test on the shared node after which nothing can be tried on it any more: it ends with the oracle, and with the world.
 pub fn on_the_node_at_last(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
+    trial(name, test, async |_| None)
+}
+
+/// `after` says what the next test gets of the world.
+fn trial(
+    name: &str,
+    test: impl AsyncFn(&mut World) + Send + 'static,
+    after: impl AsyncFn(World) -> Option<World> + Send + 'static,
+) -> Trial {
     Trial::test(name, move || {
         let mut shared = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
         RUNTIME.block_on(async {
@@ -50,6 +49,7 @@ pub fn on_the_node_at_last(name: &str, test: impl AsyncFn(&mut World) + Send + '
             };
             test(&mut world).await;
             world.check_promises().await;
+            *shared = after(world).await;
         });
         Ok(())
     })

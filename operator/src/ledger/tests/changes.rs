@@ -4,10 +4,6 @@ use super::*;
 use crate::queue::Waiting;
 use giveway_planner::SmolStr;
 
-fn clock(run: &Run) -> Clock {
-    Clock { now: run.now, epoch_seconds: run.epoch }
-}
-
 #[test]
 fn when_a_node_is_cordoned_under_way_nobody_else_goes_and_what_was_begun_is_finished() {
     let mut run = Run::evicting();
@@ -34,8 +30,7 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
         Reservation { uid: "uid-v1".into(), pod: ObjectKey::new("default", "v1"), node: "n1".into(), priority: 1000 };
     let context = Context { reservations: vec![reservation], ..Context::default() };
     run.later(1);
-    let clock = clock(&run);
-    let advance = run.flight.advance(&run.world.model, &context, clock, LIMITS);
+    let advance = run.step_within(&context);
     // A call that failed may have been carried out: the group counts as begun.
     assert_eq!(names(&advance), ["evict l1", "evict l2"]);
     assert!(run.flight.ending.is_some(), "its places are not held any more");
@@ -46,8 +41,7 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
 fn members_that_are_evicted_themselves_do_not_count_for_the_barrier() {
     let mut run = Run::evicting();
     let context = Context { departing: BTreeSet::from([SmolStr::new("uid-g1")]), ..Context::default() };
-    let clock = clock(&run);
-    run.flight.advance(&run.world.model, &context, clock, LIMITS);
+    run.step_within(&context);
     let ending = run.flight.ending.unwrap();
     assert_eq!(ending.message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
 }

@@ -5,7 +5,7 @@ use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_crds::{Preemption, PreemptionSpec};
 use giveway_tests::audit::OPERATOR;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{Denial, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Api;
@@ -61,22 +61,9 @@ async fn a_new_node_before_the_first_eviction_saves_everybody() {
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     // Plans cannot be stored for a while, so that nobody is evicted yet.
-    let deny = r#"
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-plans}
-spec:
-  matchConstraints:
-    resourceRules:
-      - {apiGroups: [scheduling.giveway.dev], apiVersions: [v1alpha1], resources: [preemptions], operations: [CREATE]}
-  validations: [{expression: "false", message: "no plans now"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-plans}
-spec: {policyName: no-plans, validationActions: [Deny]}
-"#;
-    world.apply(deny).await.unwrap();
+    let of = ("scheduling.giveway.dev", "preemptions");
+    let denial = Denial { name: "no-plans", of, unless: "false", message: "no plans now" };
+    world.apply(&denial.manifest()).await.unwrap();
     let plans = Api::<Preemption>::all(world.client_of(OPERATOR).await);
     let spec = PreemptionSpec { strategy: "probe".into(), part: 1, parts: 1, ..PreemptionSpec::default() };
     let probe = Preemption::new("probe", spec);
