@@ -6,6 +6,7 @@
 //! giveway        installs Giveway on it the way a user does
 //! cluster        builders for nodes, classes, groups, pods and budgets
 //! attack         requests of somebody who should not make them
+//! proxy          faults between a daemon and the API server
 //! random         choices that follow from a seed
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
@@ -23,6 +24,7 @@ pub mod dev;
 pub mod giveway;
 pub mod node;
 pub mod paths;
+pub mod proxy;
 pub mod random;
 pub mod wait;
 pub mod world;

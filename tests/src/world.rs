@@ -1,18 +1,27 @@
 //! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
 
-use crate::audit::{self, History, Promises};
+use crate::audit::{History, Promises, log, rest};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options};
 use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::node::{self, Node};
 use crate::paths;
+use crate::proxy::Proxy;
 use anyhow::{Result, anyhow};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long a cluster may take to come to rest.
+const TO_REST: Duration = Duration::from_secs(60);
+/// How long the audit log may be behind.
+const LOG: Duration = Duration::from_secs(20);
 
 /// How a world is started.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +30,7 @@ pub struct WorldBuilder {
     settings: Settings,
     bare: bool,
     real_node: bool,
+    unjudged: bool,
 }
 
 impl WorldBuilder {
@@ -43,6 +53,13 @@ impl WorldBuilder {
     pub fn real_node(mut self) -> Self {
         self.real_node = true;
         self.options.own_machine = true;
+        self
+    }
+
+    /// For programs that measure or show something: the world may end without the oracle.
+    #[must_use]
+    pub fn unjudged(mut self) -> Self {
+        self.unjudged = true;
         self
     }
 
@@ -71,6 +88,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn operator_flag(mut self, flag: &str) -> Self {
         self.settings.operator_flags.push(flag.to_owned());
+        self
+    }
+
+    /// The operator reaches the API server through a proxy; see [`World::proxy`].
+    #[must_use]
+    pub fn proxy(mut self) -> Self {
+        self.settings.proxy = true;
         self
     }
 
@@ -115,7 +139,9 @@ impl WorldBuilder {
             node::check().map_err(|why| anyhow!(why))?;
         }
         let plane = ControlPlane::start(self.options).await?;
-        let mut world = World { kit: Kit::new(plane.client()), giveway: None, node: None, plane };
+        let judged = AtomicBool::new(self.unjudged || self.bare);
+        let log = Mutex::new(log::Reader::new(&plane.audit_log()));
+        let mut world = World { kit: Kit::new(plane.client()), giveway: None, node: None, judged, log, plane };
         if self.real_node {
             world.node = Some(Node::start(&world.plane).await?);
             if !self.bare {
@@ -139,6 +165,9 @@ pub struct World {
     giveway: Option<Giveway>,
     kit: Kit,
     node: Option<Node>,
+    /// Whether the oracle was asked.
+    judged: AtomicBool,
+    log: Mutex<log::Reader>,
     plane: ControlPlane,
 }
 
@@ -211,6 +240,26 @@ impl World {
     /// The world has no Giveway, or it runs as pods.
     pub fn operator(&mut self) -> &mut giveway::Daemon {
         &mut self.giveway.as_mut().expect("this world has Giveway").operator
+    }
+
+    /// The proxy between the operator and the API server, aimed at the operator that runs now.
+    ///
+    /// # Panics
+    /// The world was started without one.
+    pub fn proxy(&self) -> &Proxy {
+        let giveway = self.giveway.as_ref().expect("this world has Giveway");
+        let proxy = giveway.proxy.as_ref().expect("this world has a proxy");
+        proxy.aim_at(giveway.operator.pid());
+        proxy
+    }
+
+    /// One more operator, which is not started yet.
+    ///
+    /// # Panics
+    /// The API server does not answer.
+    pub async fn another_operator(&self, flags: &[&str]) -> giveway::Daemon {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        giveway::another_operator(&self.plane, &flags).await.unwrap()
     }
 
     /// The operator's metrics.
@@ -294,6 +343,7 @@ impl World {
 
     /// Lets everything live on after this value is dropped, and after the program has ended.
     pub fn detach(&mut self) {
+        self.judged.store(true, Ordering::Relaxed);
         self.plane.detach();
         for daemon in self.giveway.iter_mut().flat_map(|giveway| [&mut giveway.operator, &mut giveway.webhook]) {
             daemon.detach();
@@ -335,10 +385,21 @@ impl World {
     /// # Panics
     /// The log cannot be read.
     pub async fn audit(&self) -> History {
-        audit::read(&self.kit.client, &self.plane.audit_log()).await.unwrap()
+        History::new(&self.audit_lines().await)
     }
 
-    /// Checks every promise against the audit log. To be called at rest, at the end of each test.
+    /// The audit log as far as it goes now, and at least up to everything that was answered before this call.
+    ///
+    /// # Panics
+    /// The log cannot be read.
+    pub async fn audit_lines(&self) -> Vec<log::Line> {
+        let mut log = self.log.lock().await;
+        log.catch_up(&self.kit.client, LOG).await.unwrap();
+        log.lines().to_vec()
+    }
+
+    /// Checks every promise, once the cluster has come to rest: to be called at the end of each test. A world with Giveway that
+    /// was not asked fails when it is dropped.
     ///
     /// # Panics
     /// One was broken.
@@ -351,8 +412,39 @@ impl World {
     /// # Panics
     /// One was broken.
     pub async fn check(&self, promises: &Promises) {
-        let broken = promises.broken(&self.audit().await);
+        let broken = self.broken(promises).await;
         assert!(broken.is_empty(), "promises were broken:\n  {}", broken.join("\n  "));
+    }
+
+    /// The promises that were broken, as a sentence each, once the cluster has come to rest.
+    ///
+    /// # Panics
+    /// The log cannot be read.
+    pub async fn broken(&self, promises: &Promises) -> Vec<String> {
+        self.judged.store(true, Ordering::Relaxed);
+        let mut broken = Vec::new();
+        // Without an operator nothing comes to rest.
+        let runs = self.giveway.as_ref().is_none_or(|giveway| giveway.operator.pid().is_some());
+        if runs && let Err(left) = rest::reached(&self.kit.client, &self.audit().await, TO_REST).await {
+            broken.push(left.to_string());
+        }
+        broken.extend(promises.broken(&self.audit().await));
+        broken
+    }
+
+    /// Promise 7: no daemon has ended by itself, and none has panicked; as a sentence each.
+    fn ended(&mut self) -> Vec<String> {
+        let daemons = self.giveway.iter_mut().flat_map(|giveway| [&mut giveway.operator, &mut giveway.webhook]);
+        let mut told = Vec::new();
+        for daemon in daemons {
+            let name = daemon.program().name.clone();
+            if let Some(status) = daemon.exited() {
+                told.push(format!("{name} has ended by itself ({status})"));
+            }
+            let log = fs::read_to_string(daemon.log()).unwrap_or_default();
+            told.extend(log.lines().filter(|line| line.contains("panicked at")).map(|line| format!("{name}: {line}")));
+        }
+        told
     }
 }
 
@@ -360,7 +452,14 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
             report(&self.plane);
+            return;
         }
+        let ended = self.ended();
+        if !ended.is_empty() {
+            report(&self.plane);
+            panic!("promises were broken:\n  {}", ended.join("\n  "));
+        }
+        assert!(self.judged.load(Ordering::Relaxed), "this world had Giveway, and its test ended without the oracle");
     }
 }
 

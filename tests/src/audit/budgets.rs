@@ -6,15 +6,17 @@
 //! 1. a guarded pod that a budget selects is never deleted for such a preemptor, it is evicted: the API server asks;
 //! 2. no eviction leaves a budget with fewer healthy pods than it desires, whoever asked for it;
 //! 3. a pod that a budget selects is deleted only after its eviction was refused;
-//! 4. nobody else goes for a plan before every guarded victim of it is on its way.
+//! 4. nobody else goes for a plan before every guarded victim of it is on its way;
+//! 5. kube-scheduler, which asks no budget, takes a guarded pod only where its budgets allow it, or while a pod waits that
+//!    reaches the threshold (whom it acts for, it does not say).
 //!
 //! What the API server cannot know is held against nobody: pods that became unready, or that were deleted by somebody who
 //! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out. What counts is the
 //! time at which the eviction was granted, which is in the budget's status before the pod goes.
 
-use super::OPERATOR;
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
 use super::history::{History, How, Key, Removal};
+use super::{OPERATOR, SCHEDULER};
 use giveway_crds::keys;
 use kube::core::SelectorExt as _;
 use std::collections::BTreeMap;
@@ -178,6 +180,9 @@ impl<'a> Court<'a> {
             }
             return;
         }
+        if act.user == SCHEDULER && pod.healthy && self.guarded_against_scheduler(pod, act) {
+            self.healthy_enough(pod, act, &budgets);
+        }
         if pod.healthy {
             self.sickened(pod);
         }
@@ -195,9 +200,10 @@ impl<'a> Court<'a> {
                 let known = watched.granted.get(pod.key.1.as_str()).copied();
                 watched.sickened - known.unwrap_or(watched.known)
             });
+            let went = if act.how == How::Evict { "evicted" } else { "deleted" };
             if left + unknown < desired {
                 self.judgement.broken.push(format!(
-                    "{} was evicted by {} and left budget {} with {left} healthy pods of the {desired} that it desires",
+                    "{} was {went} by {} and left budget {} with {left} healthy pods of the {desired} that it desires",
                     pod.key.1,
                     self.told(act),
                     budget.key.1
@@ -216,7 +222,8 @@ impl<'a> Court<'a> {
         let refused = |other: &&Removal| {
             other.uid == pod.uid && other.user == OPERATOR && other.how == How::Evict && other.at <= act.at
         };
-        if !self.history.removals.iter().filter(refused).any(|other| !other.accepted) {
+        // Of two budgets the API server says 500; other failures are no refusals.
+        if !self.history.removals.iter().filter(refused).any(|other| matches!(other.code, 429 | 500)) {
             let text = format!("{name} was deleted by {taker}, without asking budget {budget} before");
             self.judgement.broken.push(text);
         }
@@ -255,6 +262,17 @@ impl<'a> Court<'a> {
         let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal))??;
         let priority = self.history.priority_of(&record.preemptor)?;
         self.threshold(pod).filter(|threshold| *threshold > priority)
+    }
+
+    /// Whether no pod that waits reaches the threshold.
+    fn guarded_against_scheduler(&self, pod: &PodSeen, act: &Removal) -> bool {
+        let Some(threshold) = self.threshold(pod) else { return false };
+        !self.history.pods.values().any(|other| {
+            let waits = other.created <= act.at
+                && other.bound.as_ref().is_none_or(|(at, _)| *at > act.at)
+                && other.removed.is_none_or(|at| at > act.at);
+            waits && other.priority >= threshold
+        })
     }
 
     /// The threshold that guards a pod: the highest of its group where that goes whole.

@@ -165,8 +165,26 @@ fn a_pod_that_is_not_guarded_may_be_deleted_after_its_eviction_was_refused_and_n
     story.deleted(OPERATOR, "web-0");
     assert_eq!(story.broken(), Vec::<String>::new());
     story.deleted(OPERATOR, "web-1");
-    let text = "web-1 was deleted by Giveway for high of priority 9, without asking budget web before";
-    assert_eq!(story.broken(), [text]);
+    let text =
+        |pod: &str| format!("{pod} was deleted by Giveway for high of priority 9, without asking budget web before");
+    assert_eq!(story.broken(), [text("web-1")]);
+    // A failure is no refusal.
+    story.log.evict(OPERATOR, "web-2", 503);
+    story.deleted(OPERATOR, "web-2");
+    assert_eq!(story.broken(), [text("web-1"), text("web-2")]);
+}
+
+#[test]
+fn the_scheduler_takes_a_guarded_pod_below_its_budget_only_while_somebody_waits_who_may() {
+    let text =
+        "web-0 was deleted by system:kube-scheduler and left budget web with 2 healthy pods of the 3 that it desires";
+    for (priority, told) in [(49, vec![text]), (50, vec![])] {
+        let mut story = Story::new(3);
+        story.log.single("default", "vip", json!({"spec": {"priority": priority}}));
+        story.log.single("default", "bound", json!({"spec": {"priority": 1000, "nodeName": "n"}}));
+        story.deleted(SCHEDULER, "web-0");
+        assert_eq!(story.broken(), told, "{priority}");
+    }
 }
 
 #[test]

@@ -48,14 +48,20 @@ impl Log {
 
     /// A plan of a gang, as it is stored in this state.
     pub fn plan_for(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str]) {
+        self.plan_placing(gang, priority, state, victims, &[]);
+    }
+
+    /// The same, with the members that it places.
+    pub fn plan_placing(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str], members: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
         self.group(gang, priority, "Pod", Value::Null);
+        let placements: Vec<Value> = members.iter().map(|m| json!({"pod": m, "uid": m, "node": "n"})).collect();
         let preemptor =
             json!({"kind": "PodGroup", "namespace": "default", "name": gang, "uid": gang, "priority": priority});
         let object = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": gang},
-            "spec": {"preemptor": preemptor, "strategy": "kep5710", "victims": [victim]},
+            "spec": {"preemptor": preemptor, "strategy": "kep5710", "victims": [victim], "placements": placements},
             "status": {"state": state, "term": "t"}
         });
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": gang});
@@ -125,6 +131,31 @@ impl Log {
     pub fn evict_within(&mut self, pod: &str, seconds: i64, code: u16) {
         let request = json!({"deleteOptions": {"preconditions": {"uid": pod}, "gracePeriodSeconds": seconds}});
         self.line(OPERATOR, "create", reference("eviction", pod), (request, Value::Null), code);
+    }
+
+    /// Somebody deletes a pod, and asks no budget.
+    pub fn delete(&mut self, user: &str, pod: &str) {
+        let request = json!({"preconditions": {"uid": pod}});
+        self.line(user, "delete", reference("", pod), (request, Value::Null), 200);
+    }
+
+    /// Somebody holds the operator's lease from now on.
+    pub fn lease(&mut self, holder: &str) {
+        let object = json!({"apiGroup": "coordination.k8s.io", "resource": "leases", "name": "giveway-operator"});
+        let lease = json!({"kind": "Lease", "spec": {"holderIdentity": holder}});
+        self.line(OPERATOR, "update", object, (Value::Null, lease), 200);
+    }
+
+    /// The test says that the namespace `default` is at rest.
+    pub fn rest(&mut self) {
+        let object = json!({"resource": "configmaps", "namespace": "rest-of-default", "name": "giveway-audit-mark"});
+        self.line("admin", "get", object, (Value::Null, Value::Null), 404);
+    }
+
+    /// A PodGroup is deleted.
+    pub fn delete_group(&mut self, name: &str) {
+        let group = json!({"apiGroup": "scheduling.giveway.dev", "resource": "podgroups", "namespace": "default", "name": name});
+        self.line("admin", "delete", group, (Value::Null, Value::Null), 200);
     }
 
     pub fn bind(&mut self, pod: &str) {

@@ -1,7 +1,7 @@
 //! What happened, told by the audit log alone.
 
 use super::log::Line;
-use super::record::{is, list, map, number, text};
+use super::record::{REST, is, list, map, number, text};
 use giveway_crds::condition::types;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
@@ -9,6 +9,9 @@ use giveway_crds::{Preemption, critical, keys};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Name of the operator's Lease.
+const LEASE: &str = "giveway-operator";
 
 /// A namespace and a name.
 pub type Key = (String, String);
@@ -32,6 +35,10 @@ pub struct History {
     pub nodes: Vec<NodeWrite>,
     /// How often Giveway wrote the status of each PodGroup.
     pub statuses: BTreeMap<Key, usize>,
+    /// Who held the operator's lease from when on; empty when nobody did.
+    pub leaders: Vec<(Timestamp, String)>,
+    /// When a test said that a namespace was at rest, before it cleaned up.
+    pub rests: Vec<(Timestamp, String)>,
     /// Every PodGroup, as it was last seen.
     pub groups: BTreeMap<Key, GroupRecord>,
     current: BTreeMap<Key, String>,
@@ -48,10 +55,16 @@ pub struct PodRecord {
     pub group: Option<String>,
     /// Its own priority.
     pub priority: i32,
+    /// When it was created.
+    pub created: Timestamp,
     /// When it was bound, and where to.
     pub bound: Option<(Timestamp, String)>,
     /// When its removal was first accepted, whoever asked.
     pub removed: Option<Timestamp>,
+    /// When its removal by the operator, a scheduler or the eviction API was first accepted. What a test deletes is none of it.
+    pub preempted: Option<Timestamp>,
+    /// When a kubelet wrote that its containers have ended.
+    pub finished: Option<Timestamp>,
     /// Seconds that it is given to terminate.
     pub grace: i64,
     /// Whether it is a critical add-on: by its priority, or by its annotation in kube-system.
@@ -223,10 +236,20 @@ impl History {
         let removes = matches!(line.verb.as_str(), "delete" | "deletecollection") || object.subresource == "eviction";
         match (object.api_group.as_str(), object.resource.as_str(), object.subresource.as_str()) {
             ("", "pods", "" | "eviction") if removes => self.take_removal(line),
-            _ if !line.took_effect() => {}
+            // The read that marks a rest finds nothing.
+            _ if !line.took_effect() && object.resource != "configmaps" => {}
             ("", "pods", "binding") => self.take_binding(line),
             ("", "pods", "status") => self.take_pod_status(line),
             ("", "pods", "") => self.take_pod(line),
+            ("coordination.k8s.io", "leases", "") if object.name == LEASE => {
+                let holder = if removes { String::new() } else { text(&line.response_object, "/spec/holderIdentity") };
+                self.leaders.push((line.stage_timestamp, holder));
+            }
+            ("", "configmaps", "") => {
+                if let Some(namespace) = object.namespace.strip_prefix(REST) {
+                    self.rests.push((line.stage_timestamp, namespace.to_owned()));
+                }
+            }
             ("", "nodes", "") if removes || is(&line.response_object, "Node") => self.take_node(line, removes),
             (keys::GROUP, "podgroups", subresource) => {
                 if subresource == "status" && line.user.username == super::OPERATOR {
@@ -256,8 +279,11 @@ impl History {
                 key: key.clone(),
                 group: map(pod, "/metadata/labels").remove(keys::LABEL_POD_GROUP),
                 priority: number(pod, "/spec/priority").unwrap_or(0),
+                created: line.stage_timestamp,
                 bound: node.map(|node| (line.stage_timestamp, node)),
                 removed: None,
+                preempted: None,
+                finished: None,
                 grace: i64::from(number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30)),
                 critical: number(pod, "/spec/priority").unwrap_or(0) >= critical::PRIORITY
                     || (line.object_ref.namespace == "kube-system"
@@ -289,6 +315,11 @@ impl History {
         let target = conditions.into_iter().flatten().find(|c| text(c, "/type") == types::DISRUPTION_TARGET);
         if let Some(message) = target.map(|c| text(c, "/message")).filter(|_| line.user.username == super::OPERATOR) {
             self.marks.push(Mark { at: line.stage_timestamp, pod: key_of(line), message });
+        }
+        if matches!(text(&line.request_object, "/status/phase").as_str(), "Succeeded" | "Failed")
+            && let Some(record) = self.current.get(&key_of(line)).and_then(|uid| self.pods.get_mut(uid))
+        {
+            record.finished.get_or_insert(line.stage_timestamp);
         }
         // A patch tells only what it changes; an update repeats everything.
         let Some(node) = line.request_object.pointer("/status/nominatedNodeName") else { return };
@@ -341,6 +372,9 @@ impl History {
             .unwrap_or_default();
         if accepted && let Some(record) = self.pods.get_mut(&uid) {
             record.removed.get_or_insert(line.request_received_timestamp);
+            if how == How::Evict || matches!(line.user.username.as_str(), super::OPERATOR | super::SCHEDULER) {
+                record.preempted.get_or_insert(line.request_received_timestamp);
+            }
         }
         self.removals.push(Removal {
             at: line.request_received_timestamp,
@@ -467,6 +501,16 @@ impl History {
         let said = naming().find(|record| removal.plan.as_ref() == Some(&record.plan.id));
         let marked = said.or_else(|| in_flight().find(made_for)).or_else(|| naming().find(made_for));
         marked.or_else(|| in_flight().next()).or_else(|| naming().next())
+    }
+
+    /// When what happened in a namespace at this time is judged: at its next rest; `None` at the end of the log.
+    pub fn judged_at(&self, namespace: &str, at: Timestamp) -> Option<Timestamp> {
+        self.rests.iter().find(|(rest, of)| *rest > at && of == namespace).map(|(rest, _)| *rest)
+    }
+
+    /// Who held the operator's lease at this time, as far as the log tells.
+    pub fn leader_at(&self, at: Timestamp) -> Option<&str> {
+        self.leaders.iter().rev().find(|(since, _)| *since <= at).map(|(_, holder)| holder.as_str())
     }
 
     /// The name of a preemptor.

@@ -1,5 +1,6 @@
 //! The lines of the audit log.
 
+use super::record::REST;
 use crate::wait;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -7,8 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::Value;
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -92,40 +94,92 @@ impl Line {
     }
 }
 
-/// Reads the whole log. A last line that is still being written is left out.
-///
-/// # Errors
-/// The file cannot be read, or a whole line of it is not an audit event.
-pub fn read(path: &Path) -> Result<Vec<Line>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let parse = |line: &str| serde_json::from_str(line).with_context(|| format!("an audit event: {line}"));
-    whole.lines().map(parse).collect()
+/// Reads a log on from where it was read to.
+#[derive(Debug, Default)]
+pub struct Reader {
+    path: PathBuf,
+    read: u64,
+    lines: Vec<Line>,
 }
 
-/// Waits until everything that the API server answered so far is in the log. It writes an event when it has answered,
-/// so the log may be a moment behind what a client saw: a mark is put into it and must be followed by silence, or, where
-/// somebody never rests, by as long a time as an answered request may take to be written.
-pub(super) async fn flush(client: &Client, path: &Path, limit: Duration) -> Result<()> {
-    static MARKS: AtomicU64 = AtomicU64::new(0);
-    let mark = format!("mark-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
+impl Reader {
+    /// A reader of this file, which may not exist yet.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), ..Self::default() }
+    }
+
+    /// Everything that was read so far.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Reads what was written since; returns the lines that are new. A last line that is still being written is left for the
+    /// next time.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a whole line of it is not an audit event.
+    pub fn read_on(&mut self) -> Result<&[Line]> {
+        let reading = || format!("reading {}", self.path.display());
+        let mut file = File::open(&self.path).with_context(reading)?;
+        file.seek(SeekFrom::Start(self.read)).with_context(reading)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).with_context(reading)?;
+        text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+        let known = self.lines.len();
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event = serde_json::from_slice(line)
+                .with_context(|| format!("an audit event: {}", String::from_utf8_lossy(line)))?;
+            self.lines.push(event);
+        }
+        self.read += text.len() as u64;
+        Ok(&self.lines[known..])
+    }
+
+    /// Reads on until everything that the API server answered so far is in the log. It writes an event when it has answered,
+    /// so the log may be a moment behind what a client saw: a mark is put into it and must be followed by silence, or, where
+    /// somebody never rests, by as long a time as an answered request may take to be written.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the API server does not write it.
+    pub async fn catch_up(&mut self, client: &Client, limit: Duration) -> Result<()> {
+        static MARKS: AtomicU64 = AtomicU64::new(0);
+        let name = format!("mark-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
+        mark(client, &name).await?;
+        let mut seen = None;
+        wait::until("the audit log is written", limit, async || {
+            let new = self.read_on().map_err(|error| format!("{error:#}"))?;
+            let silent = new.is_empty();
+            if new.iter().any(|line| line.object_ref.namespace == name) {
+                seen = Some(Instant::now());
+            }
+            let Some(since) = seen else { return Err("the mark is not in it yet".to_owned()) };
+            if silent || since.elapsed() >= LATE {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Err("it still grows".to_owned())
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+/// Says in the log that a namespace is at rest, before the test cleans up in it: what happened there so far is judged as it is
+/// now.
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn mark_rest(client: &Client, namespace: &str) -> Result<()> {
+    mark(client, &format!("{REST}{namespace}")).await
+}
+
+/// Marks a place in the log.
+///
+/// # Errors
+/// The API server does not answer.
+async fn mark(client: &Client, name: &str) -> Result<()> {
     // The name of the object is fixed by the audit policy; the namespace makes each mark different.
-    let marker: Api<ConfigMap> = Api::namespaced(client.clone(), &mark);
+    let marker: Api<ConfigMap> = Api::namespaced(client.clone(), name);
     marker.get_opt("giveway-audit-mark").await?;
-    let (mut size, mut seen) = (0, None);
-    wait::until("the audit log is written", limit, async || {
-        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-        let before = std::mem::replace(&mut size, text.len());
-        if !text.contains(&mark) {
-            return Err("the mark is not in it yet".to_owned());
-        }
-        let since = *seen.get_or_insert_with(Instant::now);
-        if before == text.len() || since.elapsed() >= LATE {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        Err("it still grows".to_owned())
-    })
-    .await?;
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod and which plans
 //! were stored when, and [`promises`] checks that against the promises of the design, those about
-//! critical add-ons in [`rescues`] and those about domains in [`topology`]. [`chronicle`] adds which pods were
+//! critical add-ons in [`rescues`], those about terms in [`terms`] and those about domains in [`topology`]; [`rest`] looks at
+//! what is left when nothing happens any more. [`chronicle`] adds which pods were
 //! healthy at every moment, and [`budgets`] checks the promises about budgets against both.
 
 pub mod budgets;
@@ -14,6 +15,8 @@ pub mod log;
 pub mod promises;
 mod record;
 mod rescues;
+pub mod rest;
+mod terms;
 mod topology;
 
 pub use chronicle::{Chronicle, Chronicler};
@@ -22,23 +25,9 @@ pub use history::{
 };
 pub use promises::Promises;
 
-use anyhow::Result;
-use kube::Client;
-use std::path::Path;
-use std::time::Duration;
-
 /// The user name of Giveway's operator.
 pub const OPERATOR: &str = "system:serviceaccount:giveway-system:giveway-operator";
 /// The user name of the stock scheduler.
 pub const SCHEDULER: &str = "system:kube-scheduler";
 /// The user name of whoever runs the test.
 pub const ADMIN: &str = "admin";
-
-/// Reads the audit log as far as it goes now, and at least up to everything that was answered before this call.
-///
-/// # Errors
-/// The log cannot be read, or the API server does not write it.
-pub async fn read(client: &Client, path: &Path) -> Result<History> {
-    log::flush(client, path, Duration::from_secs(20)).await?;
-    Ok(History::new(&log::read(path)?))
-}

@@ -2,13 +2,19 @@
 //! about.
 
 use super::history::{GroupRecord, History, Key, PodRecord, Preemptor, Removal};
-use super::{OPERATOR, SCHEDULER, rescues, topology};
+use super::{OPERATOR, SCHEDULER, rescues, terms, topology};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checks, and what they leave out.
 #[derive(Clone, Debug, Default)]
 pub struct Promises {
-    excused: BTreeSet<String>,
+    /// Preemptors that need not be bound, and how many pods may have been evicted for each in vain.
+    excused: BTreeMap<String, usize>,
+    /// How many pods may have been evicted in vain altogether, for whomever.
+    in_vain: usize,
+    /// Groups that the test itself takes pods away from.
+    torn_by_the_test: BTreeSet<String>,
 }
 
 impl Promises {
@@ -18,18 +24,33 @@ impl Promises {
     }
 
     /// Leaves out the check that this preemptor is bound in the end, because the test itself took its place or its
-    /// pods away after the evictions.
+    /// pods away after the evictions, of which there are at most so many.
     #[must_use]
-    pub fn excuse_unbound(mut self, preemptor: &str) -> Self {
-        self.excused.insert(preemptor.to_owned());
+    pub fn excuse_unbound(mut self, preemptor: &str, evictions: usize) -> Self {
+        self.excused.insert(preemptor.to_owned(), evictions);
+        self
+    }
+
+    /// So many pods may be evicted in vain, where somebody spends the budgets of victims while they are being evicted.
+    #[must_use]
+    pub fn allow_in_vain(mut self, evictions: usize) -> Self {
+        self.in_vain = evictions;
+        self
+    }
+
+    /// Pods that somebody else deletes from this group count as gone.
+    #[must_use]
+    pub fn excuse_torn(mut self, group: &str) -> Self {
+        self.torn_by_the_test.insert(group.to_owned());
         self
     }
 
     /// Every promise that was broken, as a sentence each; empty when all were kept.
     pub fn broken(&self, history: &History) -> Vec<String> {
         let mut broken = evicted_once(history);
-        broken.extend(torn_groups(history));
+        broken.extend(self.torn_groups(history));
         broken.extend(planned_before(history));
+        broken.extend(terms::broken(history));
         broken.extend(lower_priority(history));
         broken.extend(rescues::broken(history));
         broken.extend(topology::broken(history));
@@ -37,31 +58,81 @@ impl Promises {
         broken
     }
 
-    /// Promise 1: nothing is evicted unless the whole preemptor then has a place.
+    /// Promise 1: nothing is evicted unless the whole preemptor then has a place: all members that its last plan placed,
+    /// also those beyond `minCount`.
     fn bound_in_the_end(&self, history: &History) -> Vec<String> {
         let mut broken = Vec::new();
-        for (preemptor, victims) in victims_by_preemptor(history) {
-            let (name, bound, needed) = match &preemptor {
-                Preemptor::Group(key) => {
-                    let Some(group) = history.groups.get(key).filter(|group| !group.deleted) else { continue };
-                    let bound = history.members(key).filter(|(_, pod)| is_bound(pod)).count();
-                    (key.1.clone(), bound, group.min_count.max(1))
-                }
-                Preemptor::Pod(uid) => {
-                    let Some(pod) = history.pods.get(uid) else { continue };
-                    if pod.bound.is_none() && pod.removed.is_some() {
-                        continue;
-                    }
-                    (pod.key.1.clone(), usize::from(pod.bound.is_some()), 1)
-                }
+        let mut in_vain = 0;
+        for (preemptor, taken) in by_preemptor(history) {
+            let name = history.name_of(&preemptor);
+            let needed = match &preemptor {
+                Preemptor::Group(key) => history.groups.get(key).map_or(1, |group| group.min_count.max(1)),
+                Preemptor::Pod(_) => 1,
             };
-            if bound < needed && !self.excused.contains(&name) {
+            let needed = needed.max(taken.placed);
+            let bound = most_bound(history, &preemptor, taken.last);
+            if bound >= needed {
+                continue;
+            }
+            let allowed = self.excused.get(&name);
+            if allowed.is_none_or(|allowed| taken.victims > *allowed) {
+                in_vain += taken.victims;
+                let victims = taken.victims;
                 broken
                     .push(format!("{victims} pods were evicted for {name}, which has {bound} of {needed} pods bound"));
             }
         }
-        broken
+        if in_vain <= self.in_vain { Vec::new() } else { broken }
     }
+
+    /// Promise 2: a group in mode `PodGroup` is evicted whole or not at all, whoever started it.
+    fn torn_groups(&self, history: &History) -> Vec<String> {
+        let whole = history.groups.iter().filter(|(_, group)| group.whole);
+        whole.flat_map(|(key, _)| torn(history, key, self.torn_by_the_test.contains(&key.1))).collect()
+    }
+}
+
+/// What was taken for a preemptor.
+struct Taken {
+    victims: usize,
+    /// When the last of them was asked to go.
+    last: Timestamp,
+    /// How many members the last plan placed that took somebody.
+    placed: usize,
+}
+
+fn by_preemptor(history: &History) -> BTreeMap<Preemptor, Taken> {
+    let mut all: BTreeMap<Preemptor, Taken> = BTreeMap::new();
+    for removal in history.evicted() {
+        let Some(record) = history.plan_of(removal) else { continue };
+        let new = || Taken { victims: 0, last: removal.at, placed: 0 };
+        let taken = all.entry(record.preemptor.clone()).or_insert_with(new);
+        taken.victims += 1;
+        taken.last = removal.at;
+        taken.placed = record.plan.placements.len();
+    }
+    all
+}
+
+/// How many pods of a preemptor were bound at the same time, at the most, between this moment and the one at which it is judged.
+fn most_bound(history: &History, preemptor: &Preemptor, from: Timestamp) -> usize {
+    let (namespace, pods): (&str, Vec<&PodRecord>) = match preemptor {
+        Preemptor::Group(key) => (&key.0, history.members(key).map(|(_, pod)| pod).collect()),
+        Preemptor::Pod(uid) => match history.pods.get(uid) {
+            Some(pod) => (&pod.key.0, vec![pod]),
+            None => return 0,
+        },
+    };
+    let end = history.judged_at(namespace, from);
+    let bound = |pod: &&PodRecord| pod.bound.as_ref().map(|(at, _)| *at);
+    let times = pods.iter().filter_map(bound).map(|at| at.max(from)).filter(|at| end.is_none_or(|end| *at <= end));
+    let at_once = |time: Timestamp| {
+        let there = |pod: &&&PodRecord| {
+            bound(pod).is_some_and(|at| at <= time) && pod.removed.is_none_or(|removed| removed > time)
+        };
+        pods.iter().filter(there).count()
+    };
+    times.map(at_once).max().unwrap_or(0)
 }
 
 /// Promise 4, first half: at most one accepted eviction a pod.
@@ -74,19 +145,14 @@ fn evicted_once(history: &History) -> Vec<String> {
     twice.map(|(uid, times)| format!("{} was evicted {times} times", name(history, uid))).collect()
 }
 
-/// Promise 2: a group in mode `PodGroup` is evicted whole or not at all, whoever started it.
-fn torn_groups(history: &History) -> Vec<String> {
-    let whole = history.groups.iter().filter(|(_, group)| group.whole);
-    whole.flat_map(|(key, _)| torn(history, key)).collect()
-}
-
 /// How many groups in mode `PodGroup` lost some members to a preemption and kept others.
 pub fn torn_count(history: &History) -> usize {
     let whole = |(_, group): &(&Key, &GroupRecord)| group.whole;
-    history.groups.iter().filter(whole).filter(|(key, _)| !torn(history, key).is_empty()).count()
+    history.groups.iter().filter(whole).filter(|(key, _)| !torn(history, key, false).is_empty()).count()
 }
 
-fn torn(history: &History, key: &Key) -> Vec<String> {
+/// `others`: whether a pod that somebody else deleted counts as gone.
+fn torn(history: &History, key: &Key, others: bool) -> Vec<String> {
     let members: BTreeMap<&String, &PodRecord> = history.members(key).collect();
     let mut preempted: Vec<&Removal> = (history.removals.iter())
         .filter(|removal| removal.accepted && (removal.user == OPERATOR || removal.user == SCHEDULER))
@@ -96,11 +162,22 @@ fn torn(history: &History, key: &Key) -> Vec<String> {
     // Each round is one time that the group was preempted: its owner may create it anew, and lose it again.
     while let Some(first) = preempted.first().map(|removal| removal.at) {
         let existed = |pod: &PodRecord| {
-            pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= first) && pod.removed.is_none_or(|at| at >= first)
+            pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= first)
+                && pod.removed.is_none_or(|at| at >= first)
+                && pod.finished.is_none_or(|at| at >= first)
         };
         let round: BTreeMap<&&String, &&PodRecord> = members.iter().filter(|(_, pod)| existed(pod)).collect();
-        let left: Vec<&str> =
-            round.values().filter(|pod| pod.removed.is_none()).map(|pod| pod.key.1.as_str()).collect();
+        let judged = history.judged_at(&key.0, first);
+        let last = preempted.iter().filter(|removal| round.contains_key(&&removal.uid)).map(|removal| removal.at).max();
+        // What somebody else deletes after the last eviction hides nothing.
+        let gone = |pod: &PodRecord| {
+            let in_time = |at: Timestamp| judged.is_none_or(|judged| at <= judged);
+            let by_others = |at: Timestamp| others || last.is_some_and(|last| at <= last);
+            pod.preempted.is_some_and(in_time)
+                || pod.removed.is_some_and(|at| in_time(at) && by_others(at))
+                || pod.finished.is_some_and(in_time)
+        };
+        let left: Vec<&str> = round.values().filter(|pod| !gone(pod)).map(|pod| pod.key.1.as_str()).collect();
         if !left.is_empty() {
             let (gone, all) = (round.len() - left.len(), round.len());
             broken.push(format!(
@@ -132,15 +209,18 @@ fn planned_before(history: &History) -> Vec<String> {
         .collect()
 }
 
+/// Whether the stock scheduler took another pod of the same whole group, while this one was there: that excuses the rest of this
+/// group, once, and not the pods that its owner makes instead.
 fn began_by_scheduler(history: &History, removal: &Removal) -> bool {
-    let group = history.pods.get(&removal.uid).and_then(|pod| pod.group.clone());
-    let Some(group) = group else { return false };
-    let key = (removal.pod.0.clone(), group);
+    let Some(pod) = history.pods.get(&removal.uid) else { return false };
+    let Some(group) = &pod.group else { return false };
+    let key = (removal.pod.0.clone(), group.clone());
     let whole = history.groups.get(&key).is_some_and(|group| group.whole);
+    let there = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
     whole
         && history.removed_by(SCHEDULER).iter().any(|earlier| {
-            let same = history.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(&key.1));
-            same && earlier.pod.0 == key.0 && earlier.at < removal.at
+            let same = history.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
+            same && earlier.pod.0 == key.0 && earlier.at < removal.at && there(earlier.at)
         })
 }
 
@@ -167,18 +247,6 @@ fn lower_priority(history: &History) -> Vec<String> {
 
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {
     history.plan_of(removal).map(|record| record.preemptor.clone())
-}
-
-fn victims_by_preemptor(history: &History) -> BTreeMap<Preemptor, usize> {
-    let mut victims = BTreeMap::new();
-    for preemptor in history.evicted().into_iter().filter_map(|removal| preemptor_of(history, removal)) {
-        *victims.entry(preemptor).or_default() += 1;
-    }
-    victims
-}
-
-fn is_bound(pod: &PodRecord) -> bool {
-    pod.bound.is_some() && pod.removed.is_none()
 }
 
 fn name<'a>(history: &'a History, uid: &'a str) -> &'a str {

@@ -105,8 +105,131 @@ fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
     log.evict(OPERATOR, "low-1", 201);
     log.bind("high-0");
     assert_eq!(broken(&log), ["2 pods were evicted for high, which has 1 of 2 pods bound"]);
-    let excused = Promises::new().excuse_unbound("high").broken(&log.history());
+    let excused = Promises::new().excuse_unbound("high", 2).broken(&log.history());
     assert_eq!(excused, Vec::<String>::new());
+}
+
+#[test]
+fn what_a_test_cleans_up_hides_no_torn_group() {
+    let torn = ["group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed"];
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    finish(&mut log);
+    log.delete("admin", "low-1");
+    assert_eq!(broken(&log), torn);
+    assert_eq!(Promises::new().excuse_torn("low").broken(&log.history()), Vec::<String>::new());
+    // What comes after the rest is judged no more, by whomever it is done.
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    finish(&mut log);
+    log.rest();
+    log.evict(OPERATOR, "low-1", 201);
+    assert_eq!(broken(&log), torn);
+}
+
+#[test]
+fn a_pod_that_its_owner_deletes_while_the_others_are_evicted_is_gone() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.delete("admin", "low-0");
+    log.evict(OPERATOR, "low-1", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn a_preemptor_that_is_gone_excuses_nothing() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    log.delete("admin", "high-0");
+    log.delete("admin", "high-1");
+    log.delete_group("high");
+    let told = "2 pods were evicted for high, which has 0 of 2 pods bound";
+    assert_eq!(broken(&log), [told]);
+    assert_eq!(Promises::new().excuse_unbound("high", 1).broken(&log.history()), [told]);
+    assert_eq!(Promises::new().allow_in_vain(1).broken(&log.history()), [told]);
+    assert_eq!(Promises::new().allow_in_vain(2).broken(&log.history()), Vec::<String>::new());
+}
+
+#[test]
+fn a_preemptor_that_was_bound_before_the_rest_had_its_place() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    finish(&mut log);
+    log.rest();
+    log.delete("admin", "high-0");
+    assert_eq!(broken(&log), Vec::<String>::new());
+    // Bound after the rest is too late.
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    log.rest();
+    finish(&mut log);
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 0 of 2 pods bound"]);
+}
+
+#[test]
+fn members_beyond_those_that_are_needed_count_where_somebody_went_for_them() {
+    let mut log = start();
+    log.pod("high-2", "high", "");
+    log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1", "high-2"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 2 of 3 pods bound"]);
+    log.bind("high-2");
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn an_eviction_for_a_plan_of_another_term_is_told() {
+    let mut log = start();
+    log.lease("t");
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.lease("new");
+    log.evict(OPERATOR, "low-1", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), ["low-1 was evicted for plan high of the term t, while new held the lease"]);
+}
+
+#[test]
+fn an_eviction_for_a_plan_that_is_over_is_told_unless_it_finishes_what_was_begun() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    finish(&mut log);
+    let told = |pod: &str| format!("{pod} was evicted for plan high, which was Cancelled by then");
+    assert_eq!(broken(&log), [told("low-0"), told("low-1")]);
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict_for("low-0", "high", 201);
+    log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_scheduler_began_excuses_the_rest_of_that_group_and_not_the_pods_that_come_instead() {
+    let mut log = start();
+    log.evict(SCHEDULER, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    assert_eq!(broken(&log), Vec::<String>::new());
+    log.pod("low-2", "low", "n");
+    log.evict(OPERATOR, "low-2", 201);
+    let broken = broken(&log);
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert!(broken[0].starts_with("low-2 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Namespaces whose names begin so are none, but say which namespace is at rest.
+pub(super) const REST: &str = "rest-of-";
+
 /// A string at a JSON pointer; empty when it is not there.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -50,7 +50,7 @@ fn a_member_on_a_node_without_the_label_is_told() {
 fn a_group_that_went_whole_may_come_back_in_another_rack() {
     let mut log = start();
     log.pod("train-0", "train", "n1");
-    log.delete("train-0");
+    log.delete("admin", "train-0");
     log.pod("train-1", "train", "");
     log.bind_to("train-1", "n2");
     assert_eq!(broken(&log), Vec::<String>::new());
@@ -88,10 +88,5 @@ impl Log {
     fn bind_to(&mut self, pod: &str, node: &str) {
         let reference = json!({"resource": "pods", "subresource": "binding", "namespace": "default", "name": pod});
         self.line(SCHEDULER, "create", reference, (json!({"target": {"name": node}}), Value::Null), 201);
-    }
-
-    fn delete(&mut self, pod: &str) {
-        let reference = json!({"resource": "pods", "namespace": "default", "name": pod});
-        self.line("admin", "delete", reference, (Value::Null, Value::Null), 200);
     }
 }

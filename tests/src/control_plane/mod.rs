@@ -140,6 +140,11 @@ impl ControlPlane {
         &self.pki
     }
 
+    /// The URL of the API server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// The kubeconfig of a client that has a bearer token.
     pub fn kubeconfig_with_token(&self, user: &str, token: &str) -> kube::config::Kubeconfig {
         kubeconfig::build(&self.server, &self.pki.ca(), user, &Credentials::Token(token))

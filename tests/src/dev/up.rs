@@ -30,7 +30,7 @@ pub async fn up(options: &UpOptions) -> Result<()> {
     let directory = fresh_directory().await?;
     let more = if options.in_tree { "" } else { ", and Giveway" };
     progress(&format!("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok{more}"));
-    let builder = World::builder().directory(&directory).operator_flag("--lease-duration-seconds=15");
+    let builder = World::builder().unjudged().directory(&directory).operator_flag("--lease-duration-seconds=15");
     let builder = if options.in_tree { builder.in_tree() } else { builder };
     let mut world = builder.try_start().await?;
     if options.nodes > 0 {

@@ -1,9 +1,11 @@
 //! One of Giveway's processes: killed, ended and started again at will.
 
 use super::http;
+use crate::control_plane::process::pid_of;
 use crate::control_plane::{Process, Program, Spawner};
 use crate::wait;
 use anyhow::{Result, anyhow, bail};
+use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -19,6 +21,21 @@ pub struct Daemon {
 impl Daemon {
     pub(super) fn new(spawner: Spawner, program: Program, metrics: u16) -> Self {
         Self { spawner, program, metrics, process: None }
+    }
+
+    /// Its name, and that of its log, from the next start on.
+    pub(super) fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.program.name);
+    }
+
+    /// Stops the process where it is (SIGSTOP), or lets it go on (SIGCONT).
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn freeze(&self, frozen: bool) {
+        let pid = self.pid().and_then(pid_of).expect("the daemon runs");
+        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+        kill_process(pid, signal).unwrap();
     }
 
     /// Starts the process and does not wait for it.
@@ -68,10 +85,12 @@ impl Daemon {
     /// It does not run, or the time is up.
     pub async fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
         let process = self.process.as_mut().expect("the daemon was started");
-        process.wait(limit).await.unwrap_or_else(|| panic!("{} still runs", self.program.name))
+        let status = process.wait(limit).await.unwrap_or_else(|| panic!("{} still runs", self.program.name));
+        self.process = None;
+        status
     }
 
-    /// How the process ended, if it was started and has ended.
+    /// How the process ended, if it has ended and nobody waited for that.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.process.as_mut().and_then(Process::exited)
     }

@@ -11,6 +11,7 @@ pub use manifests::{helm, install_crds, kubectl};
 pub use release::{install_release, release_values};
 
 use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
+use crate::proxy::Proxy;
 use crate::{paths, wait};
 use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
@@ -26,6 +27,9 @@ use std::time::Duration;
 
 /// The namespace that Giveway is installed in.
 pub const NAMESPACE: &str = "giveway-system";
+/// Names of programs, Deployments and ServiceAccounts.
+const OPERATOR: &str = "giveway-operator";
+const WEBHOOK: &str = "giveway-webhook";
 /// How long a daemon may take to become ready.
 const READY: Duration = Duration::from_secs(60);
 
@@ -38,6 +42,8 @@ pub struct Settings {
     pub webhook_flags: Vec<String>,
     /// More values of the chart, as `key=value`.
     pub helm_values: Vec<String>,
+    /// Whether the operator reaches the API server through a proxy that makes faults.
+    pub proxy: bool,
     /// Who makes the webhook's certificate.
     pub certificates: Certificates,
 }
@@ -58,6 +64,8 @@ pub struct Giveway {
     pub operator: Daemon,
     /// The webhook.
     pub webhook: Daemon,
+    /// Between the operator and the API server, where the test wants one.
+    pub proxy: Option<Proxy>,
 }
 
 impl Giveway {
@@ -92,9 +100,15 @@ impl Giveway {
         ];
         webhook_flags.extend(settings.webhook_flags.iter().cloned());
         operator_flags.extend(settings.operator_flags.iter().cloned());
+        let proxy = match settings.proxy {
+            true => Some(Proxy::start(plane.server(), plane.pki()).await?),
+            false => None,
+        };
+        let server = proxy.as_ref().map_or(plane.server(), Proxy::url);
         let mut giveway = Self {
-            webhook: daemon(plane, "giveway-webhook", webhook_metrics, webhook_flags).await?,
-            operator: daemon(plane, "giveway-operator", operator_metrics, operator_flags).await?,
+            webhook: daemon(plane, WEBHOOK, (plane.server(), webhook_metrics), webhook_flags).await?,
+            operator: daemon(plane, OPERATOR, (server, operator_metrics), operator_flags).await?,
+            proxy,
         };
         giveway.webhook.spawn()?;
         giveway.operator.spawn()?;
@@ -103,6 +117,18 @@ impl Giveway {
         wait_for_admission(plane.client()).await?;
         Ok(giveway)
     }
+}
+
+/// One more operator, which is not started yet and reaches the API server without a proxy.
+///
+/// # Errors
+/// No port is free, or the API server does not answer.
+pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
+    let [metrics] = ports::free()?;
+    let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
+    let mut other = daemon(plane, OPERATOR, (plane.server(), metrics), flags).await?;
+    other.rename("giveway-operator-2");
+    Ok(other)
 }
 
 /// A certificate of the control plane's own authority; the directory.
@@ -115,13 +141,22 @@ fn certificate_files(plane: &ControlPlane) -> Result<String> {
     Ok(tls.display().to_string())
 }
 
-/// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program.
-async fn daemon(plane: &ControlPlane, name: &str, metrics: u16, mut args: Vec<String>) -> Result<Daemon> {
+/// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program, for the API server at this URL.
+async fn daemon(
+    plane: &ControlPlane,
+    name: &str,
+    (server, metrics): (&str, u16),
+    mut args: Vec<String>,
+) -> Result<Daemon> {
     args.insert(0, format!("--namespace={NAMESPACE}"));
     let token = token(plane.client(), name).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
-    let path = plane.directory().join(format!("{name}.kubeconfig"));
-    kubeconfig::write(&path, &plane.kubeconfig_with_token(&user, &token))?;
+    let path = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
+    let mut config = plane.kubeconfig_with_token(&user, &token);
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        cluster.server = Some(server.to_owned());
+    }
+    kubeconfig::write(&path, &config)?;
     let env = BTreeMap::from([
         ("KUBECONFIG".to_owned(), path.display().to_string()),
         ("RUST_BACKTRACE".to_owned(), "1".to_owned()),

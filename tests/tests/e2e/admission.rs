@@ -97,6 +97,7 @@ async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_st
         ),
         "{said}"
     );
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

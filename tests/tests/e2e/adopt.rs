@@ -209,6 +209,7 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
     two.ok();
     assert!(is_managed(&classes(&world).get("race").await.unwrap()));
     assert_eq!(left(&world).await, Vec::<String>::new());
+    world.check_promises().await;
 }
 
 /// Killed after every possible time, again and again: the class exists or its record does, and the next run ends it.
@@ -245,6 +246,7 @@ async fn a_run_that_is_killed_at_any_moment_loses_nothing() {
         assert_eq!(left(&world).await, Vec::<String>::new(), "round {round}");
     }
     println!("{unfinished} of 40 runs were killed between writing the record and removing it");
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -263,9 +265,10 @@ async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_bac
     let (config, log) = (world.plane().kubeconfig(), world.plane().audit_log());
     let adopting = run(&program, &["adopt", "priorityclass", "high"], &config, None);
     let webhook = async {
+        let mut reader = log::Reader::new(&log);
         wait_for("creating the class was tried in vain", MINUTE, async || {
-            let lines = log::read(&log).map_err(|error| error.to_string())?;
-            let tried = lines.iter().filter(|line| {
+            reader.read_on().map_err(|error| error.to_string())?;
+            let tried = reader.lines().iter().filter(|line| {
                 line.verb == "create"
                     && line.object_ref.resource == "priorityclasses"
                     && line.response_status.code == 500
@@ -281,6 +284,7 @@ async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_bac
     assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
     assert!(is_managed(&classes(&world).get("high").await.unwrap()));
     assert_eq!(left(&world).await, Vec::<String>::new());
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -307,6 +311,7 @@ async fn uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook()
     assert_eq!(left(&world).await, Vec::<String>::new());
     let nothing = run(&program, &["release", "--all"], &account, None).await;
     assert_eq!(nothing.ok(), "No PriorityClass is managed.\n");
+    world.check_promises().await;
 }
 
 /// The kubeconfig of the ServiceAccount of the chart's uninstall hook, without its Job.

@@ -105,6 +105,7 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
             && message.contains("failed calling webhook"),
         "{message}"
     );
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

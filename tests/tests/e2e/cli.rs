@@ -2,7 +2,6 @@
 
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
-use giveway_tests::audit::log;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::paths;
@@ -115,8 +114,7 @@ pub(crate) async fn giveway(world: &mut World, args: &[&str]) -> Printed {
 
 /// Writes of the reader, tried or done, by the audit log.
 async fn writes(world: &mut World) -> Vec<String> {
-    world.audit().await;
-    let lines = log::read(&world.plane().audit_log()).unwrap();
+    let lines = world.audit_lines().await;
     let mine = lines.into_iter().filter(|line| line.user.username == "system:serviceaccount:default:reader");
     mine.filter(|line| line.verb != "get" && line.verb != "list")
         .map(|line| format!("{} {}", line.verb, line.uri))
@@ -242,6 +240,7 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
         "error: podgroup/default/nobody does not exist, and no event or plan that is kept mentions it"
     );
     assert_eq!(writes(&mut world).await, Vec::<String>::new());
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -267,4 +266,5 @@ async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags() {
     let wrong = run(&kubectl, &context, nowhere, Some(path)).await;
     assert_eq!(wrong.status, Some(1), "{}", wrong.err);
     assert!(wrong.err.contains("nope"), "{}", wrong.err);
+    world.check_promises().await;
 }

@@ -149,6 +149,7 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     scheduler.allowed(&operator, "the scheduler's Lease").await;
     let other = Call::get(&format!("{leases}/kube-controller-manager"));
     other.refused(&operator, "another Lease", "cannot get resource \"leases\"").await;
+    world.check_promises().await;
 }
 
 /// The user `tenant` has the role `edit` in namespace `team`.
@@ -280,6 +281,7 @@ async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrato
         addon["spec"]["priorityClassName"] = json!("system-cluster-critical");
         Call::post(&pods(namespace), &addon).allowed(&admin, "an add-on without the webhook").await;
     }
+    world.check_promises().await;
 }
 
 /// What happens with pods that the policy finds fault with.
@@ -382,6 +384,7 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
     world.kubectl(&["delete", "crd", "preemptions.scheduling.giveway.dev"]).await.unwrap();
     let unknown = release(&[]).await;
     assert_eq!(unknown.ok(), "The cluster has no Preemptions, so none of its taints is Giveway's.\n");
+    world.check_promises().await;
 }
 
 /// The kubeconfig of the ServiceAccount of the hook that removes taints, without its Job.

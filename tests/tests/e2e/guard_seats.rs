@@ -146,4 +146,5 @@ async fn held_refusals_leave_kube_controller_manager_its_seats() {
     assert!(left > 0.3, "beside the refusals that two webhooks hold {left:.2} of the seats are left");
     let left = round(&mut world, &names, MOST, "others are busy").await;
     assert!(left < 0.1, "as many as this would take them all: {left:.2} are left");
+    world.check_promises().await;
 }

@@ -301,6 +301,7 @@ async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_wr
     let forged = world.pod("forged").annotation(ANNOTATION_THRESHOLD, "2000000000").try_create().await.err();
     let said = forged.unwrap().to_string();
     assert!(said.contains("must not be provided in pod annotations"), "{said}");
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -318,4 +319,5 @@ async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot(
     Call::patch(path, &label("l1", &json!("a"))).allowed(&admin, "a label").await;
     let words = immutable("labels", LABEL_POD_GROUP, "g");
     Call::patch(path, &label(LABEL_POD_GROUP, &json!("g"))).refused(&admin, "a group, later", &words).await;
+    world.check_promises().await;
 }

@@ -108,6 +108,7 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
 
     // What it may, it really can: nothing above was refused for the dry run's sake.
     Call::patch(&held, &ungate(GATE)).allowed(&operator, "its gate").await;
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,6 +139,7 @@ async fn the_webhook_s_token_closes_budgets_and_opens_none() {
     let words = "metadata: Giveway's webhook changes only status";
     let labelled = changed(&|object| object["metadata"]["labels"] = json!({"a": "b"}));
     labelled.refused(&webhook, "a label", words).await;
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -195,4 +197,5 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
     for (words, call) in for_the_webhook {
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
+    world.check_promises().await;
 }

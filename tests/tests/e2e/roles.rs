@@ -111,6 +111,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
     assert!(no.err.contains("giveway-planner allows it"), "{}", no.err);
     let no = planner.giveway(&["adopt", "priorityclass", "high"]).await;
     assert!(no.err.contains("giveway-class-admin allow it"), "{}", no.err);
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,4 +135,5 @@ async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions()
     for (words, call) in refusals {
         call.refused(&tenant, "an administrator of a namespace", words).await;
     }
+    world.check_promises().await;
 }

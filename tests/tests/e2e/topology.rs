@@ -4,7 +4,7 @@ use crate::cli::{Reader, giveway};
 use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::constraints::SchedulingConstraints;
 use giveway_crds::plan::{PlanState, StoredPlan};
-use giveway_tests::audit::{OPERATOR, log};
+use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Shaped, scheduling_gates};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
@@ -65,7 +65,7 @@ fn domain(plan: &StoredPlan) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_racks() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     classes(&world).await;
     let (r1, r2, r3) = (rack(&world, "r1", 8).await, rack(&world, "r2", 8).await, rack(&world, "r3", 8).await);
     // Who takes r1 or r2 evicts 32 pods, half of them in the other rack; in r3 it is 16.
@@ -102,12 +102,12 @@ async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_r
     selects(&last, "r2").await;
     assert_eq!(world.audit().await.evicted().len(), 48);
     world.check_promises().await;
-    gate_and_selector_go_together(&mut world);
+    gate_and_selector_go_together(&world).await;
 }
 
 /// Each release is one request: no pod is ever free to go without the selector.
-fn gate_and_selector_go_together(world: &mut World) {
-    let lines = log::read(&world.plane().audit_log()).unwrap();
+async fn gate_and_selector_go_together(world: &World) {
+    let lines = world.audit_lines().await;
     let of_operator = lines.iter().filter(|line| line.user.username == OPERATOR && line.verb == "patch");
     let specs = of_operator.filter(|line| line.object_ref.resource == "pods" && line.object_ref.subresource.is_empty());
     let specs: Vec<&Value> = specs.filter_map(|line| line.request_object.get("spec")).collect();

@@ -61,7 +61,12 @@ pub async fn nobody_waits_for_ever_for_a_node_without_kubelet_or_is_placed_on_it
     world.node().stop_kubelet();
     // The API server does not know yet: a plan is made, and its victims are told to go and never do.
     let urgent = Gang::new("urgent", URGENT).apply(world).await;
-    urgent.group.wait_plan(PlanState::Evicting, LIMIT).await;
+    wait_for("the victims are told to go", LIMIT, async || {
+        let pods = calm.pods(world).await;
+        let told = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+        if told == 4 { Ok(()) } else { Err(format!("{told} of 4 are")) }
+    })
+    .await;
     let ready = ["get", "node", "real", "-o", "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}"];
     wait_for("the API server has noticed", LIMIT, async || {
         let said = world.kubectl(&ready).await?;

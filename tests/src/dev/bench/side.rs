@@ -49,7 +49,7 @@ impl Side {
             Self::InTree => builder.in_tree(),
             Self::Free => builder.bare(),
         };
-        let world = builder.try_start().await?;
+        let world = builder.unjudged().try_start().await?;
         for (name, value) in [(LOW, 10), (HIGH, 1000)] {
             let class = world.class(name, value);
             let class = if self == Self::Giveway { class.managed() } else { class };

@@ -58,7 +58,7 @@ impl Stage {
         let chronicle = self.chronicler.read().await;
         let history = self.world.audit().await;
         let judgement = judge(&chronicle, &history);
-        let mut broken = promises.broken(&history);
+        let mut broken = self.world.broken(promises).await;
         broken.extend(judgement.broken.iter().cloned());
         assert!(broken.is_empty(), "promises were broken:\n  {}", broken.join("\n  "));
         (judgement, history)

@@ -24,7 +24,7 @@ async fn a_guaranteed_budget_holds_whoever_else_acts() {
         a_probe_that_fails_after_the_plan_saves_the_victims(&stage),
         a_plan_that_is_refused_half_way_takes_others_or_gives_up(&stage),
     );
-    let (judgement, _) = stage.judge(&Promises::new().excuse_unbound("stranded")).await;
+    let (judgement, _) = stage.judge(&Promises::new().excuse_unbound("stranded", 3)).await;
     let below: Vec<_> = judgement.worst.iter().filter(|(_, worst)| worst.healthy < worst.desired).collect();
     // The pod whose probe fails counts as unhealthy; that is no act of a preemptor.
     assert!(below.iter().all(|(budget, _)| budget.0 == "probe"), "{below:?}");

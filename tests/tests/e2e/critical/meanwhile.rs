@@ -107,5 +107,5 @@ async fn a_new_node_half_way_and_an_addon_that_goes_save_the_others() {
     let plan = wait_plan(&world, &second, PlanState::Cancelled).await;
     assert!(plan.message.starts_with("Pod kube-system/dns-2 is gone; "), "{}", plan.message);
     assert!(world.audit().await.evicted().len() < gone + 3, "the others stay");
-    world.check(&giveway_tests::audit::Promises::new().excuse_unbound("dns-2")).await;
+    world.check(&giveway_tests::audit::Promises::new().excuse_unbound("dns-2", 1)).await;
 }

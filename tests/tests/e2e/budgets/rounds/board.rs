@@ -6,20 +6,22 @@ use k8s_openapi::api::core::v1::{Event as Told, Pod};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// The pods that exist, and why preemptors were told that nothing helps them.
 #[derive(Default)]
 pub struct State {
     /// By UID.
     pub pods: BTreeMap<String, Pod>,
+    /// UIDs of all pods that were seen with a node, also of those that are gone.
+    pub bound: BTreeSet<String>,
     /// By namespace and name of the preemptor.
     pub refused: BTreeMap<(String, String), String>,
 }
@@ -28,11 +30,6 @@ impl State {
     /// The pods of a namespace that are ready.
     pub fn ready_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Pod> {
         self.pods.values().filter(move |pod| pod.metadata.namespace.as_deref() == Some(namespace) && ready(pod))
-    }
-
-    /// The node of a pod.
-    pub fn node(&self, uid: &str) -> Option<&str> {
-        self.pods.get(uid)?.spec.as_ref()?.node_name.as_deref()
     }
 }
 
@@ -101,6 +98,9 @@ impl State {
     fn take_pod(&mut self, event: Event<Pod>) {
         match event {
             Event::Apply(pod) | Event::InitApply(pod) => {
+                if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+                    self.bound.extend(pod.metadata.uid.clone());
+                }
                 self.pods.insert(pod.metadata.uid.clone().unwrap_or_default(), pod);
             }
             Event::Delete(pod) => drop(self.pods.remove(pod.metadata.uid.as_deref().unwrap_or_default())),

@@ -22,6 +22,8 @@ use tally::Tally;
 
 const SLOTS: usize = 15;
 const ROUNDS: usize = 15;
+/// Pods that may go for nobody: somebody else evicts between two evictions of a plan, and spends what the budget allows.
+const IN_VAIN: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_random_round_of_225_violates_a_guaranteed_budget() {
@@ -41,7 +43,7 @@ async fn no_random_round_of_225_violates_a_guaranteed_budget() {
     let played: Vec<Played> = played.into_iter().flatten().collect();
     println!("{} rounds in {:.0} s", played.len(), start.elapsed().as_secs_f32());
     watch.abort();
-    let (judgement, _) = stage.judge(&Promises::new()).await;
+    let (judgement, _) = stage.judge(&Promises::new().allow_in_vain(IN_VAIN)).await;
     let tally = Tally::new(&played, &judgement);
     println!("seed {seed}: {tally}");
     tally.check();

@@ -1,16 +1,24 @@
 //! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
 
-use super::board::{Board, State};
+use super::board::{Board, LIMIT, State};
 use super::script::{Filler, Form, PLACES, Rule, Script, Wish};
 use futures::future::join_all;
 use giveway_crds::PodGroup;
 use giveway_crds::keys::LABEL_POD_GROUP;
-use giveway_tests::cluster::{BudgetBuilder, DeploymentBuilder, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped as _};
+use giveway_crds::plan::StoredPlan;
+use giveway_tests::audit::log::mark_rest;
+use giveway_tests::cluster::{
+    BudgetBuilder, DeploymentBuilder, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped as _, stored_plans,
+};
+use giveway_tests::wait::wait_for;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long nothing may happen before a round is judged.
+const REST: Duration = Duration::from_millis(500);
 
 /// A namespace and nodes that one round after the other uses.
 pub struct Slot {
@@ -63,6 +71,7 @@ impl Slot {
             tokio::join!(join_all(evictions), flipped)
         };
         let (outcomes, (evictions, flipped)) = tokio::join!(takers, others);
+        self.rest().await;
         self.clean(&prefix, script.takers.len()).await;
         let evictions = evictions.into_iter().map(|answer| answer.is_ok()).collect();
         Played { prefix, form: script.form, outcomes, evictions, flipped }
@@ -176,11 +185,35 @@ impl Slot {
         self.board
             .wait(&format!("{name} is placed or told why not"), |state| {
                 // Who lost its place again, to a preemptor of higher priority, had it.
-                let placed = |pod: &PodHandle| state.node(&pod.uid).is_some() || !state.pods.contains_key(&pod.uid);
+                let placed = |pod: &PodHandle| state.bound.contains(&pod.uid);
                 let all = pods.iter().all(placed).then_some(Outcome::Placed);
                 all.or_else(|| state.refused.get(&key).cloned().map(Outcome::Told))
             })
             .await
+    }
+
+    /// Waits until no plan is in flight in this slot and nobody terminates, for half a second, and says so in the audit log: what
+    /// happened is judged before the clean-up hides it.
+    async fn rest(&self) {
+        let namespace = &self.kit.namespace;
+        let mut clean: Option<Instant> = None;
+        wait_for(&format!("{namespace} is at rest"), LIMIT, async || {
+            let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
+            let here = |plan: &&StoredPlan| plan.state.in_flight() && plan.preemptor.namespace == *namespace;
+            let mut busy: Vec<String> = plans.iter().filter(here).map(|plan| plan.id.clone()).collect();
+            let going = |pod: &&Pod| {
+                pod.metadata.namespace.as_ref() == Some(namespace) && pod.metadata.deletion_timestamp.is_some()
+            };
+            busy.extend(self.board.look(|state| state.pods.values().filter(going).map(name).collect::<Vec<_>>()));
+            if !busy.is_empty() {
+                clean = None;
+                return Err(busy.join(", "));
+            }
+            let since = *clean.get_or_insert_with(Instant::now);
+            if since.elapsed() >= REST { Ok(()) } else { Err("only just".to_owned()) }
+        })
+        .await;
+        mark_rest(&self.kit.client, namespace).await.unwrap();
     }
 
     /// Removes everything: preemptors first, so that nobody goes for them after the budgets are gone.

@@ -1,0 +1,143 @@
+//! Carries a request to the API server and the answer back, with the fault that the script wants.
+
+use super::script::{Call, Fault};
+use super::{Shared, locked};
+use crate::control_plane::pki::Pki;
+use anyhow::{Context as _, Result, anyhow};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustix::process::{Signal, kill_process};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Bodies of both directions.
+type Body = UnsyncBoxBody<Bytes, anyhow::Error>;
+
+/// The API server.
+pub(super) struct Upstream {
+    authority: String,
+    tls: TlsConnector,
+}
+
+impl Upstream {
+    pub(super) fn new(server: &str, pki: &Pki) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(pki.ca().as_bytes())?)?;
+        let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let authority = server.strip_prefix("https://").context("the API server has an https URL")?;
+        Ok(Self { authority: authority.to_owned(), tls: TlsConnector::from(Arc::new(tls)) })
+    }
+
+    /// One request on a connection of its own.
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        let stream = self.tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // It ends when the answer has been read, or nobody wants to read it any more.
+        tokio::spawn(connection);
+        Ok(sender.send_request(request).await?)
+    }
+}
+
+/// Answers one request of the daemon. An error breaks the connection.
+pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>> {
+    let call = call(shared, &request);
+    let fault = (locked(&shared.script))(&call);
+    *locked(&shared.tally).entry(fault.kind()).or_default() += 1;
+    match fault {
+        Fault::Answer(code) => return refusal(code),
+        Fault::Hang => std::future::pending().await,
+        Fault::Delay(time) => tokio::time::sleep(time).await,
+        Fault::KillBefore => {
+            kill(shared);
+            return Err(anyhow!("the daemon was killed"));
+        }
+        Fault::None | Fault::LoseAnswer | Fault::CutAfter(_) | Fault::KillAfter => {}
+    }
+    let (mut parts, body) = request.into_parts();
+    parts.headers.insert(header::HOST, HeaderValue::from_str(&shared.upstream.authority)?);
+    let body = Full::new(body.collect().await?.to_bytes());
+    let response = shared.upstream.send(Request::from_parts(parts, body)).await?;
+    match fault {
+        Fault::LoseAnswer | Fault::KillAfter => {
+            // The API server has answered, so it was carried out.
+            if fault == Fault::KillAfter {
+                kill(shared);
+            }
+            Err(anyhow!("the answer was lost"))
+        }
+        Fault::CutAfter(time) => Ok(response.map(|body| cut(body, time))),
+        _ => Ok(response.map(|body| body.map_err(anyhow::Error::from).boxed_unsync())),
+    }
+}
+
+fn call(shared: &Shared, request: &Request<Incoming>) -> Call {
+    let path = request.uri().path().to_owned();
+    let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let write = if writes && !path.contains("/leases") {
+        let mut count = locked(&shared.writes);
+        *count += 1;
+        *count
+    } else {
+        0
+    };
+    let query = request.uri().query().unwrap_or_default();
+    let watch = query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1");
+    Call { method: request.method().to_string(), path, watch, write }
+}
+
+fn kill(shared: &Shared) {
+    let pid = locked(&shared.daemon).take();
+    if let Some(pid) = pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)) {
+        // It may have ended by itself.
+        kill_process(pid, Signal::KILL).ok();
+    }
+}
+
+/// The body breaks off after a while.
+fn cut(body: Incoming, after: Duration) -> Body {
+    let end = tokio::time::Instant::now() + after;
+    let frames = futures::stream::unfold((body, false), move |(mut body, over)| async move {
+        if over {
+            return None;
+        }
+        match tokio::time::timeout_at(end, body.frame()).await {
+            Ok(Some(frame)) => Some((frame.map_err(anyhow::Error::from), (body, false))),
+            Ok(None) => None,
+            Err(_) => Some((Err(anyhow!("the watch was cut")), (body, true))),
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+fn refusal(code: u16) -> Result<Response<Body>> {
+    let reason = match code {
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        _ => "Unknown",
+    };
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("injected by the test: {reason}")
+    });
+    let mut response = Response::builder().status(StatusCode::from_u16(code)?);
+    response = response.header(header::CONTENT_TYPE, "application/json");
+    if matches!(code, 429 | 503) {
+        response = response.header(header::RETRY_AFTER, "1");
+    }
+    let body = Full::new(Bytes::from(status.to_string()));
+    Ok(response.body(body.map_err(|never| match never {}).boxed_unsync())?)
+}
