@@ -9,9 +9,7 @@ use crate::node::{self, Node};
 use crate::paths;
 use crate::proxy::Proxy;
 use anyhow::{Result, anyhow};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::Client;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,6 +251,15 @@ impl World {
         proxy
     }
 
+    /// The operator and the proxy before it, at the same time.
+    ///
+    /// # Panics
+    /// The world was started without a proxy.
+    pub fn operator_and_proxy(&mut self) -> (&mut giveway::Daemon, &Proxy) {
+        let giveway = self.giveway.as_mut().expect("this world has Giveway");
+        (&mut giveway.operator, giveway.proxy.as_ref().expect("this world has a proxy"))
+    }
+
     /// One more operator, which is not started yet.
     ///
     /// # Panics
@@ -260,6 +267,14 @@ impl World {
     pub async fn another_operator(&self, flags: &[&str]) -> giveway::Daemon {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         giveway::another_operator(&self.plane, &flags).await.unwrap()
+    }
+
+    /// Stops the operator where it is (SIGSTOP), or lets it go on.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn frozen_operator(&self, frozen: bool) {
+        self.giveway.as_ref().expect("this world has Giveway").operator.freeze(frozen);
     }
 
     /// The operator's metrics.
@@ -313,17 +328,7 @@ impl World {
     /// # Panics
     /// It is refused.
     pub async fn namespace(&self, name: &str) -> Kit {
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        let namespace = Namespace { metadata, ..Namespace::default() };
-        Api::all(self.client()).create(&PostParams::default(), &namespace).await.unwrap();
-        let kit = Kit { client: self.client(), namespace: name.to_owned() };
-        let accounts = kit.api::<k8s_openapi::api::core::v1::ServiceAccount>();
-        crate::wait::wait_for("the namespace has a ServiceAccount", std::time::Duration::from_secs(30), async || {
-            let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
-            account.map(|_| ()).ok_or_else(|| "there is none".to_owned())
-        })
-        .await;
-        kit
+        self.kit.new_namespace(name).await
     }
 
     /// `kubectl apply -f crds/`, on a control plane without Giveway.

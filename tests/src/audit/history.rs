@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// Name of the operator's Lease.
 const LEASE: &str = "giveway-operator";
 
+/// What the log says of a request whose client was gone before the answer, carried out or not.
+const GATEWAY_TIMEOUT: u16 = 504;
+
 /// A namespace and a name.
 pub type Key = (String, String);
 
@@ -63,6 +66,8 @@ pub struct PodRecord {
     pub removed: Option<Timestamp>,
     /// When its removal by the operator, a scheduler or the eviction API was first accepted. What a test deletes is none of it.
     pub preempted: Option<Timestamp>,
+    /// Whether somebody who preempts asked for its removal and was gone before the answer: it may have been carried out.
+    pub perhaps: bool,
     /// When a kubelet wrote that its containers have ended.
     pub finished: Option<Timestamp>,
     /// Seconds that it is given to terminate.
@@ -283,6 +288,7 @@ impl History {
                 bound: node.map(|node| (line.stage_timestamp, node)),
                 removed: None,
                 preempted: None,
+                perhaps: false,
                 finished: None,
                 grace: i64::from(number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30)),
                 critical: number(pod, "/spec/priority").unwrap_or(0) >= critical::PRIORITY
@@ -372,9 +378,16 @@ impl History {
             .unwrap_or_default();
         if accepted && let Some(record) = self.pods.get_mut(&uid) {
             record.removed.get_or_insert(line.request_received_timestamp);
-            if how == How::Evict || matches!(line.user.username.as_str(), super::OPERATOR | super::SCHEDULER) {
+            let kubelet = line.user.username == "kwok" || line.user.username.starts_with("system:node:");
+            if preempts(line, how) || (kubelet && record.perhaps) {
                 record.preempted.get_or_insert(line.request_received_timestamp);
             }
+        }
+        if line.response_status.code == GATEWAY_TIMEOUT
+            && preempts(line, how)
+            && let Some(record) = self.pods.get_mut(&uid)
+        {
+            record.perhaps = true;
         }
         self.removals.push(Removal {
             at: line.request_received_timestamp,
@@ -525,6 +538,11 @@ impl History {
     pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
         self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
     }
+}
+
+/// Whether this is a removal by Giveway, by the scheduler or through the eviction API.
+fn preempts(line: &Line, how: How) -> bool {
+    how == How::Evict || matches!(line.user.username.as_str(), super::OPERATOR | super::SCHEDULER)
 }
 
 fn key_of(line: &Line) -> Key {

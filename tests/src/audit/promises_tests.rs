@@ -140,6 +140,19 @@ fn a_pod_that_its_owner_deletes_while_the_others_are_evicted_is_gone() {
 }
 
 #[test]
+fn an_eviction_that_was_carried_out_unheard_counts_when_the_kubelet_ends_the_pod() {
+    for (user, torn) in [("kwok", 0), ("admin", 1)] {
+        let mut log = start();
+        log.plan(&["low-0", "low-1"]);
+        log.evict(OPERATOR, "low-0", 201);
+        log.evict(OPERATOR, "low-1", 504);
+        finish(&mut log);
+        log.delete(user, "low-1");
+        assert_eq!(broken(&log).len(), torn, "{user}: {:?}", broken(&log));
+    }
+}
+
+#[test]
 fn a_preemptor_that_is_gone_excuses_nothing() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);

@@ -1,12 +1,15 @@
 //! What every builder and handle needs: a client, and a namespace.
 
+use crate::wait::wait_for;
 use futures::{StreamExt as _, stream};
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ObjectMeta, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Requests in flight at the same time while many objects are created.
 const CONCURRENCY: usize = 16;
@@ -24,6 +27,24 @@ impl Kit {
     /// A kit for the namespace `default`.
     pub fn new(client: Client) -> Self {
         Self { client, namespace: "default".to_owned() }
+    }
+
+    /// Creates a namespace, and waits until pods can be created in it.
+    ///
+    /// # Panics
+    /// It is refused.
+    pub async fn new_namespace(&self, name: &str) -> Self {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        let kit = Self { client: self.client.clone(), namespace: name.to_owned() };
+        let accounts = kit.api::<ServiceAccount>();
+        wait_for("the namespace has a ServiceAccount", Duration::from_secs(30), async || {
+            let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
+            account.map(|_| ()).ok_or_else(|| "there is none".to_owned())
+        })
+        .await;
+        kit
     }
 
     /// The objects of one kind in the kit's namespace.

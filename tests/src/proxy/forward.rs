@@ -17,7 +17,11 @@ use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// Bodies of both directions.
 type Body = UnsyncBoxBody<Bytes, anyhow::Error>;
@@ -52,6 +56,7 @@ impl Upstream {
 /// Answers one request of the daemon. An error breaks the connection.
 pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>> {
     let call = call(shared, &request);
+    let stop = shared.cut.subscribe();
     let fault = (locked(&shared.script))(&call);
     *locked(&shared.tally).entry(fault.kind()).or_default() += 1;
     match fault {
@@ -76,7 +81,8 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
             }
             Err(anyhow!("the answer was lost"))
         }
-        Fault::CutAfter(time) => Ok(response.map(|body| cut(body, time))),
+        Fault::CutAfter(time) => Ok(response.map(|body| cut(body, stop, time))),
+        _ if call.watch => Ok(response.map(|body| cut(body, stop, NEVER))),
         _ => Ok(response.map(|body| body.map_err(anyhow::Error::from).boxed_unsync())),
     }
 }
@@ -104,18 +110,17 @@ fn kill(shared: &Shared) {
     }
 }
 
-/// The body breaks off after a while.
-fn cut(body: Incoming, after: Duration) -> Body {
+/// The body breaks off after a while, or when the proxy says so.
+fn cut(body: Incoming, stop: watch::Receiver<()>, after: Duration) -> Body {
     let end = tokio::time::Instant::now() + after;
-    let frames = futures::stream::unfold((body, false), move |(mut body, over)| async move {
-        if over {
-            return None;
-        }
-        match tokio::time::timeout_at(end, body.frame()).await {
-            Ok(Some(frame)) => Some((frame.map_err(anyhow::Error::from), (body, false))),
-            Ok(None) => None,
-            Err(_) => Some((Err(anyhow!("the watch was cut")), (body, true))),
-        }
+    let frames = futures::stream::unfold(Some((body, stop)), move |state| async move {
+        let (mut body, mut stop) = state?;
+        let frame = tokio::select! {
+            frame = body.frame() => frame?.map_err(anyhow::Error::from),
+            _ = stop.changed() => return Some((Err(anyhow!("the watch was cut")), None)),
+            () = tokio::time::sleep_until(end) => return Some((Err(anyhow!("the watch was cut")), None)),
+        };
+        Some((frame, Some((body, stop))))
     });
     StreamBody::new(frames).boxed_unsync()
 }

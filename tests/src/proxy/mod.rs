@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -29,6 +30,8 @@ struct Shared {
     tally: Mutex<BTreeMap<&'static str, u64>>,
     /// Writes so far, without those of the lease.
     writes: Mutex<u64>,
+    /// Changes when all watches that run have to break off.
+    cut: watch::Sender<()>,
     /// Whom to kill.
     daemon: Mutex<Option<u32>>,
     upstream: Upstream,
@@ -60,6 +63,7 @@ impl Proxy {
             script: Mutex::new(calm()),
             tally: Mutex::default(),
             writes: Mutex::default(),
+            cut: watch::Sender::new(()),
             daemon: Mutex::default(),
             upstream: Upstream::new(server, pki)?,
         });
@@ -72,10 +76,12 @@ impl Proxy {
         &self.url
     }
 
-    /// From now on this script decides. Writes are counted from 1 again.
+    /// From now on this script decides. Writes are counted from 1 again, and watches that run break off, so that it decides
+    /// on them too.
     pub fn play(&self, script: Script) {
         *locked(&self.shared.writes) = 0;
         *locked(&self.shared.script) = script;
+        self.shared.cut.send_replace(());
     }
 
     /// The process that [`Fault::KillBefore`] and [`Fault::KillAfter`] kill.

@@ -1,0 +1,67 @@
+//! The operator is killed (SIGKILL) right before and right after its writes, one after the other, and starts again.
+
+use super::scenes::{Scenario, Scene};
+use super::{keep_alive, seed, stage};
+use giveway_tests::World;
+use giveway_tests::proxy::{Fault, calm};
+use giveway_tests::random::Random;
+
+/// Of so many writes one is chosen, where not all are tried.
+const STRIDE: u64 = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preemption_survives_a_crash_at_every_write() {
+    survives(Scenario::Preemption).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_survives_a_crash_at_every_write() {
+    survives(Scenario::Cascade).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guarded_budget_survives_a_crash_at_every_write() {
+    survives(Scenario::Budget).await;
+}
+
+async fn survives(scenario: Scenario) {
+    let mut world = stage().await;
+    let scene = Scene::set(&world.kit(), "calm", scenario).await;
+    world.proxy().play(calm());
+    scene.play().await;
+    scene.rest(&world.audit().await).await;
+    let writes = world.proxy().writes();
+    scene.clear().await;
+    let every = std::env::var("GIVEWAY_CRASHES").is_ok_and(|which| which == "all");
+    let stride = if every { 1 } else { STRIDE };
+    let first = if every { 1 } else { 1 + Random::new(seed(), 0, 0).below(STRIDE as usize) as u64 };
+    let mut killed = 0;
+    for write in (first..=writes).step_by(stride as usize) {
+        for fault in [Fault::KillBefore, Fault::KillAfter] {
+            killed += u64::from(crash(&mut world, scenario, write, fault).await);
+        }
+    }
+    println!("{scenario:?}: {writes} writes, the operator was killed {killed} times (seed {})", seed());
+    assert!(killed > 0, "nobody was killed");
+    world.check_promises().await;
+}
+
+/// Plays the scenario with an operator that is killed at this write; whether it came to that.
+async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) -> bool {
+    let when = if fault == Fault::KillBefore { "before" } else { "after" };
+    let scene = Scene::set(&world.kit(), &format!("{when}-{write}"), scenario).await;
+    world.proxy().play(Box::new(move |call| if call.write == write { fault } else { Fault::None }));
+    let client = world.client();
+    let mut killed = false;
+    tokio::select! {
+        () = scene.play() => {}
+        () = keep_alive(world.operator(), &client, &mut killed) => {}
+    }
+    let history = world.audit().await;
+    tokio::select! {
+        () = scene.rest(&history) => {}
+        () = keep_alive(world.operator(), &client, &mut killed) => {}
+    }
+    scene.clear().await;
+    killed
+}

@@ -1,0 +1,73 @@
+//! Two operators: the one that was the leader comes back, or cannot reach the API server, or loses the lease. What it still wants
+//! to write is not written.
+
+use super::scenes::{Scenario, Scene};
+use super::{PATIENCE, stage};
+use giveway_tests::World;
+use giveway_tests::proxy::Fault;
+use giveway_tests::wait::wait_for;
+use std::time::Duration;
+
+/// Who holds the lease.
+async fn holder(world: &World) -> String {
+    let args = ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
+    world.kubectl(&args).await.unwrap()
+}
+
+async fn another_leads(world: &World, first: &str) {
+    wait_for("another operator leads", PATIENCE, async || {
+        let now = holder(world).await;
+        if now.is_empty() || now == first { Err(now) } else { Ok(()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_stopped_beyond_its_lease_writes_nothing_when_it_wakes() {
+    let mut world = stage().await;
+    let scene = Scene::set(&world.kit(), "asleep", Scenario::Preemption).await;
+    let mut other = world.another_operator(&["--lease-duration-seconds=4"]).await;
+    let first = holder(&world).await;
+    other.spawn().unwrap();
+    // It falls asleep when it is about to write for the third time: the write is on its way when it wakes.
+    let third = world.proxy();
+    third.play(Box::new(|call| if call.write >= 3 { Fault::Delay(Duration::from_secs(8)) } else { Fault::None }));
+    let play = scene.play();
+    let sleep = async {
+        let proxy = world.proxy();
+        wait_for("the leader writes", PATIENCE, async || {
+            let writes = proxy.writes();
+            if writes >= 3 { Ok(()) } else { Err(format!("{writes} writes")) }
+        })
+        .await;
+        world.frozen_operator(true);
+        another_leads(&world, &first).await;
+        world.frozen_operator(false);
+    };
+    tokio::join!(play, sleep);
+    let status = world.operator().wait_exit(Duration::from_secs(20)).await;
+    assert!(!status.success(), "{status}");
+    other.wait_ready(PATIENCE).await.unwrap();
+    scene.rest(&world.audit().await).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_reaches_nobody_ends_and_the_next_one_finishes_its_plan() {
+    let mut world = stage().await;
+    let scene = Scene::set(&world.kit(), "alone", Scenario::Preemption).await;
+    let mut other = world.another_operator(&["--lease-duration-seconds=4"]).await;
+    let first = holder(&world).await;
+    other.spawn().unwrap();
+    // After its fifth write nothing comes through any more, not even the lease.
+    let mut writes = 0;
+    world.proxy().play(Box::new(move |call| {
+        writes = writes.max(call.write);
+        if writes > 5 { Fault::Hang } else { Fault::None }
+    }));
+    tokio::join!(scene.play(), another_leads(&world, &first));
+    let status = world.operator().wait_exit(Duration::from_secs(20)).await;
+    assert!(!status.success(), "{status}");
+    scene.rest(&world.audit().await).await;
+    world.check_promises().await;
+}

@@ -1,0 +1,59 @@
+//! Faults between the operator and the API server: whatever is refused, lost, late or cut off, and at whichever write the operator
+//! is killed, the gang is bound in the end, each victim is evicted once, and the oracle has nothing to say.
+//!
+//! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some, chosen by `GIVEWAY_SEED`. `make soak` does that,
+//! and lets the random load run for longer.
+
+mod answers;
+mod crashes;
+mod leaders;
+mod outages;
+mod scenes;
+mod soak;
+
+use giveway_tests::World;
+use giveway_tests::giveway::{Daemon, NAMESPACE};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::time::Duration;
+
+/// How long a scenario may take while things go wrong.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn seed() -> u64 {
+    std::env::var("GIVEWAY_SEED").ok().map_or(0xfa17, |text| text.parse().expect("a number"))
+}
+
+/// A world with a proxy before the operator, and the classes of the scenarios.
+async fn stage() -> World {
+    let world = World::builder().proxy().start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("guarded", 10).threshold(5000).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    world.class("urgent", 6000).managed().create().await;
+    world.class("stock", 1000).create().await;
+    world
+}
+
+/// Starts the operator again whenever it was killed.
+async fn keep_alive(operator: &mut Daemon, client: &Client, killed: &mut bool) {
+    loop {
+        if operator.pid().is_some() && operator.exited().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        }
+        *killed = true;
+        operator.kill();
+        start_again(operator, client).await;
+    }
+}
+
+/// Starts an operator instead of one that was killed. From the dead comes no write, so the lease is free at once.
+async fn start_again(operator: &mut Daemon, client: &Client) {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let free = Patch::Merge(json!({"spec": {"holderIdentity": null}}));
+    leases.patch("giveway-operator", &PatchParams::default(), &free).await.unwrap();
+    operator.start().await;
+}

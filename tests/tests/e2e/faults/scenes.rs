@@ -1,0 +1,142 @@
+//! What goes on while faults are made, each in a namespace and on nodes of its own.
+
+use super::PATIENCE;
+use giveway_crds::PodGroup;
+use giveway_tests::audit::History;
+use giveway_tests::audit::log::mark_rest;
+use giveway_tests::audit::rest::Objects;
+use giveway_tests::cluster::{
+    BudgetBuilder, FillBuilder, Group, GroupBuilder, Kit, NodesBuilder, PodBuilder, Shaped as _,
+};
+use giveway_tests::wait::wait_for;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+
+/// Seconds that pods of a whole group take to end, where kube-scheduler takes one of them.
+const GRACE: u32 = 4;
+/// The label of a scene's nodes.
+const POOL: &str = "pool";
+
+/// What happens in a scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// A gang takes the place of a whole group and of a single pod.
+    Preemption,
+    /// kube-scheduler takes one pod of a whole group, and the rest goes.
+    Cascade,
+    /// Of a guarded service one pod is evicted as its budget allows, and then one more, by who may, against the budget.
+    Budget,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Preemption, Self::Cascade, Self::Budget];
+}
+
+/// A scene that is set and not played yet.
+pub struct Scene {
+    kit: Kit,
+    nodes: Vec<String>,
+    scenario: Scenario,
+}
+
+impl Scene {
+    /// Sets it: everything that is there before anybody preempts.
+    pub async fn set(kit: &Kit, name: &str, scenario: Scenario) -> Self {
+        let kit = kit.new_namespace(name).await;
+        let cpus = if scenario == Scenario::Budget { 2 } else { 3 };
+        let nodes = NodesBuilder::new(kit.clone(), 2).cpus(cpus).prefix(name).label(POOL, name).create().await;
+        let scene = Self { kit, nodes, scenario };
+        match scenario {
+            Scenario::Preemption => {
+                let group = GroupBuilder::new(scene.kit.clone(), "low", 4).priority("low").whole();
+                let low =
+                    group.on(&[&scene.nodes[0], &scene.nodes[0], &scene.nodes[1], &scene.nodes[1]]).create().await;
+                low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+                scene.fill("single").await;
+            }
+            Scenario::Cascade => {
+                // A pod that is taken and gone while no operator runs leaves no trace.
+                let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(GRACE);
+                let low = low.on(&[&scene.nodes[0]; 3]).create().await;
+                low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+            }
+            Scenario::Budget => {
+                let fill = FillBuilder::new(scene.kit.clone(), &scene.nodes).prefix("web").priority("guarded");
+                fill.label("app", "web").singles().await;
+                let budget = BudgetBuilder::new(scene.kit.clone(), "web").matching("app", "web").min_available(3);
+                budget.create_allowing(1).await;
+            }
+        }
+        scene
+    }
+
+    async fn fill(&self, prefix: &str) {
+        FillBuilder::new(self.kit.clone(), &self.nodes).prefix(prefix).priority("low").singles().await;
+    }
+
+    fn pod(&self, name: &str, class: &str) -> PodBuilder {
+        PodBuilder::new(self.kit.clone(), name).priority(class).node_selector(POOL, &self.kit.namespace)
+    }
+
+    /// The gang that preempts.
+    pub async fn gang(&self) -> Group {
+        let gang = GroupBuilder::new(self.kit.clone(), "train", 4).priority("high");
+        gang.node_selector(POOL, &self.kit.namespace).create().await
+    }
+
+    /// Plays it until everybody who preempts is bound.
+    pub async fn play(&self) {
+        match self.scenario {
+            Scenario::Preemption => {
+                self.gang().await.wait_bound(PATIENCE).await;
+            }
+            Scenario::Cascade => {
+                // On the other node there is no room: the scheduler has to take a pod of the group.
+                let pod = self.pod("stock", "stock").node_selector("kubernetes.io/hostname", &self.nodes[0]);
+                pod.create().await.wait_bound(PATIENCE).await;
+                let pods: Api<Pod> = self.kit.api();
+                wait_for("the rest of the group is gone", PATIENCE, async || {
+                    let all = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+                    let left = all.items.len() - 1;
+                    if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+                })
+                .await;
+            }
+            Scenario::Budget => {
+                self.pod("first", "high").create().await.wait_bound(PATIENCE).await;
+                self.pod("second", "urgent").create().await.wait_bound(PATIENCE).await;
+            }
+        }
+    }
+
+    /// Waits until nothing of this scene is under way, and says so in the log.
+    pub async fn rest(&self, history: &History) {
+        let namespace = &self.kit.namespace;
+        wait_for(&format!("{namespace} is at rest"), PATIENCE, async || {
+            let objects = Objects::look(&self.kit.client).await.map_err(|error| error.to_string())?;
+            let mut left = objects.left_over(history);
+            left.extend(objects.plans.iter().filter(|plan| plan.state.in_flight()).map(|plan| plan.id.clone()));
+            let going = |pod: &&Pod| {
+                pod.metadata.namespace.as_ref() == Some(namespace) && pod.metadata.deletion_timestamp.is_some()
+            };
+            left.extend(objects.pods.iter().filter(going).filter_map(|pod| pod.metadata.name.clone()));
+            if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
+        })
+        .await;
+        mark_rest(&self.kit.client, namespace).await.unwrap();
+    }
+
+    /// Takes everything away.
+    pub async fn clear(self) {
+        let (quick, all) = (DeleteParams::default().grace_period(0), ListParams::default());
+        self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
+        self.kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
+        self.kit.api::<PodGroup>().delete_collection(&quick, &all).await.unwrap();
+        for node in &self.nodes {
+            Api::<Node>::all(self.kit.client.clone()).delete(node, &quick).await.unwrap();
+        }
+    }
+}

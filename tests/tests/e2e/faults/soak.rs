@@ -1,0 +1,93 @@
+//! A random load, side by side in several namespaces, while calls fail and the operator is killed again and again.
+//!
+//! `GIVEWAY_SOAK_SECONDS` says for how long (a minute otherwise), `GIVEWAY_SEED` with which choices.
+
+use super::scenes::{Scenario, Scene};
+use super::{seed, stage, start_again};
+use futures::future::join_all;
+use giveway_tests::audit::History;
+use giveway_tests::cluster::Kit;
+use giveway_tests::proxy::{Fault, Script, calm};
+use giveway_tests::random::Random;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Namespaces in which something goes on.
+const SLOTS: usize = 4;
+/// Of a hundred calls so many go wrong.
+const PERCENT: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_again() {
+    let seconds = std::env::var("GIVEWAY_SOAK_SECONDS").ok().map_or(60, |text| text.parse().expect("a number"));
+    let (seed, until) = (seed(), Instant::now() + Duration::from_secs(seconds));
+    println!("seed {seed}, {seconds} s");
+    let mut world = stage().await;
+    world.proxy().play(faults(seed));
+    let (rounds, kit) = (AtomicUsize::new(0), world.kit());
+    let load = join_all((0..SLOTS).map(|slot| run(&kit, seed, slot, until, &rounds)));
+    let client = world.client();
+    let (operator, proxy) = world.operator_and_proxy();
+    let kill = async {
+        let (mut random, mut kills) = (Random::new(seed, SLOTS, 0), 0_usize);
+        while Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(random.below(2500) as u64)).await;
+            operator.kill();
+            start_again(operator, &client).await;
+            kills += 1;
+        }
+        // What was begun has to come to an end.
+        proxy.play(calm());
+        kills
+    };
+    let (_, kills) = tokio::join!(load, kill);
+    let history = world.audit().await;
+    let rounds = rounds.load(Ordering::Relaxed);
+    println!(
+        "seed {seed}: {rounds} rounds, {kills} kills, {} evictions, {} pods bound",
+        history.evicted().len(),
+        history.bindings.len()
+    );
+    println!("calls: {:?}", world.proxy().tally());
+    assert!(rounds >= SLOTS, "{rounds} rounds");
+    world.check_promises().await;
+}
+
+/// One scene after the other in a slot.
+async fn run(kit: &Kit, seed: u64, slot: usize, until: Instant, rounds: &AtomicUsize) {
+    let mut round = 0;
+    while Instant::now() < until {
+        let mut random = Random::new(seed, slot, round);
+        let scenario = Scenario::ALL[random.below(Scenario::ALL.len())];
+        let scene = Scene::set(kit, &format!("slot-{slot}-{round}"), scenario).await;
+        scene.play().await;
+        scene.rest(&History::default()).await;
+        scene.clear().await;
+        round += 1;
+        rounds.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Every kind of fault, now and then.
+fn faults(seed: u64) -> Script {
+    let mut random = Random::new(seed, SLOTS + 1, 0);
+    let kinds = [
+        Fault::Answer(409),
+        Fault::Answer(429),
+        Fault::Answer(500),
+        Fault::Answer(503),
+        Fault::Delay(Duration::from_millis(300)),
+        Fault::LoseAnswer,
+    ];
+    Box::new(move |call| {
+        if call.lease() {
+            Fault::None
+        } else if call.watch {
+            if random.percent(50) { Fault::CutAfter(Duration::from_millis(500)) } else { Fault::None }
+        } else if random.percent(PERCENT) {
+            kinds[random.below(kinds.len())]
+        } else {
+            Fault::None
+        }
+    })
+}
