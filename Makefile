@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
-	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
+	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e soak test-node test release up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -98,6 +98,11 @@ daemons: need-cargo
 
 e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
+
+# Every crash instead of some, then a random load for as long as it is told.
+soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
+	GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
+		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak::
 
 node-can-run:
 	@sh tests/node/can.sh

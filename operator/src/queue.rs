@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
+/// How long nobody goes for a member on a node on which the scheduler did not bind it.
+const UNBINDABLE: Duration = Duration::from_secs(600);
 /// How often a preemptor that waits after a failure is looked at, at the most.
 const PEEK: Duration = Duration::from_secs(1);
 /// Refusals in a row after which the next plan waits.
@@ -42,6 +44,11 @@ pub struct Waiting {
     pub refusals: u32,
     /// Whether an eviction was not allowed at all: of the next plan nobody goes before all may.
     pub careful: bool,
+    /// Members, by UID, and nodes on which the scheduler did not bind them though they fit, and until when nobody goes for them
+    /// there.
+    pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
+    /// How the last plan for them ended, as a sentence.
+    pub unbound: String,
 }
 
 impl Waiting {
@@ -75,9 +82,25 @@ impl Waiting {
         self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
     }
 
+    /// Notes that the scheduler did not bind members on these nodes: for a reason that is not known here.
+    pub fn not_bound(&mut self, members: &[(SmolStr, SmolStr)], sentence: &str, now: Instant) {
+        sentence.clone_into(&mut self.unbound);
+        self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
+    }
+
+    /// Whether nobody is to go for this member on this node.
+    pub fn is_unbindable(&self, uid: &SmolStr, node: &SmolStr) -> bool {
+        self.unbindable.contains_key(&(uid.clone(), node.clone()))
+    }
+
     /// Whether it is time to look at it. `Some(true)` only for room that is free: after a plan that failed nobody is evicted for a
     /// while, but what became free meanwhile is taken at once (looked for once a second, when something changed).
     pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
+        let before = self.unbindable.len();
+        self.unbindable.retain(|_, until| *until > now);
+        if self.unbindable.len() < before {
+            self.seen = None;
+        }
         if self.seen == Some(version) {
             return None;
         }
@@ -207,6 +230,22 @@ mod tests {
         assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
         assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());
         assert_eq!(waiting.refusal, None);
+    }
+
+    #[test]
+    fn nobody_goes_for_a_while_for_a_member_that_the_scheduler_did_not_bind() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (uid, node) = (SmolStr::new("uid-g1"), SmolStr::new("n1"));
+        waiting.not_bound(&[(uid.clone(), node.clone())], "Not bound.", now);
+        assert_eq!(waiting.turn(1, now), Some(false));
+        assert!(waiting.is_unbindable(&uid, &node) && !waiting.is_unbindable(&uid, &"n2".into()));
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(599)), None);
+        assert_eq!(
+            waiting.turn(1, now + Duration::from_secs(600)),
+            Some(false),
+            "looked at again, though nothing changed"
+        );
+        assert!(!waiting.is_unbindable(&uid, &node));
     }
 
     #[test]

@@ -68,6 +68,10 @@ impl Arbiter {
                     self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
                     return;
                 }
+                if let Some(message) = self.unbindable(preemptor, &plan) {
+                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                    return;
+                }
                 self.word(preemptor, None);
                 if !plan.victims.is_empty() {
                     for line in &plan.trace {
@@ -152,6 +156,17 @@ impl Arbiter {
             }
         }
         told
+    }
+
+    /// Why nobody goes for this plan: the scheduler had a place for one of its members on the same node, and did not bind it there.
+    fn unbindable(&self, preemptor: &Preemptor, plan: &Plan) -> Option<String> {
+        let waiting = self.waiting.get(preemptor)?;
+        let member = plan.placements.iter().find(|placed| {
+            let pod = self.model.cluster.pod(&placed.pod);
+            pod.is_some_and(|pod| waiting.is_unbindable(&pod.uid, &placed.node))
+        })?;
+        let (pod, node, why) = (&member.pod.name, &member.node, &waiting.unbound);
+        Some(format!("Nobody is evicted again for pod {pod} on node {node} for 10 minutes. {why}"))
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {

@@ -332,6 +332,7 @@ impl Arbiter {
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;
         waiting.seen = None;
+        waiting.not_bound(&flight.unbound, &told, clock.now);
         match ending.state {
             PlanState::Completed => (waiting.failures, waiting.refusals, waiting.careful) = (0, 0, false),
             _ if !flight.refused.is_empty() => {

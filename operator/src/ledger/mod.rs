@@ -154,6 +154,8 @@ pub struct Flight {
     /// Whether the eviction API is asked about every victim before the first one goes: an eviction for this preemptor was not
     /// allowed before.
     pub careful: bool,
+    /// Members that the scheduler did not bind in time though they fit, by UID, and the node of each.
+    pub unbound: Vec<(SmolStr, SmolStr)>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -220,6 +222,7 @@ impl Flight {
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
             careful: false,
+            unbound: Vec::new(),
         }
     }
 

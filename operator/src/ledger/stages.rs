@@ -170,11 +170,14 @@ impl Flight {
         if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
             self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
         } else if late {
-            let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod)).unwrap_or("nothing");
+            let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod));
+            let said = said.map_or("It has not said why.".to_owned(), |said| format!("It says: {said}"));
             let message = format!(
-                "The scheduler did not bind every released pod within {} s. It says: {said}",
+                "The scheduler did not bind every released pod within {} s. {said}",
                 limits.release_timeout.as_secs()
             );
+            let uid = |p: &Placement| cluster.pod(&p.pod).map(|pod| (pod.uid.clone(), p.node.clone()));
+            self.unbound = waiting.iter().filter_map(uid).collect();
             self.drop_plan(PlanState::Failed, message);
         }
     }

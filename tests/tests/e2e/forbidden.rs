@@ -94,3 +94,41 @@ async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_grou
     // Those that went before the first answer.
     world.check(&Promises::new().excuse_unbound("train", 2)).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
+    let world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
+    // Neither the scheduler nor the planner can know this before it is tried.
+    let unless = "!request.name.startsWith('unlucky')";
+    let denial = Denial { name: "unlucky", of: ("", "pods/binding"), unless, message: "unlucky pods are not bound" };
+    world.apply(&denial.manifest()).await.unwrap();
+    let gang = world.gang("unlucky", 1).priority("high").create().await;
+    let scheduled = giveway_crds::condition::types::PREEMPTION_PLANNED;
+    gang.wait_condition(scheduled, "False", "Failed", MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 1);
+    // Its owner makes it anew, and it gets its place back. Nobody takes that again.
+    let again = world.pod("again").priority("low").create().await;
+    again.wait_bound(MINUTE).await;
+    let words = wait_for("the group says why nobody goes for it", MINUTE, async || {
+        let conditions = gang.get().await.status.unwrap_or_default().conditions;
+        let told = giveway_crds::condition::find(&conditions, SCHEDULED).map(|told| told.message.clone());
+        let told = told.unwrap_or_default();
+        if told.contains("Nobody is evicted again") { Ok(told) } else { Err(told) }
+    })
+    .await;
+    assert!(words.contains("for pod unlucky-0 on node "), "{words}");
+    assert!(
+        words.contains("did not bind every released pod within 3 s. It says: ")
+            && words.contains("unlucky pods are not bound"),
+        "{words}"
+    );
+    // Those who may be bound get their room as ever.
+    let lucky = world.gang("lucky", 1).priority("high").create().await;
+    lucky.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names()[0], "again");
+    world.check(&Promises::new().excuse_unbound("unlucky", 1)).await;
+}
