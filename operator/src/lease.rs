@@ -15,6 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// How long the end of the process waits for writes that are under way.
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// What the election needs to know.
 #[derive(Clone, Debug)]
@@ -35,6 +40,7 @@ pub struct Leadership {
     deadline: Arc<Mutex<Option<Instant>>>,
     changed: watch::Receiver<bool>,
     identity: Arc<str>,
+    writes: TaskTracker,
 }
 
 impl Leadership {
@@ -47,6 +53,11 @@ impl Leadership {
     pub fn remaining(&self) -> Option<Duration> {
         let deadline = self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         deadline.and_then(|d| d.checked_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    /// To be held from before [`Leadership::remaining`] is asked until the write is answered: the lease is released after that.
+    pub fn writing(&self) -> TaskTrackerToken {
+        self.writes.token()
     }
 
     /// The identity under which plans are stored: the term of this leader.
@@ -76,6 +87,7 @@ pub struct Election {
     options: LeaseOptions,
     deadline: Arc<Mutex<Option<Instant>>>,
     leads: watch::Sender<bool>,
+    writes: TaskTracker,
 }
 
 impl Election {
@@ -83,9 +95,14 @@ impl Election {
     pub fn new(client: kube::Client, options: LeaseOptions) -> (Self, Leadership) {
         let deadline = Arc::new(Mutex::new(None));
         let (leads, changed) = watch::channel(false);
-        let leadership =
-            Leadership { deadline: deadline.clone(), changed, identity: Arc::from(options.identity.as_str()) };
-        (Self { api: Api::namespaced(client, &options.namespace), options, deadline, leads }, leadership)
+        let writes = TaskTracker::new();
+        let leadership = Leadership {
+            deadline: deadline.clone(),
+            changed,
+            identity: Arc::from(options.identity.as_str()),
+            writes: writes.clone(),
+        };
+        (Self { api: Api::namespaced(client, &options.namespace), options, deadline, leads, writes }, leadership)
     }
 
     fn set_deadline(&self, deadline: Option<Instant>) {
@@ -106,16 +123,16 @@ impl Election {
                 attempt = tokio::time::timeout(self.options.duration / 3, self.attempt(&mut observed)) => attempt,
             };
             match attempt {
-                Ok(Ok(true)) => {
+                Ok(Ok(Attempt::Held)) => {
                     let until = started + self.options.duration;
                     held_until = Some(until);
                     self.set_deadline(Some(until));
                 }
-                Ok(Ok(false)) if held_until.is_some() => {
+                Ok(Ok(Attempt::OfAnother)) if held_until.is_some() => {
                     self.set_deadline(None);
                     return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
                 }
-                Ok(Ok(false)) => {}
+                Ok(Ok(Attempt::OfAnother | Attempt::Conflict)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
                 Err(_) => tracing::warn!("the lease could not be read or written in time"),
             }
@@ -130,6 +147,12 @@ impl Election {
         }
         if held_until.is_some() {
             self.set_deadline(None);
+            // What is under way is of this term: nobody else leads before it is answered.
+            self.writes.close();
+            if tokio::time::timeout(LAST_WRITES, self.writes.wait()).await.is_err() {
+                tracing::warn!("writes are not answered; the lease expires by itself");
+                return Ok(());
+            }
             if let Ok(Err(error)) = tokio::time::timeout(Duration::from_millis(700), self.release()).await {
                 tracing::warn!(%error, "the lease could not be released; it expires by itself");
             }
@@ -137,11 +160,11 @@ impl Election {
         Ok(())
     }
 
-    /// One round: take a free lease, renew our own, or watch another's. Returns whether we hold it.
+    /// One round: take a free lease, renew our own, or watch another's.
     async fn attempt(
         &self,
         observed: &mut Option<(Option<String>, Option<String>, Instant)>,
-    ) -> Result<bool, kube::Error> {
+    ) -> Result<Attempt, kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
@@ -164,7 +187,7 @@ impl Election {
             };
             let valid = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
             if since.elapsed() < valid {
-                return Ok(false);
+                return Ok(Attempt::OfAnother);
             }
         }
         lease.spec = Some(self.spec(Some(&spec)));
@@ -197,11 +220,21 @@ impl Election {
     }
 }
 
+/// What came of a round.
+enum Attempt {
+    /// The lease is ours from now on.
+    Held,
+    /// Somebody else holds it.
+    OfAnother,
+    /// Somebody wrote to it meanwhile: who holds it will be seen next time.
+    Conflict,
+}
+
 /// A conflict or "already exists" means that somebody else was faster; other errors are errors.
-fn held(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+fn held(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match result {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(_) => Ok(Attempt::Held),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
         Err(error) => Err(error),
     }
 }

@@ -84,7 +84,9 @@ impl Waiting {
 
     /// Notes that the scheduler did not bind members on these nodes: for a reason that is not known here.
     pub fn not_bound(&mut self, members: &[(SmolStr, SmolStr)], sentence: &str, now: Instant) {
-        sentence.clone_into(&mut self.unbound);
+        if !members.is_empty() {
+            sentence.clone_into(&mut self.unbound);
+        }
         self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
     }
 
@@ -237,6 +239,8 @@ mod tests {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         let (uid, node) = (SmolStr::new("uid-g1"), SmolStr::new("n1"));
         waiting.not_bound(&[(uid.clone(), node.clone())], "Not bound.", now);
+        waiting.not_bound(&[], "Another plan.", now);
+        assert_eq!(waiting.unbound, "Not bound.");
         assert_eq!(waiting.turn(1, now), Some(false));
         assert!(waiting.is_unbindable(&uid, &node) && !waiting.is_unbindable(&uid, &"n2".into()));
         assert_eq!(waiting.turn(1, now + Duration::from_secs(599)), None);

@@ -105,6 +105,7 @@ impl Actuator {
         what: &'static str,
         call: impl Future<Output = Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
+        let _under_way = self.leadership.writing();
         // A call must not outlive the lease: the next leader acts as soon as that has run out.
         let Some(limit) = self.leadership.remaining().map(|left| left.min(CALL_TIMEOUT)) else {
             return Err(CallError::NotLeader);

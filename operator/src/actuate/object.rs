@@ -87,8 +87,8 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
     let event = Event {
         type_: if notice.warning { EventType::Warning } else { EventType::Normal },
         reason: notice.reason.as_str().to_owned(),
-        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace))),
-        action: notice.action.clone(),
+        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
+        action: shorten(&notice.action, ACTION),
         secondary: None,
     };
     let api_version = match notice.kind {
@@ -109,15 +109,18 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
     Ok(())
 }
 
-/// The API server takes notes of at most 1024 bytes.
-fn shorten(note: &str) -> String {
-    const MOST: usize = 1024;
-    if note.len() <= MOST {
-        return note.to_owned();
+/// Of an event the API server takes notes of at most so many bytes.
+const NOTE: usize = 1024;
+/// And actions of at most so many.
+const ACTION: usize = 128;
+
+fn shorten(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
     }
-    let mut end = MOST - '…'.len_utf8();
-    while !note.is_char_boundary(end) {
+    let mut end = most - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}…", &note[..end])
+    format!("{}…", &text[..end])
 }

@@ -29,7 +29,7 @@ impl Arbiter {
         }
         let Self { cascades, model, flights, writing, .. } = self;
         let written = |group: &ObjectKey| {
-            let ours = writing.get(group).and_then(|w| w.written.as_ref());
+            let ours = writing.get(group).and_then(|w| w.written(clock.now));
             ours.or_else(|| model.groups.get(group).map(|record| &record.status)).is_some_and(told)
         };
         let step = cascades.pass(model, flights, written, clock.now);

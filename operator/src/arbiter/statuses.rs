@@ -13,6 +13,9 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::time::{Duration, Instant};
 
+/// How long what was written is believed although the watch does not show it. After that what the watch shows is true: somebody
+/// else wrote, or an earlier write of ours landed late.
+const BELIEVED: Duration = Duration::from_secs(10);
 /// How long after a failure a status is written again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -23,12 +26,26 @@ pub(super) struct Writing {
     uid: SmolStr,
     /// A write is under way.
     pending: bool,
-    /// What was written last: newer than what the watch may show.
-    pub(super) written: Option<PodGroupStatus>,
+    /// What was written last, and when that was answered: newer than what the watch may show.
+    written: Option<(PodGroupStatus, Instant)>,
     /// After a failure, not before.
     not_before: Option<Instant>,
     /// Numbers that wait to be written.
     gathering: Option<Gathering<PodGroupStatus>>,
+}
+
+impl Writing {
+    /// What was written last, unless the watch shows it by now, or should.
+    pub(super) fn written(&self, now: Instant) -> Option<&PodGroupStatus> {
+        let believed = |at: Instant| now.duration_since(at) < BELIEVED;
+        self.written.as_ref().filter(|(_, at)| believed(*at)).map(|(status, _)| status)
+    }
+
+    /// Takes in what the watch shows.
+    fn seen(&mut self, status: &PodGroupStatus, now: Instant) {
+        let shown = self.written(now).is_none_or(|written| written == status);
+        self.written.take_if(|_| shown);
+    }
 }
 
 impl Arbiter {
@@ -44,7 +61,8 @@ impl Arbiter {
         self.dirty.insert(group.clone());
         match result {
             Ok(()) => {
-                writing.written = Some(status);
+                writing.written = Some((status, now));
+                self.later.insert(group.clone(), now + BELIEVED);
             }
             Err(error) => {
                 tracing::warn!(%group, %error, "status not written");
@@ -78,7 +96,8 @@ impl Arbiter {
                 continue;
             }
             let mut record = record.clone();
-            if let Some(written) = &writing.written {
+            writing.seen(&record.status, clock.now);
+            if let Some(written) = writing.written(clock.now) {
                 record.status = written.clone();
             }
             let preemptor = Preemptor::Group(key.clone());
@@ -128,5 +147,28 @@ impl Arbiter {
                 to: Box::new(to),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(scheduled: &str) -> PodGroupStatus {
+        PodGroupStatus { scheduled: Some(scheduled.to_owned()), ..PodGroupStatus::default() }
+    }
+
+    #[test]
+    fn what_was_written_counts_until_the_watch_shows_it_or_should() {
+        let now = Instant::now();
+        let mut writing = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
+        writing.seen(&status("1/4"), now);
+        assert_eq!(writing.written(now), Some(&status("2/4")), "the watch is behind");
+        writing.seen(&status("2/4"), now);
+        assert_eq!(writing.written(now), None, "whatever the watch shows from now on was written later");
+        let mut lost = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
+        let then = now + BELIEVED;
+        lost.seen(&status("1/4"), then);
+        assert_eq!(lost.written(then), None, "it never showed it: an earlier write landed late, or somebody else's");
     }
 }

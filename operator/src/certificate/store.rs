@@ -168,6 +168,7 @@ impl Store {
 
     /// One write, as the leader. It must not outlive the lease.
     async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<(), CallError> {
+        let _under_way = self.leadership.writing();
         let limit = self.leadership.remaining().ok_or(CallError::NotLeader)?.min(CALL_TIMEOUT);
         timely(limit, call).await.map(|_| ())
     }

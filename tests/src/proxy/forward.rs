@@ -67,12 +67,15 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
             kill(shared);
             return Err(anyhow!("the daemon was killed"));
         }
-        Fault::None | Fault::LoseAnswer | Fault::CutAfter(_) | Fault::KillAfter => {}
+        Fault::None | Fault::LateAnswer(_) | Fault::LoseAnswer | Fault::CutAfter(_) | Fault::KillAfter => {}
     }
     let (mut parts, body) = request.into_parts();
     parts.headers.insert(header::HOST, HeaderValue::from_str(&shared.upstream.authority)?);
     let body = Full::new(body.collect().await?.to_bytes());
     let response = shared.upstream.send(Request::from_parts(parts, body)).await?;
+    if let Fault::LateAnswer(time) = fault {
+        tokio::time::sleep(time).await;
+    }
     match fault {
         Fault::LoseAnswer | Fault::KillAfter => {
             // The API server has answered, so it was carried out.

@@ -33,6 +33,8 @@ pub enum Fault {
     Hang,
     /// It is carried out so much later.
     Delay(Duration),
+    /// It is carried out, and answered so much later.
+    LateAnswer(Duration),
     /// It is carried out, and the connection breaks before the answer.
     LoseAnswer,
     /// What is answered breaks off after so long: for watches.
@@ -56,6 +58,7 @@ impl Fault {
             Self::Answer(_) => "other answer",
             Self::Hang => "hang",
             Self::Delay(_) => "delay",
+            Self::LateAnswer(_) => "late answer",
             Self::LoseAnswer => "lost answer",
             Self::CutAfter(_) => "cut watch",
             Self::KillBefore => "killed before a write",

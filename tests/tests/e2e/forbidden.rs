@@ -5,10 +5,12 @@ use giveway_tests::audit::{OPERATOR, Promises};
 use giveway_tests::cluster::{Denial, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Binding, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::PostParams;
+use serde_json::json;
 
 /// Nobody may evict pods whose name begins with `precious`.
 async fn forbid(world: &World) {
@@ -106,6 +108,16 @@ async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
     let unless = "!request.name.startsWith('unlucky')";
     let denial = Denial { name: "unlucky", of: ("", "pods/binding"), unless, message: "unlucky pods are not bound" };
     world.apply(&denial.manifest()).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let node = json!({"metadata": {"name": "unlucky"}, "target": {"kind": "Node", "name": nodes[0]}});
+    let node: Binding = serde_json::from_value(node).unwrap();
+    wait_for("the policy is in force", MINUTE, async || {
+        match pods.create_subresource::<_, Status>("binding", "unlucky", &PostParams::default(), &node).await {
+            Err(kube::Error::Api(status)) if status.message.contains("unlucky pods are not bound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     let gang = world.gang("unlucky", 1).priority("high").create().await;
     let scheduled = giveway_crds::condition::types::PREEMPTION_PLANNED;
     gang.wait_condition(scheduled, "False", "Failed", MINUTE).await;

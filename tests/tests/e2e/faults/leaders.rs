@@ -71,3 +71,51 @@ async fn a_leader_that_reaches_nobody_ends_and_the_next_one_finishes_its_plan() 
     scene.rest(&world.audit().await).await;
     world.check_promises().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_somebody_else_writes_to_is_renewed_all_the_same() {
+    let mut world = stage().await;
+    let first = holder(&world).await;
+    let mut refused = 0;
+    world.proxy().play(Box::new(move |call| {
+        refused += u32::from(call.lease() && call.method == "PUT");
+        if call.lease() && call.method == "PUT" && refused % 2 == 1 { Fault::Answer(409) } else { Fault::None }
+    }));
+    wait_for("some renewals were refused", PATIENCE, async || {
+        let conflicts = world.proxy().tally().get("409").copied().unwrap_or(0);
+        if conflicts >= 3 { Ok(()) } else { Err(format!("{conflicts} were")) }
+    })
+    .await;
+    assert!(world.operator().exited().is_none(), "a conflict is no other holder");
+    assert_eq!(holder(&world).await, first);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_that_is_told_to_end_hears_the_answers_of_its_evictions_before_it_gives_up_the_lease() {
+    let mut world = stage().await;
+    let scene = Scene::set(&world.kit(), "ending", Scenario::Preemption).await;
+    let mut other = world.another_operator(&["--lease-duration-seconds=4"]).await;
+    other.spawn().unwrap();
+    let late = Fault::LateAnswer(Duration::from_millis(1200));
+    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    world.proxy().play(Box::new(move |call| {
+        if !call.path.ends_with("/eviction") {
+            return Fault::None;
+        }
+        told.send(()).ok();
+        late
+    }));
+    let end = async {
+        hears.recv().await.expect("an eviction is on its way");
+        world.operator().terminate().await
+    };
+    let ((), (status, took)) = tokio::join!(scene.play(), end);
+    assert!(status.success(), "{status}");
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(3), "{took:?}");
+    let log = std::fs::read_to_string(world.operator().log()).unwrap();
+    let heard = log.lines().filter(|line| line.contains("eviction pod=ending/")).count();
+    assert!(heard > 0, "{log}");
+    scene.rest(&world.audit().await).await;
+    world.check_promises().await;
+}
