@@ -254,8 +254,10 @@ impl Group {
                 (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
                     == (self.kit.namespace.as_str(), self.name.as_str())
             };
+            // A state may be over before it is looked for.
+            let as_far = |plan: &StoredPlan| plan.state == state || (plan.state.in_flight() && plan.state >= state);
             match plans.into_iter().rev().find(its) {
-                Some(plan) if plan.state == state => Ok(plan),
+                Some(plan) if as_far(&plan) => Ok(plan),
                 _ => Err(self.state(&[]).await),
             }
         })
