@@ -11,6 +11,12 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
+/// Who carries commands out. What came of one is heard later, as a [`Report`](crate::report::Report).
+pub trait Dispatch {
+    /// Starts carrying a command out, and does not wait for it.
+    fn dispatch(&self, command: Command);
+}
+
 /// One API call, or a few that belong together.
 #[derive(Clone, Debug)]
 pub enum Command {

@@ -1,7 +1,8 @@
 //! The arbiter: the one task that owns the model, decides, and keeps the ledger (design, section 5).
 //!
 //! A pass runs after every batch of inputs: advance what is in flight, decide for who waits, and write the statuses
-//! that changed. It makes no call itself; [`Command`]s go to the [`Actuator`], whose reports come back as inputs.
+//! that changed. It makes no call and reads no clock itself: [`Command`]s go to whoever carries them out, whose
+//! reports come back as inputs, and the time is given with each of them and with each pass.
 
 mod cascade;
 mod decide;
@@ -11,11 +12,10 @@ mod reports;
 mod rescue;
 mod statuses;
 
-use crate::actuate::Actuator;
 use crate::backfill::BackFill;
 use crate::book::Book;
 use crate::cascade::Cascades;
-use crate::command::{Command, Notice};
+use crate::command::{Command, Dispatch, Notice};
 use crate::config::Config;
 use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
@@ -35,7 +35,6 @@ use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Terms;
-use k8s_openapi::jiff::Timestamp;
 use notices::Repeated;
 use statuses::Writing;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +74,7 @@ pub struct Arbiter {
     resumed: bool,
     plans_made: u64,
     config: Config,
-    actuator: Actuator,
+    actuator: Box<dyn Dispatch + Send>,
     leadership: Leadership,
     metrics: Metrics,
     ready: watch::Sender<bool>,
@@ -86,7 +85,7 @@ impl Arbiter {
     /// A new arbiter; [`Arbiter::run`] does the work. `ready` is set once every kind was listed.
     pub fn new(
         config: Config,
-        actuator: Actuator,
+        actuator: impl Dispatch + Send + 'static,
         leadership: Leadership,
         metrics: Metrics,
         ready: watch::Sender<bool>,
@@ -113,7 +112,7 @@ impl Arbiter {
             resumed: false,
             plans_made: 0,
             config,
-            actuator,
+            actuator: Box::new(actuator),
             leadership,
             metrics,
             ready,
@@ -129,33 +128,31 @@ impl Arbiter {
             tokio::select! {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
-                    self.take(input);
+                    self.take(input, Instant::now());
                     tokio::time::sleep(GATHER).await;
                     for _ in 0..BATCH {
                         match inputs.try_recv() {
-                            Ok(input) => self.take(input),
+                            Ok(input) => self.take(input, Instant::now()),
                             Err(_) => break,
                         }
                     }
                 }
                 _ = tick.tick() => {}
             }
-            self.pass();
+            self.pass(Clock::read());
         }
     }
 
-    fn take(&mut self, input: Input) {
+    /// Takes in what is heard at this moment; [`Arbiter::pass`] says what follows from it.
+    pub fn take(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Report(report) => self.report(report),
+            Input::Report(report) => self.report(report, now),
             other => self.model.apply(other),
         }
     }
 
-    fn clock() -> Clock {
-        Clock { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
-    }
-
-    fn pass(&mut self) {
+    /// Looks at everything that was taken in, and at the time: advances what is in flight, decides, and writes.
+    pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
             self.metrics.unreadable(problem.kind);
@@ -169,7 +166,6 @@ impl Arbiter {
         if !leads {
             return;
         }
-        let clock = Self::clock();
         self.model.note_overdue(clock.epoch_seconds);
         if !self.resumed {
             self.resume(clock);

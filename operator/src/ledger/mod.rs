@@ -52,6 +52,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The time of this machine.
+    pub fn read() -> Self {
+        Self { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
+    }
+
     /// The wall clock as it is written into objects.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
