@@ -140,9 +140,10 @@ impl Actuator {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
                 Report::BackFilled { pod, uid, result }
             }
-            Command::WriteGroupStatus { group, uid, from, to, .. } => {
+            Command::WriteGroupStatus { group, uid, from, doubt, to, .. } => {
+                let before = (&*from, doubt.as_deref());
                 let result =
-                    self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
+                    self.write("group-status", object::write_group_status(client, &group, &uid, before, &to)).await;
                 Report::GroupStatus { group, status: to, result }
             }
             Command::WriteWorkloadStatus { workload, status } => {
