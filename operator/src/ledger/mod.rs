@@ -228,9 +228,9 @@ impl Flight {
         }
     }
 
-    /// Whether somebody is evicted by this plan.
+    /// Whether somebody is evicted by this plan, as it was stored.
     pub fn evicts(&self) -> bool {
-        !self.victims.is_empty()
+        !self.plan.victims.is_empty()
     }
 
     /// The places this flight holds against preemptors of equal or lower priority (ASYNC, nomination).
