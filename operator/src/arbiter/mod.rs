@@ -237,6 +237,7 @@ impl Arbiter {
             Context { lingering, ..ledger::context(&self.flights, priority) }
         };
         let contexts: BTreeMap<(i32, bool), Context> = kinds.into_iter().map(|kind| (kind, context(kind))).collect();
+        let version = self.model.version;
         let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
@@ -256,6 +257,10 @@ impl Arbiter {
             if let Some(ending) = advance.ended {
                 self.ended(&preemptor, &ending, clock);
             }
+        }
+        // What was found while others were in flight that are over by now is not found for good.
+        if self.model.version != version {
+            self.model.version += 1;
         }
     }
 
