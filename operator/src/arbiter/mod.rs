@@ -21,7 +21,7 @@ use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
-use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
+use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::queue::Waiting;
@@ -53,6 +53,8 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct Arbiter {
     model: Model,
     flights: Flights,
+    /// Victims of plans that are over, by UID, while the watch may not show yet that they go.
+    evicted: BTreeMap<SmolStr, Call>,
     waiting: BTreeMap<Preemptor, Waiting>,
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     victims: BTreeMap<ObjectKey, Victimhood>,
@@ -94,6 +96,7 @@ impl Arbiter {
         Self {
             model: Model::default(),
             flights: Flights::new(),
+            evicted: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last_plans: BTreeMap::new(),
             victims: BTreeMap::new(),
@@ -238,7 +241,9 @@ impl Arbiter {
         };
         let contexts: BTreeMap<(i32, bool), Context> = kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         let version = self.model.version;
-        let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
+        self.evicted.retain(|_, call| !call.due(clock.now));
+        let asked = self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys());
+        let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
@@ -320,6 +325,7 @@ impl Arbiter {
 
     fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.flights.remove(preemptor) else { return };
+        self.evicted.extend(flight.evicted_just_now(clock.now));
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);

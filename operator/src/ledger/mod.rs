@@ -270,6 +270,12 @@ impl Flight {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 
+    /// Victims whose eviction was accepted, with the call that the watch may not show yet.
+    pub fn evicted_just_now(&self, now: Instant) -> impl Iterator<Item = (SmolStr, Call)> + '_ {
+        let done = move |v: &&VictimPod| matches!(v.call, Call::Done(_)) && !v.call.due(now);
+        self.victims.iter().filter(done).map(|v| (v.uid.clone(), v.call))
+    }
+
     /// How many victims are gone.
     pub fn gone(&self, cluster: &Cluster) -> usize {
         self.victims.iter().filter(|v| is_gone(cluster, &v.pod, &v.uid)).count()
