@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
+.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants simulation \
 	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -81,6 +81,9 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
 	$(CARGO) test -p giveway-planner --test mutants -- $(MUTANT)
+
+simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (SEED=7 shows one; CASES=10000 tries more)
+	$(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(CARGO) test -p giveway-tests --test simulation -- --nocapture every_seed
 
 # One test at a time, so that the slowest decision is not one that waited for others.
 properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
