@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants simulation \
+.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants mutants-ledger simulation \
 	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e test-node test release up down demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -80,7 +80,10 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
-	$(CARGO) test -p giveway-planner --test mutants -- $(MUTANT)
+	$(CARGO) test -p giveway-planner --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
+
+mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (10 minutes)
+	$(CARGO) test -p giveway-planner --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
 
 simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (SEED=7 shows one; CASES=10000 tries more)
 	$(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(CARGO) test -p giveway-tests --test simulation -- --nocapture every_seed

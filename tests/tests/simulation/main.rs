@@ -6,6 +6,7 @@
 mod calls;
 mod evictions;
 mod faults;
+mod mutants;
 mod object;
 mod owners;
 mod plot;
