@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
-	properties bench-e2e bench-guard bench-node bench-webhook daemons e2e soak test-node test release up down demo demo-critical clean need-cargo
+	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-webhook daemons e2e soak test-node test release up down \
+	demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -80,7 +81,13 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
-	$(CARGO) test -p giveway-planner --test mutants -- $(MUTANT)
+	$(CARGO) test -p giveway-planner --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
+
+mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (10 minutes)
+	$(CARGO) test -p giveway-planner --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
+
+simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (SEED=7 shows one; CASES=10000 tries more)
+	$(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
 
 # One test at a time, so that the slowest decision is not one that waited for others.
 properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
@@ -103,6 +110,7 @@ e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TE
 soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
 	GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
 		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak::
+	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
 
 node-can-run:
 	@sh tests/node/can.sh

@@ -201,7 +201,8 @@ pub fn told(status: &giveway_crds::PodGroupStatus) -> bool {
 
 /// The members that are still there of those that were bound when the first one was taken.
 fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let existed = move |pod: &&Pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at);
+    // Times are whole seconds: who was created in that second was created after it, by an owner who lost a pod.
+    let existed = move |pod: &&Pod| pod.created.is_none_or(|created| created / 1_000_000_000 < at);
     model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror).filter(existed)
 }
 
@@ -280,10 +281,22 @@ mod tests {
     #[test]
     fn pods_that_are_created_later_or_wait_for_a_place_stay() {
         let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
-        world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));
+        world
+            .pod(member("l4").created(201))
+            .pod(member("l6").created(200))
+            .pod(TestPod::new("l5", 10).of("low").held().created(100));
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         cascades.fallen(&mut world.model);
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+
+    #[test]
+    fn a_pod_that_fell_begins_once_and_not_again_when_it_is_gone() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        assert_eq!(cascades.fallen(&mut world.model).len(), 1);
+        world.pod(member("l2").preempted(200, THEIRS).terminating()).remove_pod("l2");
+        assert!(world.model.fallen.is_empty());
     }
 
     #[test]

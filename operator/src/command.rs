@@ -9,7 +9,14 @@ use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+/// Who carries commands out. What came of one is heard later, as a [`Report`](crate::report::Report).
+pub trait Dispatch {
+    /// Starts carrying a command out, and does not wait for it.
+    fn dispatch(&self, command: Command);
+}
 
 /// One API call, or a few that belong together.
 #[derive(Clone, Debug)]
@@ -50,6 +57,8 @@ pub enum Command {
         uid: SmolStr,
         /// The status it was, by our knowledge.
         from: Box<PodGroupStatus>,
+        /// Everything that it may have beside, because nobody knows what became of earlier writes.
+        doubt: Option<Box<Value>>,
         /// The status it gets.
         to: Box<PodGroupStatus>,
         /// Whether no decision waits for it.

@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
@@ -95,8 +96,8 @@ impl Housekeeping {
 
     /// Nominations that no decision stands behind any more, because withdrawing them failed or a leader died: without
     /// this they would keep a place from others for ever. Only of pods that kube-scheduler nominates for nobody: held
-    /// ones, those of managed classes that it could not place, and critical add-ons whose plan was over in the last ten
-    /// minutes and had this node.
+    /// ones; of those that it could not place the ones of managed classes, members of groups that never preempt, and
+    /// critical add-ons whose plan was over in the last ten minutes and had this node.
     pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, clock: Clock) -> Vec<Command> {
         let now = clock.now;
         let meant: BTreeSet<&str> = flights.values().flat_map(|f| &f.members).map(|m| m.uid.as_str()).collect();
@@ -104,7 +105,8 @@ impl Housekeeping {
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let node = pod.nominated_node.as_deref().unwrap_or_default();
             let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);
-            let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || rescued()));
+            let member = pod.group.is_some() && pod.spec_policy == PreemptionPolicy::Never;
+            let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || member || rescued()));
             if !ours || meant.contains(pod.uid.as_str()) {
                 continue;
             }
@@ -270,6 +272,17 @@ mod tests {
             housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).is_empty(),
             "not twice at once"
         );
+    }
+
+    #[test]
+    fn a_nomination_is_withdrawn_from_a_released_member_that_never_preempts() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod");
+        let released = |name: &str| TestPod::new(name, 10).of("g").unschedulable().nominated("n1");
+        world.pod(released("never").spec("preemptionPolicy", json!("Never"))).pod(released("scheduler-s"));
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 });
+        let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(pod.name, "never");
     }
 
     #[test]

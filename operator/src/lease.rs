@@ -44,6 +44,11 @@ pub struct Leadership {
 }
 
 impl Leadership {
+    /// A leadership under this identity: writes are allowed until `deadline`, and `changed` says that this begins or ends.
+    pub fn new(identity: &str, deadline: Arc<Mutex<Option<Instant>>>, changed: watch::Receiver<bool>) -> Self {
+        Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new() }
+    }
+
     /// Whether writes are allowed at this moment.
     pub fn holds(&self) -> bool {
         self.remaining().is_some()
@@ -95,13 +100,8 @@ impl Election {
     pub fn new(client: kube::Client, options: LeaseOptions) -> (Self, Leadership) {
         let deadline = Arc::new(Mutex::new(None));
         let (leads, changed) = watch::channel(false);
-        let writes = TaskTracker::new();
-        let leadership = Leadership {
-            deadline: deadline.clone(),
-            changed,
-            identity: Arc::from(options.identity.as_str()),
-            writes: writes.clone(),
-        };
+        let leadership = Leadership::new(&options.identity, deadline.clone(), changed);
+        let writes = leadership.writes.clone();
         (Self { api: Api::namespaced(client, &options.namespace), options, deadline, leads, writes }, leadership)
     }
 

@@ -2,6 +2,39 @@
 
 use serde_json::{Map, Value};
 
+/// Everything that is in one of two values; of single values the second one.
+pub fn union(one: Value, other: Value) -> Value {
+    match (one, other) {
+        (Value::Object(mut one), Value::Object(other)) => {
+            for (key, value) in other {
+                let both = match one.remove(&key) {
+                    Some(known) => union(known, value),
+                    None => value,
+                };
+                one.insert(key, both);
+            }
+            Value::Object(one)
+        }
+        (_, other) => other,
+    }
+}
+
+/// The patch that turns every value into `to` that has no other fields than `from` or `to`.
+pub fn overwriting_patch(from: &Value, to: &Value) -> Value {
+    let (Value::Object(from), Value::Object(to)) = (from, to) else {
+        return to.clone();
+    };
+    let mut patch = Map::new();
+    for key in from.keys().filter(|key| !to.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in to {
+        let written = from.get(key).map_or_else(|| value.clone(), |old| overwriting_patch(old, value));
+        patch.insert(key.clone(), written);
+    }
+    Value::Object(patch)
+}
+
 /// The patch that turns `from` into `to`.
 pub fn merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
@@ -33,6 +66,14 @@ mod tests {
             &json!({"a": 1, "b": {"x": 3}, "c": [1, 2]}),
         );
         assert_eq!(patch, json!({"b": {"x": 3, "y": null}, "c": [1, 2]}));
+    }
+
+    #[test]
+    fn what_may_be_there_is_written_over_whatever_it_is() {
+        let doubt = union(json!({"a": 1, "b": {"x": 1}}), json!({"a": 2, "b": {"y": 2}, "c": [1]}));
+        assert_eq!(doubt, json!({"a": 2, "b": {"x": 1, "y": 2}, "c": [1]}));
+        let patch = overwriting_patch(&doubt, &json!({"a": 1, "b": {"x": 1}, "d": 4}));
+        assert_eq!(patch, json!({"a": 1, "b": {"x": 1, "y": null}, "c": null, "d": 4}));
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct Model {
     pub unfilled: BTreeMap<ObjectKey, Missing>,
     /// Pods that kube-scheduler took since the arbiter last looked, by UID.
     pub fallen: BTreeMap<SmolStr, Fallen>,
+    /// UIDs of those among them that are still there: each is taken once.
+    falling: BTreeSet<SmolStr>,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     overdue: BTreeSet<SmolStr>,
@@ -365,7 +367,10 @@ impl Model {
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<Pod>>) -> Result<bool, String> {
         self.touch_group_of(key);
         let Some(pod) = pod else {
-            if let Some(at) = self.pods.remove(key).and_then(|record| record.preempted) {
+            if let Some(record) = self.pods.remove(key)
+                && let Some(at) = record.preempted
+                && !self.falling.remove(&record.uid)
+            {
                 self.fell(key, at);
             }
             self.unfilled.remove(key);
@@ -382,17 +387,22 @@ impl Model {
             Some(at) => drop(self.deadlines.insert(key.clone(), (record.uid.clone(), at.0.as_second()))),
             None => drop(self.deadlines.remove(key)),
         }
-        let preempted = record.preempted;
+        let (uid, preempted) = (record.uid.clone(), record.preempted);
         self.note_decision(key, &pod, &record);
-        if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
-            self.pods.insert(key.clone(), record);
+        let before = if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
+            self.pods.insert(key.clone(), record)
         } else {
-            self.pods.remove(key);
+            self.pods.remove(key)
+        };
+        if let Some(other) = before.filter(|before| before.uid != uid) {
+            self.falling.remove(&other.uid);
         }
         let changed = self.cluster.upsert_pod(&pod).map_err(|e| e.to_string());
         self.touch_group_of(key);
         self.look_for_missing(key);
-        if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some()) {
+        if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
+            && self.falling.insert(uid)
+        {
             self.fell(key, at);
         }
         changed

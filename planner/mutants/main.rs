@@ -1,7 +1,8 @@
 //! Breaks the planner on purpose, one way after the other (`mutants.yaml`), and runs the tests that must notice: `make mutants`.
+//! Or the operator, where the simulation must notice: `make mutants-ledger`.
 //!
 //! It works on a worktree of the last commit below `target/`, so that nothing in the checkout is touched; one build and one run of
-//! some tests per entry. An argument chooses the entries whose description contains it.
+//! some tests per entry. The first argument says what to break, a second one chooses the entries whose description contains it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool for developers")]
 
 use serde::Deserialize;
@@ -16,7 +17,32 @@ struct Edit {
     replace: String,
 }
 
-/// One way to break the planner.
+/// What can be broken.
+struct Suite {
+    name: &'static str,
+    /// Where its sources are.
+    sources: &'static str,
+    list: &'static str,
+    /// The package and the target of the tests that must notice.
+    tests: [&'static str; 2],
+}
+
+const SUITES: [Suite; 2] = [
+    Suite {
+        name: "planner",
+        sources: "planner/src",
+        list: include_str!("mutants.yaml"),
+        tests: ["giveway-planner", "planner"],
+    },
+    Suite {
+        name: "operator",
+        sources: "operator/src",
+        list: include_str!("../../operator/mutants/mutants.yaml"),
+        tests: ["giveway-tests", "simulation"],
+    },
+];
+
+/// One way to break something.
 #[derive(Deserialize)]
 struct Mutant {
     broken: String,
@@ -36,8 +62,8 @@ fn run(command: &mut Command) -> (bool, String) {
 }
 
 /// Makes an edit; what the file was before.
-fn apply(edit: &Edit, tree: &Path) -> (PathBuf, String) {
-    let path = tree.join("planner/src").join(&edit.file);
+fn apply(edit: &Edit, sources: &Path) -> (PathBuf, String) {
+    let path = sources.join(&edit.file);
     let text = std::fs::read_to_string(&path).expect("a source");
     assert_eq!(text.matches(&edit.find).count(), 1, "{}: {}", edit.file, edit.find);
     std::fs::write(&path, text.replace(&edit.find, &edit.replace)).expect("it can be written");
@@ -45,8 +71,10 @@ fn apply(edit: &Edit, tree: &Path) -> (PathBuf, String) {
 }
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let list: Vec<Mutant> = serde_yaml_ng::from_str(include_str!("mutants.yaml")).expect("mutants.yaml");
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let (name, wanted) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let suite = SUITES.iter().find(|suite| suite.name == name).expect("what to break: planner or operator");
+    let list: Vec<Mutant> = serde_yaml_ng::from_str(suite.list).expect("a list of mutants");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
     let (tree, build) = (root.join("target/mutants/tree"), root.join("target/mutants/build"));
     run(Command::new("git").current_dir(root).args(["worktree", "remove", "--force"]).arg(&tree));
@@ -55,17 +83,18 @@ fn main() -> ExitCode {
     let test = |filter: &str| {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(&tree).env("CARGO_TARGET_DIR", &build);
-        run(cargo.args(["test", "-p", "giveway-planner", "--test", "planner", "--", filter]))
+        let [package, target] = suite.tests;
+        run(cargo.args(["test", "-p", package, "--test", target, "--", filter]))
     };
     let (whole, said) = test("");
     let mut missed = usize::from(!whole);
-    println!("{} the planner as it is", if whole { "passes " } else { "FAILS  " });
+    println!("{} the {name} as it is", if whole { "passes " } else { "FAILS  " });
     if !whole {
         println!("{said}");
     }
     for mutant in list.iter().filter(|mutant| mutant.broken.contains(&wanted)) {
         let edits = || std::iter::once(&mutant.edit).chain(&mutant.and);
-        let whole: Vec<(PathBuf, String)> = edits().map(|edit| apply(edit, &tree)).collect();
+        let whole: Vec<(PathBuf, String)> = edits().map(|edit| apply(edit, &tree.join(suite.sources))).collect();
         let (passed, said) = test(&mutant.caught_by);
         whole.into_iter().rev().for_each(|(path, text)| std::fs::write(path, text).expect("it can be written"));
         let builds = said.contains("test result:");

@@ -13,7 +13,7 @@ mod object;
 mod plan;
 mod pod;
 
-use crate::command::{Command, EvictOutcome};
+use crate::command::{Command, Dispatch, EvictOutcome};
 use crate::config::Config;
 use crate::input::Input;
 use crate::lease::Leadership;
@@ -76,27 +76,6 @@ impl Actuator {
             names: config.names(),
             reports,
         }
-    }
-
-    /// Starts carrying a command out.
-    pub fn dispatch(&self, command: Command) {
-        let (this, asked) = (self.clone(), Instant::now());
-        tokio::spawn(async move {
-            if let Command::Evict(call) = &command
-                && !call.rehearsal
-            {
-                this.limiter.acquire(call.priority, &call.permission).await;
-            }
-            let background = command.in_background();
-            let _turn = if background { this.background.turn(asked).await } else { None };
-            let Some(_permit) = this.lanes.turn(&command).await else { return };
-            if !background {
-                this.background.stand_back().await;
-            }
-            if let Some(report) = this.carry_out(command).await {
-                drop(this.reports.send(Input::Report(report)).await);
-            }
-        });
     }
 
     /// Runs one write as the leader, in bounded time.
@@ -162,9 +141,10 @@ impl Actuator {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
                 Report::BackFilled { pod, uid, result }
             }
-            Command::WriteGroupStatus { group, uid, from, to, .. } => {
+            Command::WriteGroupStatus { group, uid, from, doubt, to, .. } => {
+                let before = (&*from, doubt.as_deref());
                 let result =
-                    self.write("group-status", object::write_group_status(client, &group, &uid, &from, &to)).await;
+                    self.write("group-status", object::write_group_status(client, &group, &uid, before, &to)).await;
                 Report::GroupStatus { group, status: to, result }
             }
             Command::WriteWorkloadStatus { workload, status } => {
@@ -219,5 +199,27 @@ impl Actuator {
                 return None;
             }
         })
+    }
+}
+
+impl Dispatch for Actuator {
+    fn dispatch(&self, command: Command) {
+        let (this, asked) = (self.clone(), Instant::now());
+        tokio::spawn(async move {
+            if let Command::Evict(call) = &command
+                && !call.rehearsal
+            {
+                this.limiter.acquire(call.priority, &call.permission).await;
+            }
+            let background = command.in_background();
+            let _turn = if background { this.background.turn(asked).await } else { None };
+            let Some(_permit) = this.lanes.turn(&command).await else { return };
+            if !background {
+                this.background.stand_back().await;
+            }
+            if let Some(report) = this.carry_out(command).await {
+                drop(this.reports.send(Input::Report(report)).await);
+            }
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::FIELD_MANAGER;
 use crate::command::Notice;
-use crate::merge::merge_patch;
+use crate::merge::{merge_patch, overwriting_patch, union};
 use crate::report::CallError;
 use crate::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
@@ -26,13 +26,17 @@ pub(super) async fn write_group_status(
     client: &Client,
     group: &ObjectKey,
     uid: &str,
-    from: &PodGroupStatus,
+    (from, doubt): (&PodGroupStatus, Option<&Value>),
     to: &PodGroupStatus,
 ) -> Result<(), CallError> {
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
     let from = serde_json::to_value(from).map_err(failed)?;
     let to = serde_json::to_value(to).map_err(failed)?;
-    let patch = json!({ "metadata": { "uid": uid }, "status": merge_patch(&from, &to) });
+    let status = match doubt {
+        Some(doubt) => overwriting_patch(&union(from, doubt.clone()), &to),
+        None => merge_patch(&from, &to),
+    };
+    let patch = json!({ "metadata": { "uid": uid }, "status": status });
     groups.patch_status(&group.name, &params(), &Patch::Merge(patch)).await?;
     Ok(())
 }

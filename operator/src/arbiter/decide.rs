@@ -204,19 +204,19 @@ impl Arbiter {
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
-        let stored = self.new_plan(plan, who);
+        let stored = self.new_plan(plan, who, clock);
         let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
         flight.careful = self.waiting.get(preemptor).is_some_and(|waiting| waiting.careful);
         self.open(flight);
     }
 
     /// A plan of this term as it is stored, with a name that no other plan has.
-    pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor) -> StoredPlan {
+    pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor, clock: Clock) -> StoredPlan {
         self.plans_made += 1;
         let term = self.leadership.term();
         let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
         let id = format!("{suffix}-{}", self.plans_made);
-        stored(plan, id, term.to_owned(), preemptor, &self.model.cluster)
+        stored(plan, id, term.to_owned(), preemptor, &self.model.cluster, clock.time())
     }
 
     /// Puts a new plan into the ledger; one that evicts somebody is stored and told.

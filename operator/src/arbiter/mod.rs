@@ -1,7 +1,8 @@
 //! The arbiter: the one task that owns the model, decides, and keeps the ledger (design, section 5).
 //!
 //! A pass runs after every batch of inputs: advance what is in flight, decide for who waits, and write the statuses
-//! that changed. It makes no call itself; [`Command`]s go to the [`Actuator`], whose reports come back as inputs.
+//! that changed. It makes no call and reads no clock itself: [`Command`]s go to whoever carries them out, whose
+//! reports come back as inputs, and the time is given with each of them and with each pass.
 
 mod cascade;
 mod decide;
@@ -11,17 +12,16 @@ mod reports;
 mod rescue;
 mod statuses;
 
-use crate::actuate::Actuator;
 use crate::backfill::BackFill;
 use crate::book::Book;
 use crate::cascade::Cascades;
-use crate::command::{Command, Notice};
+use crate::command::{Command, Dispatch, Notice};
 use crate::config::Config;
 use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
-use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
+use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::queue::Waiting;
@@ -35,7 +35,6 @@ use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Terms;
-use k8s_openapi::jiff::Timestamp;
 use notices::Repeated;
 use statuses::Writing;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +53,8 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct Arbiter {
     model: Model,
     flights: Flights,
+    /// Victims of plans that are over, by UID, while the watch may not show yet that they go.
+    evicted: BTreeMap<SmolStr, Call>,
     waiting: BTreeMap<Preemptor, Waiting>,
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     victims: BTreeMap<ObjectKey, Victimhood>,
@@ -75,7 +76,7 @@ pub struct Arbiter {
     resumed: bool,
     plans_made: u64,
     config: Config,
-    actuator: Actuator,
+    actuator: Box<dyn Dispatch + Send>,
     leadership: Leadership,
     metrics: Metrics,
     ready: watch::Sender<bool>,
@@ -86,7 +87,7 @@ impl Arbiter {
     /// A new arbiter; [`Arbiter::run`] does the work. `ready` is set once every kind was listed.
     pub fn new(
         config: Config,
-        actuator: Actuator,
+        actuator: impl Dispatch + Send + 'static,
         leadership: Leadership,
         metrics: Metrics,
         ready: watch::Sender<bool>,
@@ -95,6 +96,7 @@ impl Arbiter {
         Self {
             model: Model::default(),
             flights: Flights::new(),
+            evicted: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last_plans: BTreeMap::new(),
             victims: BTreeMap::new(),
@@ -113,7 +115,7 @@ impl Arbiter {
             resumed: false,
             plans_made: 0,
             config,
-            actuator,
+            actuator: Box::new(actuator),
             leadership,
             metrics,
             ready,
@@ -129,33 +131,31 @@ impl Arbiter {
             tokio::select! {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
-                    self.take(input);
+                    self.take(input, Instant::now());
                     tokio::time::sleep(GATHER).await;
                     for _ in 0..BATCH {
                         match inputs.try_recv() {
-                            Ok(input) => self.take(input),
+                            Ok(input) => self.take(input, Instant::now()),
                             Err(_) => break,
                         }
                     }
                 }
                 _ = tick.tick() => {}
             }
-            self.pass();
+            self.pass(Clock::read());
         }
     }
 
-    fn take(&mut self, input: Input) {
+    /// Takes in what is heard at this moment; [`Arbiter::pass`] says what follows from it.
+    pub fn take(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Report(report) => self.report(report),
+            Input::Report(report) => self.report(report, now),
             other => self.model.apply(other),
         }
     }
 
-    fn clock() -> Clock {
-        Clock { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
-    }
-
-    fn pass(&mut self) {
+    /// Looks at everything that was taken in, and at the time: advances what is in flight, decides, and writes.
+    pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
             self.metrics.unreadable(problem.kind);
@@ -169,7 +169,6 @@ impl Arbiter {
         if !leads {
             return;
         }
-        let clock = Self::clock();
         self.model.note_overdue(clock.epoch_seconds);
         if !self.resumed {
             self.resume(clock);
@@ -241,7 +240,10 @@ impl Arbiter {
             Context { lingering, ..ledger::context(&self.flights, priority) }
         };
         let contexts: BTreeMap<(i32, bool), Context> = kinds.into_iter().map(|kind| (kind, context(kind))).collect();
-        let mut under_way: BTreeSet<SmolStr> = self.flights.values().flat_map(Flight::asked).cloned().collect();
+        let version = self.model.version;
+        self.evicted.retain(|_, call| !call.due(clock.now));
+        let asked = self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys());
+        let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
@@ -260,6 +262,10 @@ impl Arbiter {
             if let Some(ending) = advance.ended {
                 self.ended(&preemptor, &ending, clock);
             }
+        }
+        // What was found while others were in flight that are over by now is not found for good.
+        if self.model.version != version {
+            self.model.version += 1;
         }
     }
 
@@ -319,6 +325,7 @@ impl Arbiter {
 
     fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.flights.remove(preemptor) else { return };
+        self.evicted.extend(flight.evicted_just_now(clock.now));
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
         self.metrics.outcome(reason);

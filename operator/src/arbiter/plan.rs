@@ -18,7 +18,6 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -215,6 +214,7 @@ pub(super) fn stored(
     term: String,
     preemptor: StoredPreemptor,
     cluster: &Cluster,
+    planned_at: Time,
 ) -> StoredPlan {
     let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let owner =
@@ -226,7 +226,7 @@ pub(super) fn stored(
         preemptor,
         strategy: plan.strategy.to_owned(),
         reason: String::new(),
-        planned_at: Some(Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())),
+        planned_at: Some(planned_at),
         message: String::new(),
         domain: plan.domain.as_ref().map(|d| StoredDomain { key: d.key.to_string(), value: d.value.to_string() }),
         placements: plan

@@ -12,8 +12,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Arbiter {
-    pub(super) fn report(&mut self, report: Report) {
-        let now = Instant::now();
+    pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Member { preemptor, plan, uid, release, result } => {
                 if let Err(error) = &result {

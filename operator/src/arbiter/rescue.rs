@@ -102,7 +102,7 @@ impl Arbiter {
         let priority = cluster.pod(&placed.pod).map_or(0, |pod| pod.priority);
         let who = self.stored_preemptor(preemptor, priority);
         let stored = StoredRescue { step: eviction.step.number(), taint };
-        let mut plan = self.new_plan(&eviction.plan, who);
+        let mut plan = self.new_plan(&eviction.plan, who, clock);
         plan.critical_addon = Some(stored);
         let flight = Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms));
         self.metrics.rescued(eviction.step);

@@ -5,12 +5,14 @@ use super::Arbiter;
 use crate::command::Command;
 use crate::gather::Gathering;
 use crate::ledger::Clock;
+use crate::merge::union;
 use crate::report::CallError;
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// How long what was written is believed although the watch does not show it. After that what the watch shows is true: somebody
@@ -28,6 +30,8 @@ pub(super) struct Writing {
     pending: bool,
     /// What was written last, and when that was answered: newer than what the watch may show.
     written: Option<(PodGroupStatus, Instant)>,
+    /// What may be written beside that: of a write that failed nobody knows whether it was made.
+    doubt: Option<Value>,
     /// After a failure, not before.
     not_before: Option<Instant>,
     /// Numbers that wait to be written.
@@ -63,9 +67,12 @@ impl Arbiter {
             Ok(()) => {
                 writing.written = Some((status, now));
                 self.later.insert(group.clone(), now + BELIEVED);
+                writing.doubt = None;
             }
             Err(error) => {
                 tracing::warn!(%group, %error, "status not written");
+                let asked = serde_json::to_value(status).unwrap_or_default();
+                writing.doubt = Some(union(writing.doubt.take().unwrap_or_default(), asked));
                 writing.not_before = Some(now + AGAIN);
             }
         }
@@ -114,7 +121,7 @@ impl Arbiter {
                 now: clock.time(),
             };
             let to = status::group_status(&facts);
-            if to == record.status {
+            if to == record.status && writing.doubt.is_none() {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
@@ -125,7 +132,7 @@ impl Arbiter {
                 continue;
             }
             // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
-            if !status::is_news(&record.status, &to) {
+            if !status::is_news(&record.status, &to) && writing.doubt.is_none() {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
                 let due = gathering.due();
@@ -144,6 +151,7 @@ impl Arbiter {
                 group: key.clone(),
                 uid: record.uid.clone(),
                 from: Box::new(record.status),
+                doubt: writing.doubt.clone().map(Box::new),
                 to: Box::new(to),
             });
         }

@@ -52,6 +52,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The time of this machine.
+    pub fn read() -> Self {
+        Self { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
+    }
+
     /// The wall clock as it is written into objects.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
@@ -226,9 +231,9 @@ impl Flight {
         }
     }
 
-    /// Whether somebody is evicted by this plan.
+    /// Whether somebody is evicted by this plan, as it was stored.
     pub fn evicts(&self) -> bool {
-        !self.victims.is_empty()
+        !self.plan.victims.is_empty()
     }
 
     /// The places this flight holds against preemptors of equal or lower priority (ASYNC, nomination).
@@ -266,6 +271,12 @@ impl Flight {
     /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
     pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
+    }
+
+    /// Victims whose eviction was accepted, with the call that the watch may not show yet.
+    pub fn evicted_just_now(&self, now: Instant) -> impl Iterator<Item = (SmolStr, Call)> + '_ {
+        let done = move |v: &&VictimPod| matches!(v.call, Call::Done(_)) && !v.call.due(now);
+        self.victims.iter().filter(done).map(|v| (v.uid.clone(), v.call))
     }
 
     /// How many victims are gone.

@@ -105,12 +105,17 @@ impl Flight {
                 self.plan.state = PlanState::Releasing;
             }
         } else if clock.now.duration_since(since) >= PATIENCE && !check.no_other_room {
-            // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
-            if self.fits_elsewhere(cluster, context) {
+            // Of those who are still there all containers have ended, and what is left of them takes no room: nobody waits
+            // for it any longer, and the place is not given up to be taken again, which others would do first.
+            if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
+                check.fits_now = true;
+            } else if self.fits_elsewhere(cluster, context) {
+                // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
                 self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
                 return;
+            } else {
+                check.no_other_room = true;
             }
-            check.no_other_room = true;
         }
         self.checked = Some((model.version, check));
     }

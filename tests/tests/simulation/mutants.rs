@@ -1,0 +1,20 @@
+//! What `make mutants-ledger` breaks is still there: every text occurs once, and is replaced by another one.
+
+use serde_json::Value;
+
+#[test]
+fn every_mutant_breaks_one_place() {
+    let operator = format!("{}/../operator", env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(format!("{operator}/{path}")).unwrap();
+    let list: Vec<Value> = serde_yaml_ng::from_str(&read("mutants/mutants.yaml")).unwrap();
+    assert!(list.len() >= 10, "{}", list.len());
+    for mutant in list {
+        let further = mutant["and"].as_array().cloned().unwrap_or_default();
+        for edit in std::iter::once(mutant.clone()).chain(further) {
+            let text = |field: &str| edit[field].as_str().unwrap().to_owned();
+            let source = read(&format!("src/{}", text("file")));
+            assert_eq!(source.matches(&text("find")).count(), 1, "{}", mutant["broken"]);
+            assert_ne!(text("find"), text("replace"), "{}", mutant["broken"]);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What holds at rest: the oracle of the end-to-end tests on the audit log, nothing left behind, and nothing left to do.
+
+use crate::object::{Kind, Pod, terminating, text};
+use crate::owners::Bond;
+use crate::process::model;
+use crate::world::World;
+use giveway_crds::keys;
+use giveway_operator::ledger::Flights;
+use giveway_operator::queue;
+use giveway_planner::{Context, Decision, Preemptor};
+use giveway_tests::audit::{self, History, Promises};
+use serde_json::Value;
+
+/// What is not as it has to be, as a sentence each.
+pub fn broken(world: &World, history: &History) -> Vec<String> {
+    let mut broken = promises(world, history).broken(history);
+    broken.retain(|sentence| !unknown(world, sentence));
+    broken.extend(something_to_do(world));
+    broken.extend(pods(world));
+    broken.extend(plans(world));
+    broken.extend(groups(world));
+    broken
+}
+
+/// Whether a group is torn because nobody of the operator was there when the stock scheduler took a pod of it, and the pod
+/// was gone before the next one looked: nothing in the cluster tells of it then.
+fn unknown(world: &World, sentence: &str) -> bool {
+    world.preempted.iter().any(|(group, at)| {
+        let near = world.ended.iter().any(|ended| ended.abs_diff(*at) < 60_000);
+        near && sentence.starts_with(&format!("group {group} was torn apart"))
+    })
+}
+
+/// The promises, without those that somebody else broke: a preemptor for whom others were evicted need not be bound when
+/// room or pods were taken from it afterwards.
+fn promises(world: &World, history: &History) -> Promises {
+    let mut promises = Promises::new();
+    for plan in &history.plans {
+        let evicted = history.evicted();
+        let mut victims = evicted.iter().filter(|removal| plan.names(&removal.uid));
+        let Some(first) = victims.next().map(|removal| removal.at) else { continue };
+        let name = &plan.plan.preemptor.name;
+        let own =
+            |uid: &str| history.pods.get(uid).is_some_and(|pod| pod.group.as_ref() == Some(name) || pod.key.1 == *name);
+        // A watch or a process may be as late as that.
+        let before = first.as_millisecond() - 60_000;
+        let disturbed = world.disturbed.iter().any(|at| crate::server::EPOCH * 1000 + *at as i64 >= before);
+        let taken = history.removals.iter().any(|removal| removal.accepted && removal.at >= first && own(&removal.uid));
+        let overtaken = history.bindings.iter().any(|binding| {
+            let priority = history.effective_priority(&binding.uid).unwrap_or(0);
+            binding.at >= first && !own(&binding.uid) && priority > plan.plan.preemptor.priority
+        });
+        if disturbed || taken || overtaken {
+            promises = promises.excuse_unbound(name, usize::MAX);
+        }
+    }
+    promises
+}
+
+/// Liveness: nobody waits whom a decision could help, by the planner's own word on the cluster as it is.
+fn something_to_do(world: &World) -> Vec<String> {
+    let model = model(&world.server);
+    let mut broken = Vec::new();
+    for preemptor in queue::preemptors(&model, &Flights::new(), &world.config.scheduler_names) {
+        let context = Context { lingering: model.overdue().clone(), ..Context::default() };
+        match giveway_planner::plan(&model.cluster, &preemptor, &context) {
+            Decision::Fits { .. } => broken.push(format!("{preemptor} has room, and waits")),
+            Decision::Preempt(plan) => {
+                let victims: Vec<String> = plan.victims.iter().map(|unit| unit.key.to_string()).collect();
+                broken.push(format!("{preemptor} waits, although {} may go for it", victims.join(", ")));
+            }
+            Decision::Unschedulable(_) | Decision::Unknown(_) | Decision::WaitingForPods { .. } | Decision::Nothing => {
+                broken.extend(untold(world, &preemptor))
+            }
+        }
+    }
+    broken
+}
+
+/// A group that waits says why.
+fn untold(world: &World, preemptor: &Preemptor) -> Option<String> {
+    let Preemptor::Group(key) = preemptor else { return None };
+    let group = world.server.get(Kind::Group, &key.name)?;
+    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
+    let told = conditions.into_iter().flatten().any(|condition| !text(condition, "/message").is_empty());
+    (!told).then(|| format!("{preemptor} waits and does not say why"))
+}
+
+fn pods(world: &World) -> Vec<String> {
+    let mut broken = Vec::new();
+    for pod in world.server.list(Kind::Pod) {
+        let (view, name) = (Pod(pod), Pod(pod).name());
+        if view.node().is_none() && view.nominated().is_some() {
+            broken.push(format!("{name} is still nominated"));
+        }
+        if terminating(pod) {
+            broken.push(format!("{name} still terminates"));
+        }
+        let ungated = world.owners.iter().any(|it| it.name == view.owner() && !matches!(it.bond, Bond::Gang { .. }));
+        if view.gated() && ungated {
+            broken.push(format!("{name} is held, without a gang"));
+        }
+    }
+    broken
+}
+
+fn plans(world: &World) -> Vec<String> {
+    let over = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed");
+    let left = world.server.list(Kind::Preemption).filter(|plan| !over(plan));
+    left.map(|plan| format!("plan {} is still {:?}", text(plan, "/metadata/name"), text(plan, "/status/state")))
+        .collect()
+}
+
+fn groups(world: &World) -> Vec<String> {
+    let mut broken = Vec::new();
+    for group in world.server.list(Kind::Group) {
+        let name = text(group, "/metadata/name");
+        let members: Vec<Pod<'_>> = world.server.list(Kind::Pod).map(|pod| Pod(pod)).collect();
+        let own = members.into_iter().filter(|pod| pod.group() == Some(name));
+        let (total, bound) =
+            own.fold((0, 0), |(total, bound), pod| (total + 1, bound + i64::from(pod.node().is_some())));
+        let finalizers = group.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let protected = finalizers.into_iter().flatten().any(|it| it == keys::FINALIZER_PROTECTION);
+        if protected != (total > 0) && !terminating(group) {
+            broken.push(format!("group {name} of {total} pods has a finalizer: {protected}"));
+        }
+        if terminating(group) && total == 0 {
+            broken.push(format!("group {name} is deleted, and still there"));
+        }
+        let status = &group["status"];
+        if matches!(text(status, "/preemption/state"), "Planned" | "Evicting" | "WaitingForVictims" | "Releasing") {
+            broken.push(format!("group {name} says of its plan: {}", text(status, "/preemption/state")));
+        }
+        let counted = crate::object::number(status, "/pods/scheduled");
+        if counted != bound && total > 0 {
+            broken.push(format!("group {name} has {bound} bound pods and says {counted}"));
+        }
+    }
+    broken
+}
+
+/// The cluster as it is in the end, for the trace.
+pub fn picture(world: &World) -> String {
+    let place = |node: Option<&str>| {
+        let pods = world.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.node() == node);
+        let told = pods.map(|pod| {
+            let word = if pod.live() { "" } else { ", going" };
+            let held = if pod.gated() { ", held" } else { "" };
+            let place = pod.nominated().filter(|_| node.is_none()).map(|node| format!(", to {node}"));
+            format!("{} ({} CPUs, {}{word}{held}{})", pod.name(), pod.cpus(), pod.priority(), place.unwrap_or_default())
+        });
+        told.collect::<Vec<_>>().join("  ")
+    };
+    let nodes = world.server.list(Kind::Node).map(|node| text(node, "/metadata/name"));
+    let lines = nodes.map(|node| format!("{node}: {}\n", place(Some(node))));
+    lines.collect::<String>() + &format!("nowhere: {}\n", place(None))
+}
+
+/// What the audit log tells.
+pub fn history(world: &World) -> History {
+    audit::History::new(&world.server.audit)
+}

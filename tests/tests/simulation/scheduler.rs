@@ -1,0 +1,82 @@
+//! The stock scheduler, as far as it matters: the most important pod first, where it fits, and no place that is held by
+//! the nomination of a pod that is as important. It preempts for nobody here. It hears of everything about pods in the order
+//! in which it was written, so it knows of a nomination before it knows that a victim is gone.
+
+use crate::object::{Kind, Pod, set_condition, terminating, text};
+use crate::server::{Request, Server};
+use giveway_tests::audit::SCHEDULER;
+use giveway_tests::random::Random;
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+/// The scheduler.
+pub struct Scheduler {
+    random: Random,
+}
+
+impl Scheduler {
+    pub fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed, 3, 0) }
+    }
+
+    /// Looks at every pod that waits; what it did, for the trace.
+    pub fn run(&mut self, server: &mut Server) -> Vec<String> {
+        let mut told = Vec::new();
+        let pods: Vec<Rc<Value>> = server.list(Kind::Pod).cloned().collect();
+        let waits = |pod: &&Rc<Value>| Pod(pod).node().is_none() && !Pod(pod).gated() && Pod(pod).live();
+        let mut order: Vec<&Rc<Value>> = pods.iter().filter(waits).collect();
+        order.sort_by_key(|pod| (Reverse(Pod(pod).priority()), text(pod, "/metadata/creationTimestamp").to_owned()));
+        for pod in order {
+            let nodes: Vec<Rc<Value>> = server.list(Kind::Node).cloned().collect();
+            let mut fitting: Vec<&str> = Vec::new();
+            for node in &nodes {
+                if fits(server, Pod(pod), node) {
+                    fitting.push(text(node, "/metadata/name"));
+                }
+            }
+            let nominated = Pod(pod).nominated().filter(|node| fitting.contains(node));
+            let name = Pod(pod).name();
+            if fitting.is_empty() {
+                if Pod(pod).condition("PodScheduled") != Some("False") {
+                    let message = format!("0/{} nodes are available: insufficient cpu.", nodes.len());
+                    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                        "message": message});
+                    server.change(Kind::Pod, name, |pod| set_condition(pod, condition));
+                    told.push(format!("{name} is unschedulable"));
+                }
+                continue;
+            }
+            let node = nominated.unwrap_or_else(|| fitting[self.random.below(fitting.len())]).to_owned();
+            let time = server.time();
+            server.change(Kind::Pod, name, |pod| {
+                pod["spec"]["nodeName"] = json!(node);
+                set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": time}));
+            });
+            let body = json!({"target": {"name": node}});
+            let request =
+                Request { user: SCHEDULER, verb: "create", kind: Kind::Pod, name, subresource: "binding", body };
+            server.log(request, 201, None);
+            told.push(format!("binds {name} to {node}"));
+        }
+        told
+    }
+}
+
+/// Whether a pod fits on a node, with all that is held there by pods that are as important.
+fn fits(server: &Server, pod: Pod<'_>, node: &Value) -> bool {
+    if terminating(node) || node["spec"]["unschedulable"] == json!(true) {
+        return false;
+    }
+    let name = text(node, "/metadata/name");
+    let size: i64 = text(node, "/status/allocatable/cpu").parse().unwrap_or(0);
+    let taken = server.list(Kind::Pod).map(|other| Pod(other)).filter(|other| {
+        let there = other.node() == Some(name) && !other.ended();
+        let holds = other.node().is_none()
+            && other.nominated() == Some(name)
+            && other.uid() != pod.uid()
+            && other.priority() >= pod.priority();
+        there || holds
+    });
+    taken.map(Pod::cpus).sum::<i64>() + pod.cpus() <= size
+}

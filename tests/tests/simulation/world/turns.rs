@@ -1,0 +1,148 @@
+//! What happens from outside.
+
+use super::World;
+use crate::object::{Kind, Pod, set_condition};
+use crate::plot::Turn;
+use crate::world::Event;
+use giveway_tests::audit::{ADMIN, SCHEDULER};
+use serde_json::{Value, json};
+
+impl World {
+    pub(super) fn plug(&mut self, cpus: usize) {
+        let name = format!("n{}", self.server.changes(Kind::Node).len() + 1);
+        let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
+        let node = json!({"metadata": {"name": name}, "spec": {}, "status": {"allocatable": size, "capacity": size}});
+        self.say("cluster", format!("node {name} of {cpus} CPUs"));
+        self.server.create(ADMIN, Kind::Node, node).expect("a new name");
+    }
+
+    /// The name of a node by its number, if it is there.
+    fn node(&self, number: usize) -> Option<String> {
+        Some(format!("n{}", number + 1)).filter(|name| self.server.get(Kind::Node, name).is_some())
+    }
+
+    pub(super) fn turn(&mut self, turn: &Turn) {
+        self.say("outside", format!("{turn:?}"));
+        if let Some(fault) = turn.fault() {
+            self.faults.note(fault);
+        }
+        match turn {
+            Turn::Begin(owner) => {
+                self.say("owner", format!("{:?}", self.owners[*owner]));
+                let server = &mut self.server;
+                self.owners[*owner].begin(server);
+                self.owners[*owner].replace(server);
+            }
+            Turn::End(owner) => {
+                self.disturbed.push(self.now);
+                self.owners[*owner].deleted = true;
+                let name = self.owners[*owner].name.clone();
+                self.server.delete(ADMIN, Kind::Group, &name);
+                for pod in self.pods_of(*owner) {
+                    drop(self.server.delete_pod(ADMIN, &pod, ""));
+                }
+            }
+            Turn::Scale(owner, pods) => {
+                self.disturbed.push(self.now);
+                self.owners[*owner].pods = *pods;
+                for pod in self.pods_of(*owner).into_iter().skip(*pods) {
+                    drop(self.server.delete_pod(ADMIN, &pod, ""));
+                }
+                self.after(50, Event::Replace(*owner));
+            }
+            Turn::DeletePod(owner) => {
+                self.disturbed.push(self.now);
+                if let Some(pod) = self.pods_of(*owner).first() {
+                    drop(self.server.delete_pod(ADMIN, pod, ""));
+                }
+            }
+            Turn::Cordon(node, on) => {
+                self.disturbed.push(self.now);
+                if let Some(name) = self.node(*node) {
+                    self.server.change(Kind::Node, &name, |node| node["spec"]["unschedulable"] = json!(on));
+                }
+            }
+            Turn::Unplug(node) => {
+                self.disturbed.push(self.now);
+                let Some(name) = self.node(*node) else { return };
+                self.server.delete(ADMIN, Kind::Node, &name);
+                let there = self.server.list(Kind::Pod).filter(|pod| Pod(pod).node() == Some(&name));
+                let pods: Vec<String> = there.map(|pod| Pod(pod).name().to_owned()).collect();
+                for pod in pods {
+                    drop(self.server.delete_pod(ADMIN, &pod, ""));
+                    self.server.remove(Kind::Pod, &pod);
+                }
+            }
+            Turn::Plug(cpus) => self.plug(*cpus),
+            Turn::Occupy(node) => self.occupy(*node),
+            Turn::Budget(owner, least) => {
+                let app = self.owners[*owner].name.clone();
+                let budget = json!({"metadata": {"name": app}, "spec": {"minAvailable": least,
+                    "selector": {"matchLabels": {"app": app}}}, "status": {"disruptionsAllowed": 0,
+                    "currentHealthy": 0, "desiredHealthy": least, "expectedPods": 0}});
+                self.disturbed.push(self.now);
+                drop(self.server.create(ADMIN, Kind::Budget, budget));
+            }
+            Turn::NoBudget(owner) => {
+                let name = self.owners[*owner].name.clone();
+                self.server.delete(ADMIN, Kind::Budget, &name);
+            }
+            Turn::Preempt(owner) => self.preempt(*owner),
+            Turn::Forget => {
+                self.disturbed.push(self.now);
+                let nominated = self.server.list(Kind::Pod).find(|pod| Pod(pod).nominated().is_some()).cloned();
+                if let Some(pod) = nominated {
+                    self.server.change(Kind::Pod, Pod(&pod).name(), |pod| {
+                        pod["status"]["nominatedNodeName"] = Value::Null;
+                    });
+                }
+            }
+            trouble => self.trouble(trouble),
+        }
+    }
+
+    /// The live pods of an owner, by name.
+    fn pods_of(&self, owner: usize) -> Vec<String> {
+        let name = &self.owners[owner].name;
+        let pods = self.server.list(Kind::Pod).filter(|pod| Pod(pod).owner() == name && Pod(pod).live());
+        pods.map(|pod| Pod(pod).name().to_owned()).collect()
+    }
+
+    /// A pod comes that has its node already.
+    fn occupy(&mut self, node: usize) {
+        self.disturbed.push(self.now);
+        let Some(node) = self.node(node) else { return };
+        let name = format!("agent-{}", self.now);
+        let containers = json!([{"name": "main", "resources": {"requests": {"cpu": "1"}}}]);
+        let spec = json!({"priority": 5_000, "nodeName": node, "containers": containers});
+        let pod = json!({"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending", "conditions": []}});
+        drop(self.server.create(ADMIN, Kind::Pod, pod));
+    }
+
+    /// The stock scheduler takes a pod, as it does for classes that are not managed.
+    fn preempt(&mut self, owner: usize) {
+        // The guard of admission refuses it where a budget says no.
+        if self.server.get(Kind::Budget, &self.owners[owner].name).is_some() {
+            return;
+        }
+        self.disturbed.push(self.now);
+        self.preempted.push((self.owners[owner].name.clone(), self.now));
+        let Some(name) = self
+            .pods_of(owner)
+            .into_iter()
+            .find(|pod| self.server.get(Kind::Pod, pod).is_some_and(|pod| Pod(pod).node().is_some()))
+        else {
+            return;
+        };
+        let time = self.server.time();
+        self.server.change(Kind::Pod, &name, |pod| {
+            let message = "default-scheduler: preempting to accommodate a higher priority pod";
+            set_condition(
+                pod,
+                json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                    "message": message, "lastTransitionTime": time}),
+            );
+        });
+        drop(self.server.delete_pod(SCHEDULER, &name, ""));
+    }
+}
