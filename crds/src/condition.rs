@@ -11,6 +11,8 @@ pub mod types {
     pub const PREEMPTION_PLANNED: &str = "PreemptionPlanned";
     /// True on a victim; the same type that Kubernetes uses on pods.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+    /// On a workload: True while every pod group made from it is scheduled.
+    pub const GROUPS_SCHEDULED: &str = "PodGroupsScheduled";
     /// True while a member's own priority differs from its group's.
     pub const PODS_NOT_MATCHING_PRIORITY: &str = "PodsNotMatchingPriority";
 }

@@ -96,7 +96,7 @@ pub struct PodGroupTemplate {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// The state of the workload in sentences.
+    /// The state of the workload in sentences. Type: `PodGroupsScheduled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -55,8 +55,9 @@ impl Housekeeping {
         model: &Model,
         touched: &BTreeSet<ObjectKey>,
         mut workloads: BTreeSet<ObjectKey>,
-        now: Instant,
+        clock: Clock,
     ) -> Vec<Command> {
+        let now = clock.now;
         self.forget(now);
         let mut commands = Vec::new();
         workloads.append(&mut self.again_workloads);
@@ -80,7 +81,7 @@ impl Housekeeping {
         }
         for workload in workloads {
             let Some(record) = model.workloads.get(&workload) else { continue };
-            let wanted = status::workload_status(model, &workload);
+            let wanted = status::workload_status(model, &workload, clock.time());
             if record.object.status.as_ref() == Some(&wanted) {
                 continue;
             }
@@ -215,7 +216,7 @@ mod tests {
 
     fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
         let touched = std::mem::take(&mut world.model.touched);
-        housekeeping.pass(&world.model, &touched, BTreeSet::new(), now)
+        housekeeping.pass(&world.model, &touched, BTreeSet::new(), Clock { now, epoch_seconds: 0 })
     }
 
     #[test]

@@ -127,6 +127,19 @@ impl World {
         self
     }
 
+    /// A group that was made from a template, with this status.
+    pub(crate) fn made_from(&mut self, workload: &str, template: &str, name: &str, status: Value) -> &mut Self {
+        let reference = json!({"workload": {"workloadName": workload, "podGroupTemplateName": template}});
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"podGroupTemplateRef": reference, "schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 1},
+            "status": status
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
     pub(crate) fn class(&mut self, class: Value) -> &mut Self {
         self.model.apply(Input::Class(Update::Applied(object(class))));
         self

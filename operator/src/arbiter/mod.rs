@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::queue::Waiting;
 use crate::rescue::Rescues;
-use crate::status::{self, Victimhood};
+use crate::status::{self, LastWord, Victimhood};
 use crate::watches::Watches;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -189,7 +189,7 @@ impl Arbiter {
         self.keep_book(clock);
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
-        let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock.now);
+        let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock);
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
@@ -350,6 +350,17 @@ impl Arbiter {
         // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
+        }
+        if let Some(until) =
+            waiting.not_before.filter(|until| *until > clock.now && ending.state != PlanState::Completed)
+        {
+            waiting.last_word = Some(LastWord {
+                reason: status::state_reason(ending.state),
+                message: format!(
+                    "{told} Room that becomes free is taken at once; the next plan is made at {}.",
+                    clock.at(until)
+                ),
+            });
         }
         for (group, message) in flight.left_torn() {
             self.cascades.finish(group, clock.epoch_seconds, message);

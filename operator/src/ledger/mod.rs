@@ -57,6 +57,13 @@ impl Clock {
         Self { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
     }
 
+    /// A time in the future, as it is written in sentences.
+    pub fn at(self, then: Instant) -> Timestamp {
+        let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
+        let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Timestamp::from_second(then).unwrap_or_default()
+    }
+
     /// The wall clock as it is written into objects.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())

@@ -131,7 +131,7 @@ fn needed(facts: &Facts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// `PodGroupInitiallyScheduled`: True is terminal; its message goes on telling the present state.
+/// `PodGroupInitiallyScheduled`: True is terminal; its reason and its message go on telling the present state.
 fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let done = condition::find(&facts.record.status.conditions, types::INITIALLY_SCHEDULED)
         .is_some_and(|c| c.status == "True");
@@ -151,11 +151,7 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
         return (true, Reason::Scheduled, message);
     }
     let (reason, message) = waiting(facts, counts, finished);
-    if done {
-        (true, Reason::Scheduled, format!("Was scheduled; now waits again. {message}"))
-    } else {
-        (false, reason, message)
-    }
+    if done { (true, reason, format!("Was scheduled; now waits again. {message}")) } else { (false, reason, message) }
 }
 
 /// How many members run as they should, where not all do that have a node: bound is bound, but one may crash again and
@@ -414,8 +410,9 @@ pub fn taker(flight: &Flight) -> Sentence {
 }
 
 /// The status a workload should have.
-pub fn workload_status(model: &Model, workload: &ObjectKey) -> WorkloadStatus {
+pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> WorkloadStatus {
     let mut counts = GroupCounts::default();
+    let mut waits: Option<(&ObjectKey, &str)> = None;
     for (key, record) in &model.groups {
         let made_from = record.template.as_ref().is_some_and(|(name, _)| *name == workload.name);
         if key.namespace != workload.namespace || !made_from {
@@ -423,17 +420,34 @@ pub fn workload_status(model: &Model, workload: &ObjectKey) -> WorkloadStatus {
         }
         counts.total += 1;
         let conditions = &record.status.conditions;
-        if condition::is_true(conditions, types::INITIALLY_SCHEDULED) {
+        let told = condition::find(conditions, types::INITIALLY_SCHEDULED);
+        // One that was scheduled before and waits again says so in its reason.
+        if told.is_some_and(|told| told.status == "True" && told.reason == Reason::Scheduled.as_str()) {
             counts.scheduled += 1;
         } else {
             counts.pending += 1;
+            waits = waits.or(Some((key, told.map_or("", |told| told.reason.as_str()))));
         }
         counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTION_PLANNED));
     }
     let record = model.workloads.get(workload);
-    WorkloadStatus {
-        conditions: record.and_then(|r| r.object.status.clone()).map(|s| s.conditions).unwrap_or_default(),
-        observed_generation: record.and_then(|r| r.object.metadata.generation),
-        groups: Some(counts),
-    }
+    let mut conditions = record.and_then(|r| r.object.status.clone()).map(|s| s.conditions).unwrap_or_default();
+    let generation = record.and_then(|r| r.object.metadata.generation);
+    let (reason, message) = match waits {
+        Some((group, why)) => {
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let message = format!(
+                "{} of {} pod groups are scheduled. {} waits{why}.",
+                counts.scheduled, counts.total, group.name
+            );
+            (Reason::WaitingForPods, message)
+        }
+        None if counts.total == 0 => {
+            (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template makes it.".to_owned())
+        }
+        None => (Reason::Scheduled, format!("{} of {} pod groups are scheduled.", counts.scheduled, counts.total)),
+    };
+    let all = reason == Reason::Scheduled;
+    condition::set(&mut conditions, types::GROUPS_SCHEDULED, all, reason, &message, generation, now);
+    WorkloadStatus { conditions, observed_generation: generation, groups: Some(counts) }
 }

@@ -194,7 +194,7 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "True Scheduled: Was scheduled; now waits again. 2 pods needed, 0 fit now."
+        "True Unschedulable: Was scheduled; now waits again. 2 pods needed, 0 fit now."
     );
 }
 
@@ -364,4 +364,31 @@ fn a_group_says_how_many_of_its_bound_members_are_ready() {
     case.world.pod(TestPod::new("b", 100).of("g").on("n1"));
     let words = "True Scheduled: 2 pods have a node, 2 needed. 1 of them is ready.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+}
+
+#[test]
+fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
+    let mut world = World::new();
+    world.workload("serve", "worker").node("n1", 4);
+    let told = |world: &World| {
+        let status = workload_status(&world.model, &ObjectKey::new("default", "serve"), Time(Timestamp::UNIX_EPOCH));
+        let condition = condition::find(&status.conditions, types::GROUPS_SCHEDULED).cloned().unwrap();
+        (status.groups.unwrap(), format!("{} {}: {}", condition.status, condition.reason, condition.message))
+    };
+    let (_, none) = told(&world);
+    assert_eq!(none, "False WaitingForPods: No pod group exists yet: the first pod of a template makes it.");
+    for (name, state, reason) in [("a", "True", "Scheduled"), ("b", "True", "Unschedulable")] {
+        world.made_from(
+            "serve",
+            "worker",
+            name,
+            json!({"conditions": [{
+                "type": types::INITIALLY_SCHEDULED, "status": state, "reason": reason, "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"
+            }]}),
+        );
+    }
+    let (counts, one) = told(&world);
+    assert_eq!((counts.total, counts.scheduled, counts.pending), (2, 1, 1));
+    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups are scheduled. b waits (Unschedulable).");
 }
