@@ -37,8 +37,8 @@ const SCHEDULER: &str = "kube-scheduler";
 /// A group whose rest is going.
 #[derive(Debug)]
 struct Cascade {
-    /// Members that were created later stay.
-    at: i64,
+    /// UIDs of the members that were there when it began: those that the group's owner makes instead stay.
+    members: BTreeSet<SmolStr>,
     /// The sentence for the group and its pods.
     message: Sentence,
     /// Whether a plan began it, and not kube-scheduler: the group was told already.
@@ -107,15 +107,17 @@ impl Cascades {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
-        let cascade = Cascade { at, message: message.clone(), of_plan: false, calls: BTreeMap::new() };
+        let members = rest(model, &group, at).map(|pod| pod.uid.clone()).collect();
+        let cascade = Cascade { members, message: message.clone(), of_plan: false, calls: BTreeMap::new() };
         self.0.insert(group.clone(), cascade);
         Some((group, Victimhood { plan: String::new(), preemptor: SCHEDULER.into(), message, whole: true }))
     }
 
     /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
     /// tried again, about once a minute, beside the next plans.
-    pub fn finish(&mut self, group: ObjectKey, at: i64, message: Sentence) {
-        self.0.entry(group).or_insert(Cascade { at, message, of_plan: true, calls: BTreeMap::new() });
+    pub fn finish(&mut self, model: &Model, group: ObjectKey, at: i64, message: Sentence) {
+        let members = rest(model, &group, at).map(|pod| pod.uid.clone()).collect();
+        self.0.entry(group).or_insert(Cascade { members, message, of_plan: true, calls: BTreeMap::new() });
     }
 
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.
@@ -146,7 +148,7 @@ impl Cascades {
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
-            let rest: Vec<&Pod> = rest(model, group, cascade.at).collect();
+            let rest: Vec<&Pod> = there(model, group).filter(|pod| cascade.members.contains(&pod.uid)).collect();
             if rest.is_empty() {
                 step.through.push(group.clone());
                 return false;
@@ -199,11 +201,15 @@ pub fn told(status: &giveway_crds::PodGroupStatus) -> bool {
         && condition::is_true(&status.conditions, types::DISRUPTION_TARGET)
 }
 
-/// The members that are still there of those that were bound when the first one was taken.
+/// The members that may go.
+fn there<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror)
+}
+
+/// Those of them that were there when the first one was taken. Times are whole seconds: who was created in that second and has a
+/// node counts, since what is made instead of a member of a gang is held at first.
 fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    // Times are whole seconds: who was created in that second was created after it, by an owner who lost a pod.
-    let existed = move |pod: &&Pod| pod.created.is_none_or(|created| created / 1_000_000_000 < at);
-    model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror).filter(existed)
+    there(model, group).filter(move |pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at))
 }
 
 #[cfg(test)]
@@ -281,12 +287,11 @@ mod tests {
     #[test]
     fn pods_that_are_created_later_or_wait_for_a_place_stay() {
         let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
-        world
-            .pod(member("l4").created(201))
-            .pod(member("l6").created(200))
-            .pod(TestPod::new("l5", 10).of("low").held().created(100));
+        world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         cascades.fallen(&mut world.model);
+        // Made instead of the one that was taken, in the same second.
+        world.pod(member("l6").created(200));
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
     }
 
@@ -337,7 +342,7 @@ mod tests {
     #[test]
     fn what_a_plan_left_behind_is_tried_again_once_a_minute_when_it_is_not_allowed() {
         let (world, mut cascades, mut now) = (world(), Cascades::default(), Instant::now());
-        cascades.finish(world.key("low"), 200, "Preempted by pod group default/train.".into());
+        cascades.finish(&world.model, world.key("low"), 200, "Preempted by pod group default/train.".into());
         let pass = |cascades: &mut Cascades, now| {
             let commands = cascades.pass(&world.model, &Flights::new(), |_| false, now).commands;
             commands.len()

@@ -363,7 +363,7 @@ impl Arbiter {
             });
         }
         for (group, message) in flight.left_torn() {
-            self.cascades.finish(group, clock.epoch_seconds, message);
+            self.cascades.finish(&self.model, group, clock.epoch_seconds, message);
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
