@@ -74,7 +74,9 @@ impl Cascades {
         let begun: Vec<_> = begun
             .filter_map(|(key, record)| {
                 let found = condition::find(&record.status.conditions, types::DISRUPTION_TARGET)?;
-                Some((key.clone(), found.last_transition_time.0.as_second(), found.message.clone()))
+                // Who was created in the second in which the group was told may have been made instead, and bound since.
+                let before = found.last_transition_time.0.as_second().saturating_sub(1);
+                Some((key.clone(), before, found.message.clone()))
             })
             .collect();
         begun.into_iter().filter_map(|(key, at, message)| self.begin(model, key, at, message.into())).collect()

@@ -149,7 +149,7 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     scheduler.allowed(&operator, "the scheduler's Lease").await;
     let other = Call::get(&format!("{leases}/kube-controller-manager"));
     other.refused(&operator, "another Lease", "cannot get resource \"leases\"").await;
-    world.check_promises().await;
+    world.writes_as_the_operator();
 }
 
 /// The user `tenant` has the role `edit` in namespace `team`.

@@ -108,7 +108,7 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
 
     // What it may, it really can: nothing above was refused for the dry run's sake.
     Call::patch(&held, &ungate(GATE)).allowed(&operator, "its gate").await;
-    world.check_promises().await;
+    world.writes_as_the_operator();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

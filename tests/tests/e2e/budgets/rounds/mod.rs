@@ -24,6 +24,8 @@ const SLOTS: usize = 15;
 const ROUNDS: usize = 15;
 /// Pods that may go for nobody: somebody else evicts between two evictions of a plan, and spends what the budget allows.
 const IN_VAIN: usize = 10;
+/// Whole groups of which some pods wait for the budget then, and rounds that do not come to rest for that.
+const TORN: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_random_round_of_225_violates_a_guaranteed_budget() {
@@ -43,9 +45,11 @@ async fn no_random_round_of_225_violates_a_guaranteed_budget() {
     let played: Vec<Played> = played.into_iter().flatten().collect();
     println!("{} rounds in {:.0} s", played.len(), start.elapsed().as_secs_f32());
     watch.abort();
-    let (judgement, _) = stage.judge(&Promises::new().allow_in_vain(IN_VAIN)).await;
+    let (judgement, _) = stage.judge(&Promises::new().allow_in_vain(IN_VAIN).allow_torn(TORN)).await;
     let tally = Tally::new(&played, &judgement);
     println!("seed {seed}: {tally}");
+    let restless: Vec<&str> = played.iter().filter(|round| !round.rested).map(|round| round.prefix.as_str()).collect();
+    assert!(restless.len() <= TORN, "these rounds did not come to rest: {restless:?}");
     tally.check();
 }
 

@@ -1,6 +1,6 @@
 //! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
 
-use super::board::{Board, LIMIT, State};
+use super::board::{Board, State};
 use super::script::{Filler, Form, PLACES, Rule, Script, Wish};
 use futures::future::join_all;
 use giveway_crds::PodGroup;
@@ -10,13 +10,15 @@ use giveway_tests::audit::log::mark_rest;
 use giveway_tests::cluster::{
     BudgetBuilder, DeploymentBuilder, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped as _, stored_plans,
 };
-use giveway_tests::wait::wait_for;
+use giveway_tests::wait::until;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams};
 use std::time::{Duration, Instant};
 
+/// How long a round may take to come to rest.
+const TO_REST: Duration = Duration::from_secs(25);
 /// How long nothing may happen before a round is judged.
 const REST: Duration = Duration::from_millis(500);
 
@@ -49,6 +51,8 @@ pub struct Played {
     /// Evictions that somebody else asked for, and whether each was accepted.
     pub evictions: Vec<bool>,
     pub flipped: bool,
+    /// Whether it came to rest: a whole group that was begun waits for its guaranteed budget when somebody else has spent that.
+    pub rested: bool,
 }
 
 impl Slot {
@@ -71,10 +75,10 @@ impl Slot {
             tokio::join!(join_all(evictions), flipped)
         };
         let (outcomes, (evictions, flipped)) = tokio::join!(takers, others);
-        self.rest().await;
+        let rested = self.rest().await;
         self.clean(&prefix, script.takers.len()).await;
         let evictions = evictions.into_iter().map(|answer| answer.is_ok()).collect();
-        Played { prefix, form: script.form, outcomes, evictions, flipped }
+        Played { prefix, form: script.form, outcomes, evictions, flipped, rested }
     }
 
     /// The guarded pods.
@@ -194,10 +198,11 @@ impl Slot {
 
     /// Waits until no plan is in flight in this slot and nobody terminates, for half a second, and says so in the audit log: what
     /// happened is judged before the clean-up hides it.
-    async fn rest(&self) {
+    async fn rest(&self) -> bool {
         let namespace = &self.kit.namespace;
         let mut clean: Option<Instant> = None;
-        wait_for(&format!("{namespace} is at rest"), LIMIT, async || {
+        let what = format!("{namespace} is at rest");
+        let rest = until(&what, TO_REST, async || {
             let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
             let here = |plan: &&StoredPlan| plan.state.in_flight() && plan.preemptor.namespace == *namespace;
             let mut busy: Vec<String> = plans.iter().filter(here).map(|plan| plan.id.clone()).collect();
@@ -211,9 +216,10 @@ impl Slot {
             }
             let since = *clean.get_or_insert_with(Instant::now);
             if since.elapsed() >= REST { Ok(()) } else { Err("only just".to_owned()) }
-        })
-        .await;
+        });
+        let rested = rest.await.is_ok();
         mark_rest(&self.kit.client, namespace).await.unwrap();
+        rested
     }
 
     /// Removes everything: preemptors first, so that nobody goes for them after the budgets are gone.
