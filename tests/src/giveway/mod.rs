@@ -151,7 +151,11 @@ async fn daemon(
     args.insert(0, format!("--namespace={NAMESPACE}"));
     let token = token(plane.client(), name).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
-    let path = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
+    let mut path = plane.directory().join(format!("{name}.kubeconfig"));
+    // One of a name may run already.
+    if path.exists() {
+        path = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
+    }
     let mut config = plane.kubeconfig_with_token(&user, &token);
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         cluster.server = Some(server.to_owned());
