@@ -13,7 +13,7 @@ const PERCENT: usize = 20;
 
 /// Plays all scenarios side by side under a script.
 async fn play(world: &World, name: &str, script: Script) {
-    let all = [("preemption", Scenario::Preemption), ("cascade", Scenario::Cascade), ("budget", Scenario::Budget)];
+    let all = [("preemption", Scenario::Preemption), ("cascade", Scenario::Cascade(4)), ("budget", Scenario::Budget)];
     let scenes =
         all.map(|(what, scenario)| async move { Scene::set(&world.kit(), &format!("{name}-{what}"), scenario).await });
     let scenes = join_all(scenes).await;

@@ -1,7 +1,7 @@
 //! The operator is killed (SIGKILL) right before and right after its writes, one after the other, and starts again.
 
 use super::scenes::{Scenario, Scene};
-use super::{keep_alive, seed, stage};
+use super::{keep_alive, seed, stage, start_again};
 use giveway_tests::World;
 use giveway_tests::proxy::{Fault, calm};
 use giveway_tests::random::Random;
@@ -16,7 +16,7 @@ async fn a_preemption_survives_a_crash_at_every_write() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cascade_survives_a_crash_at_every_write() {
-    survives(Scenario::Cascade).await;
+    survives(Scenario::Cascade(4)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,6 +61,13 @@ async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) 
     tokio::select! {
         () = scene.rest(&history) => {}
         () = keep_alive(world.operator(), &client, &mut killed) => {}
+    }
+    // What is written while the scene is cleared is no part of it.
+    world.proxy().play(calm());
+    if world.operator().exited().is_some() {
+        killed = true;
+        world.operator().kill();
+        start_again(world.operator(), &client).await;
     }
     scene.clear().await;
     killed

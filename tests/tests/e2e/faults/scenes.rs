@@ -14,8 +14,6 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 
-/// Seconds that pods of a whole group take to end, where kube-scheduler takes one of them.
-const GRACE: u32 = 4;
 /// The label of a scene's nodes.
 const POOL: &str = "pool";
 
@@ -24,15 +22,11 @@ const POOL: &str = "pool";
 pub enum Scenario {
     /// A gang takes the place of a whole group and of a single pod.
     Preemption,
-    /// kube-scheduler takes one pod of a whole group, and the rest goes.
-    Cascade,
+    /// kube-scheduler takes one pod of a whole group, and the rest goes. Its pods end after so many seconds: one that is taken and
+    /// gone while no operator runs leaves no trace.
+    Cascade(u32),
     /// Of a guarded service one pod is evicted as its budget allows, and then one more, by who may, against the budget.
     Budget,
-}
-
-impl Scenario {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Preemption, Self::Cascade, Self::Budget];
 }
 
 /// A scene that is set and not played yet.
@@ -57,9 +51,8 @@ impl Scene {
                 low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
                 scene.fill("single").await;
             }
-            Scenario::Cascade => {
-                // A pod that is taken and gone while no operator runs leaves no trace.
-                let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(GRACE);
+            Scenario::Cascade(grace) => {
+                let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(grace);
                 let low = low.on(&[&scene.nodes[0]; 3]).create().await;
                 low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
             }
@@ -93,7 +86,7 @@ impl Scene {
             Scenario::Preemption => {
                 self.gang().await.wait_bound(PATIENCE).await;
             }
-            Scenario::Cascade => {
+            Scenario::Cascade(_) => {
                 // On the other node there is no room: the scheduler has to take a pod of the group.
                 let pod = self.pod("stock", "stock").node_selector("kubernetes.io/hostname", &self.nodes[0]);
                 pod.create().await.wait_bound(PATIENCE).await;
