@@ -89,6 +89,10 @@ impl Objects {
             self.groups.iter().find(|group| group.namespace() == pod.namespace() && group.name_any() == *label)?;
         let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let told = condition::find(conditions, types::INITIALLY_SCHEDULED).filter(|told| !told.message.is_empty());
+        // Held for good, and told: it does not pay for its group's priority.
+        if condition::is_true(conditions, types::PODS_NOT_MATCHING_PRIORITY) {
+            return None;
+        }
         if group.spec.scheduling_policy.gang.is_none() {
             return Some(format!("pod {name} is held, and its group is no gang"));
         }

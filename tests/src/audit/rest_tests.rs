@@ -56,6 +56,10 @@ fn a_held_pod_needs_a_gang_that_says_for_what() {
     assert_eq!(left(&with(group(gang, None))), ["pod default/m is held, and its group does not say for what"]);
     let basic = group(json!({"basic": {}}), Some("Pods are scheduled one by one."));
     assert_eq!(left(&with(basic)), ["pod default/m is held, and its group is no gang"]);
+    let mut mismatch = group(json!({"basic": {}}), Some("1 pod is held for good."));
+    let condition = &mut mismatch.status.as_mut().unwrap().conditions[0];
+    (condition.type_, condition.status) = (types::PODS_NOT_MATCHING_PRIORITY.to_owned(), "True".to_owned());
+    assert_eq!(left(&with(mismatch)), Vec::<String>::new());
     let alone = Objects { pods: vec![held("m")], ..Objects::default() };
     assert_eq!(left(&alone), Vec::<String>::new(), "an event tells that the group does not exist");
 }
