@@ -47,6 +47,14 @@ struct Cascade {
     calls: BTreeMap<SmolStr, Call>,
 }
 
+impl Cascade {
+    /// Of a group of which a member was taken at this second.
+    fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, of_plan: bool) -> Self {
+        let members = rest(model, group, at).map(|pod| pod.uid.clone()).collect();
+        Self { members, message, of_plan, calls: BTreeMap::new() }
+    }
+}
+
 /// What [`Cascades::pass`] wants.
 #[derive(Debug, Default)]
 pub struct Step {
@@ -105,12 +113,14 @@ impl Cascades {
         message: Sentence,
     ) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
-        if !whole || self.holds(&group) || rest(model, &group, at).next().is_none() {
+        if !whole || self.holds(&group) {
+            return None;
+        }
+        let cascade = Cascade::new(model, &group, at, message.clone(), false);
+        if cascade.members.is_empty() {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
-        let members = rest(model, &group, at).map(|pod| pod.uid.clone()).collect();
-        let cascade = Cascade { members, message: message.clone(), of_plan: false, calls: BTreeMap::new() };
         self.0.insert(group.clone(), cascade);
         Some((group, Victimhood { plan: String::new(), preemptor: SCHEDULER.into(), message, whole: true }))
     }
@@ -118,8 +128,8 @@ impl Cascades {
     /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
     /// tried again, about once a minute, beside the next plans.
     pub fn finish(&mut self, model: &Model, group: ObjectKey, at: i64, message: Sentence) {
-        let members = rest(model, &group, at).map(|pod| pod.uid.clone()).collect();
-        self.0.entry(group).or_insert(Cascade { members, message, of_plan: true, calls: BTreeMap::new() });
+        let cascade = Cascade::new(model, &group, at, message, true);
+        self.0.entry(group).or_insert(cascade);
     }
 
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.

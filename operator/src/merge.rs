@@ -21,37 +21,28 @@ pub fn union(one: Value, other: Value) -> Value {
 
 /// The patch that turns every value into `to` that has no other fields than `from` or `to`.
 pub fn overwriting_patch(from: &Value, to: &Value) -> Value {
-    let (Value::Object(from), Value::Object(to)) = (from, to) else {
-        return to.clone();
-    };
-    let mut patch = Map::new();
-    for key in from.keys().filter(|key| !to.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    for (key, value) in to {
-        let written = from.get(key).map_or_else(|| value.clone(), |old| overwriting_patch(old, value));
-        patch.insert(key.clone(), written);
-    }
-    Value::Object(patch)
+    patch(from, to, true)
 }
 
 /// The patch that turns `from` into `to`.
 pub fn merge_patch(from: &Value, to: &Value) -> Value {
+    patch(from, to, false)
+}
+
+/// `equal`: whether what is equal in both is written too.
+fn patch(from: &Value, to: &Value, equal: bool) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
         return to.clone();
     };
-    let mut patch = Map::new();
-    for key in from.keys().filter(|k| !to.contains_key(*k)) {
-        patch.insert(key.clone(), Value::Null);
+    let mut fields = Map::new();
+    for key in from.keys().filter(|key| !to.contains_key(*key)) {
+        fields.insert(key.clone(), Value::Null);
     }
-    for (key, value) in to {
-        match from.get(key) {
-            Some(old) if old == value => {}
-            Some(old) => drop(patch.insert(key.clone(), merge_patch(old, value))),
-            None => drop(patch.insert(key.clone(), value.clone())),
-        }
+    for (key, value) in to.iter().filter(|(key, value)| equal || from.get(*key) != Some(*value)) {
+        let written = from.get(key).map_or_else(|| value.clone(), |old| patch(old, value, equal));
+        fields.insert(key.clone(), written);
     }
-    Value::Object(patch)
+    Value::Object(fields)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
 /// How long nobody goes for a member on a node on which the scheduler did not bind it.
-const UNBINDABLE: Duration = Duration::from_secs(600);
+pub const UNBINDABLE: Duration = Duration::from_secs(600);
 /// How often a preemptor that waits after a failure is looked at, at the most.
 const PEEK: Duration = Duration::from_secs(1);
 /// Refusals in a row after which the next plan waits.

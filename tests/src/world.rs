@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// How long a cluster may take to come to rest.
 const TO_REST: Duration = Duration::from_secs(60);
@@ -390,7 +390,7 @@ impl World {
     /// # Panics
     /// The log cannot be read.
     pub async fn audit(&self) -> History {
-        History::new(&self.audit_lines().await)
+        History::new(self.caught_up().await.lines())
     }
 
     /// The audit log as far as it goes now, and at least up to everything that was answered before this call.
@@ -398,9 +398,13 @@ impl World {
     /// # Panics
     /// The log cannot be read.
     pub async fn audit_lines(&self) -> Vec<log::Line> {
+        self.caught_up().await.lines().to_vec()
+    }
+
+    async fn caught_up(&self) -> MutexGuard<'_, log::Reader> {
         let mut log = self.log.lock().await;
         log.catch_up(&self.kit.client, LOG).await.unwrap();
-        log.lines().to_vec()
+        log
     }
 
     /// Leaves the oracle out, for a test that writes with the operator's own token: what it finds would be the test's doing.

@@ -166,7 +166,8 @@ impl Arbiter {
             pod.is_some_and(|pod| waiting.is_unbindable(&pod.uid, &placed.node))
         })?;
         let (pod, node, why) = (&member.pod.name, &member.node, &waiting.unbound);
-        Some(format!("Nobody is evicted again for pod {pod} on node {node} for 10 minutes. {why}"))
+        let minutes = queue::UNBINDABLE.as_secs() / 60;
+        Some(format!("Nobody is evicted again for pod {pod} on node {node} for {minutes} minutes. {why}"))
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {

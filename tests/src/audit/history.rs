@@ -505,8 +505,8 @@ impl History {
     }
 
     /// What a pod was evicted for: the plan that the request says; else the last one that names the pod and was stored, and not
-    /// over, before the pod was asked to go, and for whose preemptor it was marked. A DELETE names none, and two plans of one preemptor read
-    /// alike, so that the end of the earlier one must not be taken for the later one.
+    /// over, before the pod was asked to go, and for whose preemptor it was marked. A DELETE names none, and two plans of one
+    /// preemptor read alike, so that the end of the earlier one must not be taken for the later one.
     pub fn plan_of(&self, removal: &Removal) -> Option<&PlanRecord> {
         let naming = || self.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
         let in_flight = || naming().filter(|record| record.plan.state.in_flight());

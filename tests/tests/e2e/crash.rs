@@ -8,6 +8,12 @@ use giveway_tests::world::World;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Who holds the operator's lease; empty when nobody does.
+pub(crate) async fn holder(world: &World) -> String {
+    let args = ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
+    world.kubectl(&args).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
     // One eviction a second: there is a moment between two of them.
@@ -50,11 +56,7 @@ async fn sigterm_ends_the_operator_within_a_second_and_releases_the_lease() {
     let (status, took) = world.operator().terminate().await;
     assert!(status.success(), "{status}");
     assert!(took < Duration::from_secs(1), "{took:?}");
-    let holder = world
-        .kubectl(&["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"])
-        .await
-        .unwrap();
-    assert_eq!(holder, "", "the lease was released");
+    assert_eq!(holder(&world).await, "", "the lease was released");
     world.operator().start().await;
     world.nodes(1).cpus(2).prefix("more").create().await;
     let gang = world.gang("second", 2).priority("high").create().await;
@@ -68,10 +70,7 @@ async fn losing_the_lease_ends_the_process() {
     let mut world = World::start().await;
     let patch = r#"{"spec":{"holderIdentity":"somebody-else","leaseDurationSeconds":3600,"renewTime":"2100-01-01T00:00:00.000000Z"}}"#;
     wait_for("the operator holds the lease", MINUTE, async || {
-        let args =
-            ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
-        let holder = world.kubectl(&args).await?;
-        if holder.is_empty() { Err("nobody does".to_owned()) } else { Ok(()) }
+        if holder(&world).await.is_empty() { Err("nobody does".to_owned()) } else { Ok(()) }
     })
     .await;
     let args = ["patch", "lease", "giveway-operator", "-n", "giveway-system", "--type=merge", "-p", patch];

@@ -1,7 +1,7 @@
 //! The operator is killed (SIGKILL) right before and right after its writes, one after the other, and starts again.
 
 use super::scenes::{Scenario, Scene};
-use super::{keep_alive, seed, stage, start_again};
+use super::{keep_alive, kill_and_start, seed, stage};
 use giveway_tests::World;
 use giveway_tests::proxy::{Fault, calm};
 use giveway_tests::random::Random;
@@ -66,8 +66,7 @@ async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) 
     world.proxy().play(calm());
     if world.operator().exited().is_some() {
         killed = true;
-        world.operator().kill();
-        start_again(world.operator(), &client).await;
+        kill_and_start(world.operator(), &client).await;
     }
     scene.clear().await;
     killed

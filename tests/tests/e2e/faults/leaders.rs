@@ -2,17 +2,12 @@
 //! to write is not written.
 
 use super::scenes::{Scenario, Scene};
-use super::{PATIENCE, stage};
+use super::{PATIENCE, stage, written};
+use crate::crash::holder;
 use giveway_tests::World;
 use giveway_tests::proxy::Fault;
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
-
-/// Who holds the lease.
-async fn holder(world: &World) -> String {
-    let args = ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
-    world.kubectl(&args).await.unwrap()
-}
 
 async fn another_leads(world: &World, first: &str) {
     wait_for("another operator leads", PATIENCE, async || {
@@ -34,12 +29,7 @@ async fn a_leader_that_was_stopped_beyond_its_lease_writes_nothing_when_it_wakes
     third.play(Box::new(|call| if call.write >= 3 { Fault::Delay(Duration::from_secs(8)) } else { Fault::None }));
     let play = scene.play();
     let sleep = async {
-        let proxy = world.proxy();
-        wait_for("the leader writes", PATIENCE, async || {
-            let writes = proxy.writes();
-            if writes >= 3 { Ok(()) } else { Err(format!("{writes} writes")) }
-        })
-        .await;
+        written(&world, 3).await;
         world.frozen_operator(true);
         another_leads(&world, &first).await;
         world.frozen_operator(false);

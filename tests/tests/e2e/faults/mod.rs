@@ -13,6 +13,7 @@ mod soak;
 
 use giveway_tests::World;
 use giveway_tests::giveway::{Daemon, NAMESPACE};
+use giveway_tests::wait::wait_for;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -38,6 +39,16 @@ async fn stage() -> World {
     world
 }
 
+/// Waits until the operator has tried so many writes under the script that the proxy plays.
+async fn written(world: &World, least: u64) {
+    let proxy = world.proxy();
+    wait_for(&format!("the operator has tried {least} writes"), PATIENCE, async || {
+        let writes = proxy.writes();
+        if writes >= least { Ok(()) } else { Err(format!("{writes} writes")) }
+    })
+    .await;
+}
+
 /// Starts the operator again whenever it was killed.
 async fn keep_alive(operator: &mut Daemon, client: &Client, killed: &mut bool) {
     loop {
@@ -46,13 +57,13 @@ async fn keep_alive(operator: &mut Daemon, client: &Client, killed: &mut bool) {
             continue;
         }
         *killed = true;
-        operator.kill();
-        start_again(operator, client).await;
+        kill_and_start(operator, client).await;
     }
 }
 
-/// Starts an operator instead of one that was killed. From the dead comes no write, so the lease is free at once.
-async fn start_again(operator: &mut Daemon, client: &Client) {
+/// Kills the operator, where it still runs, and starts it again. From the dead comes no write, so the lease is free at once.
+async fn kill_and_start(operator: &mut Daemon, client: &Client) {
+    operator.kill();
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let free = Patch::Merge(json!({"spec": {"holderIdentity": null}}));
     leases.patch("giveway-operator", &PatchParams::default(), &free).await.unwrap();

@@ -48,13 +48,13 @@ impl Scene {
                 let group = GroupBuilder::new(scene.kit.clone(), "low", 4).priority("low").whole();
                 let low =
                     group.on(&[&scene.nodes[0], &scene.nodes[0], &scene.nodes[1], &scene.nodes[1]]).create().await;
-                low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+                low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
                 scene.fill("single").await;
             }
             Scenario::Cascade(grace) => {
                 let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(grace);
                 let low = low.on(&[&scene.nodes[0]; 3]).create().await;
-                low.wait_condition(super::super::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+                low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
             }
             Scenario::Budget => {
                 let fill = FillBuilder::new(scene.kit.clone(), &scene.nodes).prefix("web").priority("guarded");

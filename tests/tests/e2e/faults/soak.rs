@@ -3,7 +3,7 @@
 //! `GIVEWAY_SOAK_SECONDS` says for how long (a minute otherwise), `GIVEWAY_SEED` with which choices.
 
 use super::scenes::{Scenario, Scene};
-use super::{seed, stage, start_again};
+use super::{kill_and_start, seed, stage};
 use futures::future::join_all;
 use giveway_tests::audit::History;
 use giveway_tests::cluster::Kit;
@@ -34,8 +34,7 @@ async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_agai
         let (mut random, mut kills) = (Random::new(seed, SLOTS, 0), 0_usize);
         while Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(random.below(2500) as u64)).await;
-            operator.kill();
-            start_again(operator, &client).await;
+            kill_and_start(operator, &client).await;
             kills += 1;
         }
         // What was begun has to come to an end.
