@@ -71,12 +71,18 @@ async fn who_tolerates_the_taint_gets_nothing_by_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_addons_are_helped_one_after_the_other_the_more_important_one_first() {
-    let world = after("3s").start().await;
+    let mut world = after("3s").start().await;
     world.class("better", 1000).never().create().await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(3).singles().await;
+    // Both have waited for equally long in the eyes of an operator that starts when they wait already.
+    world.operator().kill();
     let plain = addon(&world, "a-plain").create().await;
     let better = addon(&world, "b-better").priority("better").create().await;
+    for addon in [&plain, &better] {
+        addon.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    }
+    world.operator().start().await;
     better.wait_bound(MINUTE).await;
     plain.wait_bound(MINUTE).await;
     let (first, second) =
