@@ -37,14 +37,21 @@ pub async fn nothing_is_left_of_a_node_whose_program_is_killed() {
     for signal in ["INT", "KILL"] {
         let before = Traces::look();
         let program = env!("CARGO_BIN_EXE_giveway-dev");
-        let mut holder = Command::new(program).args(["hold", "--real-node"]).stdout(Stdio::piped()).spawn().unwrap();
+        // What runs in the background of a shell ignores SIGINT, and so does all that it starts, unless it is told otherwise.
+        let mut holder = Command::new("env");
+        let holder = holder.args(["--default-signal=INT", program, "hold", "--real-node"]);
+        let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
         let mut told = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut told).unwrap();
         let directory = told.split(' ').next().expect("the holder prints a directory first");
         let node = run_a_pod(Path::new(directory)).await;
         let status = Command::new("kill").args(["-s", signal, &holder.id().to_string()]).status().unwrap();
         assert!(status.success());
-        assert!(holder.wait().unwrap().signal().is_some(), "SIG{signal} ends the program");
+        let ends = format!("SIG{signal} ends the program");
+        let ended = wait_for(&ends, LIMIT, async || {
+            holder.try_wait().map_err(|error| error.to_string())?.ok_or_else(|| "it runs".to_owned())
+        });
+        assert!(ended.await.signal().is_some(), "by SIG{signal}");
         wait_for_nothing(&before, &node).await;
     }
 }
