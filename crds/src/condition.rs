@@ -48,6 +48,8 @@ pub enum Reason {
     Failed,
     /// A victim: the reason that kube-scheduler uses as well.
     PreemptionByScheduler,
+    /// A gang was bound by half for too long, and all its pods are evicted so that they wait together again.
+    HalfBound,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,
     /// The eviction API refused a victim for its budget (event on the victim and on the budget).
@@ -102,6 +104,7 @@ impl Reason {
             Self::Cancelled => "Cancelled",
             Self::Failed => "Failed",
             Self::PreemptionByScheduler => "PreemptionByScheduler",
+            Self::HalfBound => "HalfBound",
             Self::Preempted => "Preempted",
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",

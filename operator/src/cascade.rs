@@ -16,11 +16,12 @@
 
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::fallen::{Fallen, OURS};
+use crate::half_bound;
 use crate::ledger::{Call, Flights};
 use crate::model::Model;
 use crate::status::Victimhood;
 use crate::words::Sentence;
-use giveway_crds::condition::{self, types};
+use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
@@ -41,17 +42,31 @@ struct Cascade {
     members: BTreeSet<SmolStr>,
     /// The sentence for the group and its pods.
     message: Sentence,
-    /// Whether a plan began it, and not kube-scheduler: the group was told already.
-    of_plan: bool,
+    /// Who began it.
+    began: Began,
     /// The evictions, by UID.
     calls: BTreeMap<SmolStr, Call>,
 }
 
+/// Who began with a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Began {
+    /// kube-scheduler.
+    Scheduler,
+    /// A plan: the group was told already.
+    Plan,
+    /// Nobody: the gang is [bound by half](half_bound), and no budget is violated for that.
+    HalfBound,
+}
+
 impl Cascade {
     /// Of a group of which a member was taken at this second.
-    fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, of_plan: bool) -> Self {
-        let members = rest(model, group, at).map(|pod| pod.uid.clone()).collect();
-        Self { members, message, of_plan, calls: BTreeMap::new() }
+    fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
+        let members = match began {
+            Began::HalfBound => half_bound::members(&model.cluster, group, at),
+            Began::Scheduler | Began::Plan => rest(model, group, at).map(|pod| pod.uid.clone()).collect(),
+        };
+        Self { members, message, began, calls: BTreeMap::new() }
     }
 }
 
@@ -78,16 +93,16 @@ impl Cascades {
 
     /// What an earlier leader began and did not finish. Returns the groups, with what is to be told of them.
     pub fn resume(&mut self, model: &Model) -> Vec<(ObjectKey, Victimhood)> {
-        let begun = model.groups.iter().filter(|(_, record)| told(&record.status));
+        let begun = model.groups.iter().filter_map(|(key, record)| Some((key, record, told(&record.status)?)));
         let begun: Vec<_> = begun
-            .filter_map(|(key, record)| {
+            .filter_map(|(key, record, began)| {
                 let found = condition::find(&record.status.conditions, types::DISRUPTION_TARGET)?;
                 // Who was created in the second in which the group was told may have been made instead, and bound since.
                 let before = found.last_transition_time.0.as_second().saturating_sub(1);
-                Some((key.clone(), before, found.message.clone()))
+                Some((key.clone(), before, found.message.clone(), began))
             })
             .collect();
-        begun.into_iter().filter_map(|(key, at, message)| self.begin(model, key, at, message.into())).collect()
+        begun.into_iter().filter_map(|(key, at, text, began)| self.begin(model, key, at, text.into(), began)).collect()
     }
 
     /// Groups of which kube-scheduler took a pod since the last pass, with what is to be told of them.
@@ -100,7 +115,7 @@ impl Cascades {
                 pod.name,
                 if rest == 1 { "pod goes" } else { "pods go" }
             );
-            begun.extend(self.begin(model, group, at, message.into()));
+            begun.extend(self.begin(model, group, at, message.into(), Began::Scheduler));
         }
         begun
     }
@@ -111,24 +126,37 @@ impl Cascades {
         group: ObjectKey,
         at: i64,
         message: Sentence,
+        began: Began,
     ) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
-        if !whole || self.holds(&group) {
+        if !(whole || began == Began::HalfBound) || self.holds(&group) {
             return None;
         }
-        let cascade = Cascade::new(model, &group, at, message.clone(), false);
+        let cascade = Cascade::new(model, &group, at, message.clone(), began);
         if cascade.members.is_empty() {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
         self.0.insert(group.clone(), cascade);
-        Some((group, Victimhood { plan: String::new(), preemptor: SCHEDULER.into(), message, whole: true }))
+        let preemptor = (began == Began::Scheduler).then(|| SCHEDULER.into());
+        Some((group, Victimhood { plan: String::new(), preemptor, message, whole: true }))
+    }
+
+    /// Begins to take down a gang that is [bound by half](half_bound), at this second. Returns what is to be told of it.
+    pub fn take_down(
+        &mut self,
+        model: &Model,
+        group: ObjectKey,
+        at: i64,
+        message: Sentence,
+    ) -> Option<(ObjectKey, Victimhood)> {
+        self.begin(model, group, at, message, Began::HalfBound)
     }
 
     /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
     /// tried again, about once a minute, beside the next plans.
     pub fn finish(&mut self, model: &Model, group: ObjectKey, at: i64, message: Sentence) {
-        let cascade = Cascade::new(model, &group, at, message, true);
+        let cascade = Cascade::new(model, &group, at, message, Began::Plan);
         self.0.entry(group).or_insert(cascade);
     }
 
@@ -160,7 +188,9 @@ impl Cascades {
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
-            let rest: Vec<&Pod> = there(model, group).filter(|pod| cascade.members.contains(&pod.uid)).collect();
+            let waits = cascade.began == Began::HalfBound;
+            let rest = model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror && (pod.bound() || waits));
+            let rest: Vec<&Pod> = rest.filter(|pod| cascade.members.contains(&pod.uid)).collect();
             if rest.is_empty() {
                 step.through.push(group.clone());
                 return false;
@@ -175,7 +205,7 @@ impl Cascades {
             } else {
                 BTreeMap::new()
             };
-            let told = cascade.of_plan || written(group);
+            let told = cascade.began == Began::Plan || written(group);
             for pod in rest.into_iter().filter(|pod| told && !taken.contains(&pod.uid)) {
                 let call = cascade.calls.entry(pod.uid.clone()).or_default();
                 if call.due(now) {
@@ -192,7 +222,7 @@ impl Cascades {
                         pod: pod.key.clone(),
                         uid: pod.uid.clone(),
                         budgeted,
-                        may_force: !guarded,
+                        may_force: !guarded && cascade.began != Began::HalfBound,
                         grace: None,
                         rehearsal: false,
                         again: true,
@@ -207,21 +237,26 @@ impl Cascades {
     }
 }
 
-/// Whether a status says that kube-scheduler began.
-pub fn told(status: &giveway_crds::PodGroupStatus) -> bool {
-    status.preempted_by.as_deref() == Some(SCHEDULER)
-        && condition::is_true(&status.conditions, types::DISRUPTION_TARGET)
+/// Who began, by what a status says, unless it was a plan.
+fn told(status: &giveway_crds::PodGroupStatus) -> Option<Began> {
+    let found = condition::find(&status.conditions, types::DISRUPTION_TARGET).filter(|found| found.status == "True")?;
+    match status.preempted_by.as_deref() {
+        _ if found.reason == Reason::HalfBound.as_str() => Some(Began::HalfBound),
+        Some(SCHEDULER) => Some(Began::Scheduler),
+        _ => None,
+    }
 }
 
-/// The members that may go.
-fn there<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror)
+/// Whether a status says that the group goes, and not for a plan.
+pub fn is_told(status: &giveway_crds::PodGroupStatus) -> bool {
+    told(status).is_some()
 }
 
-/// Those of them that were there when the first one was taken. Times are whole seconds: who was created in that second and has a
+/// The members with a node that were there when the first one was taken. Times are whole seconds: who was created in that second and has a
 /// node counts, since what is made instead of a member of a gang is held at first.
 fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    there(model, group).filter(move |pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at))
+    let there = model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror);
+    there.filter(move |pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at))
 }
 
 #[cfg(test)]
@@ -261,7 +296,7 @@ mod tests {
         assert!(cascades.fallen(&mut world.model).is_empty(), "announced, but not deleted");
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         let begun = cascades.fallen(&mut world.model);
-        assert_eq!(begun[0].1.preemptor.to_string(), "kube-scheduler");
+        assert_eq!(begun[0].1.preemptor.as_ref().map(ToString::to_string).as_deref(), Some("kube-scheduler"));
         let words = "Preempted by kube-scheduler, which took pod l2. The group goes whole: 2 more pods go.";
         assert_eq!(begun[0].1.message.to_string(), words);
         let step = cascades.pass(&world.model, &Flights::new(), |_| false, now);

@@ -49,6 +49,11 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 
+    /// How long a gang may be bound by half, members with a node waiting for others that kube-scheduler does not bind, before all
+    /// its pods are evicted so that they wait together again, such as 10m. 0s: for ever.
+    #[arg(long, default_value = "10m", value_parser = parse_duration)]
+    pub half_bound_timeout: Duration,
+
     /// How long a Preemption that is over is kept, such as 168h or 30m.
     #[arg(long, default_value = "168h", value_parser = parse_duration)]
     pub preemption_history: Duration,

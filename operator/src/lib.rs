@@ -17,6 +17,7 @@ pub mod config;
 pub mod devices;
 pub mod fallen;
 pub mod gather;
+pub mod half_bound;
 pub mod health;
 pub mod history;
 pub mod housekeeping;

@@ -20,6 +20,8 @@ const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
 pub const UNBINDABLE: Duration = Duration::from_secs(600);
 /// How often a preemptor that waits after a failure is looked at, at the most.
 const PEEK: Duration = Duration::from_secs(1);
+/// How long a gang that was taken down waits, so that others get the room first.
+const STAND_BACK: Duration = Duration::from_secs(60);
 /// Refusals in a row after which the next plan waits.
 const REFUSALS: u32 = 8;
 
@@ -57,6 +59,11 @@ impl Waiting {
         self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
         self.failures += 1;
         self.seen = None;
+    }
+
+    /// Notes that it was taken down, because it was bound by half: for a while others go first.
+    pub fn stand_back(&mut self, now: Instant) {
+        *self = Self { not_before: Some(now + STAND_BACK), ..Self::default() };
     }
 
     /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made

@@ -273,6 +273,13 @@ impl TestPod {
         self
     }
 
+    /// A kubelet started it at this second.
+    pub(crate) fn started(mut self, second: i64) -> Self {
+        let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
+        self.0["status"]["startTime"] = json!(time.to_string());
+        self
+    }
+
     pub(crate) fn annotated(mut self, key: &str, value: &str) -> Self {
         self.0["metadata"]["annotations"][key] = json!(value);
         self

@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 9] = [
     &["report"],
     &["input"],
     &["actuate", "model", "watch"],
-    &["certificate", "ledger"],
+    &["certificate", "half_bound", "ledger"],
     &["backfill", "book", "cascade", "housekeeping", "queue", "rescue"],
     &["history"],
     &["arbiter"],

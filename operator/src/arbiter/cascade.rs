@@ -2,10 +2,13 @@
 //! an event, and carried out once the status is written.
 
 use super::Arbiter;
-use crate::cascade::told;
+use crate::cascade::is_told;
 use crate::command::{Command, Notice};
 use crate::ledger::Clock;
+use crate::status::Victimhood;
+use crate::words::Sentence;
 use giveway_crds::condition::Reason;
+use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 
 impl Arbiter {
@@ -13,24 +16,13 @@ impl Arbiter {
     pub(super) fn cascade(&mut self, clock: Clock) {
         for (group, victimhood) in self.cascades.fallen(&mut self.model) {
             self.metrics.outcome(Reason::PreemptionByScheduler);
-            if let Some(record) = self.model.groups.get(&group) {
-                self.actuator.dispatch(Command::Publish(Notice {
-                    kind: "PodGroup",
-                    key: group.clone(),
-                    uid: record.uid.clone(),
-                    warning: true,
-                    reason: Reason::Preempted,
-                    action: "Cascading".to_owned(),
-                    note: victimhood.message.clone(),
-                }));
-            }
-            self.dirty.insert(group.clone());
-            self.victims.insert(group, victimhood);
+            self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
         }
+        self.take_down(clock);
         let Self { cascades, model, flights, writing, .. } = self;
         let written = |group: &ObjectKey| {
             let ours = writing.get(group).and_then(|w| w.written(clock.now));
-            ours.or_else(|| model.groups.get(group).map(|record| &record.status)).is_some_and(told)
+            ours.or_else(|| model.groups.get(group).map(|record| &record.status)).is_some_and(is_told)
         };
         let step = cascades.pass(model, flights, written, clock.now);
         step.commands.into_iter().for_each(|command| self.actuator.dispatch(command));
@@ -38,6 +30,61 @@ impl Arbiter {
             self.tell_refusal(&pod, &uid, &rest_of(&group), &why, clock.now);
         }
         self.dirty.extend(step.through);
+    }
+}
+
+impl Arbiter {
+    /// Takes down the gangs that have been bound by half for too long.
+    fn take_down(&mut self, clock: Clock) {
+        self.half_starts.note(&self.model, &self.dirty, clock.now);
+        let after = self.config.half_bound_timeout;
+        if after.is_zero() {
+            return;
+        }
+        for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
+            let preemptor = Preemptor::Group(group.clone());
+            // A decision in flight may yet help.
+            if self.flights.contains_key(&preemptor) {
+                continue;
+            }
+            self.half_starts.start_anew(&group, clock.now);
+            let said = self.model.scheduler_message(&half.waits);
+            let message = half.sentence(&group, after, said);
+            if half.ownerless.is_some() {
+                self.tell_group(&group, Reason::HalfBound, "LeavingAlone", message.into());
+                continue;
+            }
+            let Some((group, victimhood)) =
+                self.cascades.take_down(&self.model, group, clock.epoch_seconds, message.into())
+            else {
+                continue;
+            };
+            self.metrics.outcome(Reason::HalfBound);
+            self.tell_cascade(group, victimhood, Reason::HalfBound, "TakingDown");
+            self.waiting.entry(preemptor).or_default().stand_back(clock.now);
+        }
+    }
+
+    /// Tells a group that it goes, in its status and by an event.
+    fn tell_cascade(&mut self, group: ObjectKey, victimhood: Victimhood, reason: Reason, action: &str) {
+        self.tell_group(&group, reason, action, victimhood.message.clone());
+        self.dirty.insert(group.clone());
+        self.victims.insert(group, victimhood);
+    }
+
+    /// Tells a group something by an event.
+    fn tell_group(&mut self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
+        if let Some(record) = self.model.groups.get(group) {
+            self.actuator.dispatch(Command::Publish(Notice {
+                kind: "PodGroup",
+                key: group.clone(),
+                uid: record.uid.clone(),
+                warning: true,
+                reason,
+                action: action.to_owned(),
+                note,
+            }));
+        }
     }
 }
 

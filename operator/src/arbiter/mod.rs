@@ -17,6 +17,7 @@ use crate::book::Book;
 use crate::cascade::Cascades;
 use crate::command::{Command, Dispatch, Notice};
 use crate::config::Config;
+use crate::half_bound::HalfStarts;
 use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
@@ -68,6 +69,7 @@ pub struct Arbiter {
     housekeeping: Housekeeping,
     backfill: BackFill,
     cascades: Cascades,
+    half_starts: HalfStarts,
     repeated: Repeated,
     rescues: Rescues,
     /// Who is a critical add-on; `None` when they are not helped.
@@ -108,6 +110,7 @@ impl Arbiter {
             housekeeping: Housekeeping::default(),
             backfill: BackFill::new(&config.namespace),
             cascades: Cascades::default(),
+            half_starts: HalfStarts::default(),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
             terms: config.critical_addons().map(Arc::new),
@@ -318,7 +321,8 @@ impl Arbiter {
             if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                self.victims.insert(group, Victimhood { plan, preemptor: status::taker(&flight), message, whole });
+                self.victims
+                    .insert(group, Victimhood { plan, preemptor: Some(status::taker(&flight)), message, whole });
             }
         }
     }

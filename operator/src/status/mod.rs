@@ -34,8 +34,8 @@ pub struct LastWord {
 pub struct Victimhood {
     /// Name of the plan; empty when kube-scheduler preempts.
     pub plan: String,
-    /// The preemptor, as `podgroup/NAMESPACE/NAME`.
-    pub preemptor: Sentence,
+    /// The preemptor, as `podgroup/NAMESPACE/NAME`; none where nobody takes the place.
+    pub preemptor: Option<Sentence>,
     /// The sentence.
     pub message: Sentence,
     /// Whether the whole group goes, and not only single pods of it.
@@ -79,7 +79,11 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
         finished: finished.remember,
         scheduled: Some(format!("{}/{live}", counts.scheduled)),
         preemption: told_plan(facts).or_else(|| old.preemption.clone()),
-        preempted_by: facts.victim_of.map(|v| facts.told(&v.preemptor)).or_else(|| old.preempted_by.clone()),
+        preempted_by: facts
+            .victim_of
+            .and_then(|v| v.preemptor.as_ref())
+            .map(|taker| facts.told(taker))
+            .or_else(|| old.preempted_by.clone()),
     };
     let generation = facts.record.generation;
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
@@ -266,10 +270,20 @@ pub fn state_reason(state: PlanState) -> Reason {
 
 fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
-        return victim.whole.then(|| (true, Reason::PreemptionByScheduler, facts.told(&victim.message)));
+        let reason = if victim.preemptor.is_some() { Reason::PreemptionByScheduler } else { Reason::HalfBound };
+        return victim.whole.then(|| (true, reason, facts.told(&victim.message)));
     }
-    let target = condition::is_true(&facts.record.status.conditions, types::DISRUPTION_TARGET);
+    let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
+    let target = found.is_some_and(|found| found.status == "True");
+    let taken_down = found.is_some_and(|found| found.reason == Reason::HalfBound.as_str());
     let terminating = facts.model.cluster.members(&facts.group.key).any(|p| p.terminating);
+    if target && taken_down && !terminating && counts.scheduled == 0 {
+        return Some((
+            false,
+            Reason::WaitingForPods,
+            "All its pods were evicted; those made instead wait together.".into(),
+        ));
+    }
     (target && !terminating && counts.scheduled >= needed(facts))
         .then(|| (false, Reason::Scheduled, format!("{} have a node again.", pods(counts.scheduled))))
 }

@@ -107,7 +107,7 @@ fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
     taken.plan.preemptor.uid = "u-9".into();
     let message = victim_message(&taken, "PodGroup", 10, None);
-    case.victim_of = Some(Victimhood { plan: "p1".into(), preemptor: taker(&taken), message, whole: true });
+    case.victim_of = Some(Victimhood { plan: "p1".into(), preemptor: Some(taker(&taken)), message, whole: true });
     let status = case.status();
     assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
     let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100 to \
@@ -121,7 +121,7 @@ fn nothing_is_written_when_nothing_changed() {
     case.flight = Some(flight(PlanState::Evicting));
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: "podgroup/default/x".into(),
+        preemptor: Some("podgroup/default/x".into()),
         message: "Preempted.".into(),
         whole: true,
     });
@@ -236,7 +236,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     let message = "Preempted by pod group default/x of priority 500.";
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: "podgroup/default/x".into(),
+        preemptor: Some("podgroup/default/x".into()),
         message: message.into(),
         whole: true,
     });
@@ -260,10 +260,12 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
 #[test]
 fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
     let mut case = Case::new().bound(&["a", "b"]);
-    case.victim_of =
-        Some(Victimhood {
-            plan: String::new(), preemptor: "pod/default/x".into(), message: "…".into(), whole: false
-        });
+    case.victim_of = Some(Victimhood {
+        plan: String::new(),
+        preemptor: Some("pod/default/x".into()),
+        message: "…".into(),
+        whole: false,
+    });
     let status = case.status();
     assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());
     assert_eq!(status.preempted_by.as_deref(), Some("pod/default/x"));

@@ -26,6 +26,7 @@ mod guaranteed;
 mod guard;
 mod guard_cost;
 mod guard_seats;
+mod half_bound;
 mod ledger;
 mod malformed;
 mod policies;

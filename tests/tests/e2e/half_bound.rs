@@ -1,0 +1,113 @@
+//! Gangs that kube-scheduler binds by half, for a reason that nobody can know before.
+
+use crate::MINUTE;
+use giveway_tests::audit::Promises;
+use giveway_tests::cluster::{Denial, Group};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Binding, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+
+/// Nobody binds pods whose name begins with `train-1`.
+async fn bind_no_second_pod(world: &World, node: &str) {
+    let unless = "!request.name.startsWith('train-1')";
+    let denial = Denial { name: "no-second", of: ("", "pods/binding"), unless, message: "second pods are not bound" };
+    world.apply(&denial.manifest()).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let binding = json!({"metadata": {"name": "train-1"}, "target": {"kind": "Node", "name": node}});
+    let binding: Binding = serde_json::from_value(binding).unwrap();
+    wait_for("the policy is in force", MINUTE, async || {
+        match pods.create_subresource::<_, Status>("binding", "train-1", &PostParams::default(), &binding).await {
+            Err(kube::Error::Api(status)) if status.message.contains("second pods are not bound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+/// The Job `train` of two pods, with a group of two.
+async fn train(world: &World) -> Group {
+    let group = world.gang("train", 2).without_pods().create().await;
+    let job: Job = serde_json::from_value(json!({
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {
+            "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 20,
+            "template": {
+                "metadata": {"labels": {giveway_crds::keys::LABEL_POD_GROUP: "train"}},
+                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+                    "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}]}
+            }
+        }
+    }))
+    .unwrap();
+    Api::default_namespaced(world.client()).create(&PostParams::default(), &job).await.unwrap();
+    group
+}
+
+/// The pods of the Job that are not going.
+async fn pods(world: &World) -> Vec<Pod> {
+    let list = Api::<Pod>::default_namespaced(world.client());
+    let all = list.list(&ListParams::default().labels("job-name=train")).await.unwrap().items;
+    all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect()
+}
+
+fn uids(pods: &[Pod]) -> Vec<String> {
+    pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first() {
+    let world = World::builder()
+        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--half-bound-timeout=8s")
+        .start()
+        .await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    bind_no_second_pod(&world, &nodes[0]).await;
+    let train = train(&world).await;
+    let first = wait_for("one of two pods is bound", MINUTE, async || {
+        let pods = pods(&world).await;
+        let bound = pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        if (pods.len(), bound) == (2, 1) { Ok(pods) } else { Err(format!("{bound} of {}", pods.len())) }
+    })
+    .await;
+    // Younger, and without a place while the first one holds half of the node.
+    let other = world.gang("other", 2).create().await;
+    let told = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
+    let words = "Pod group train is bound by half for 8 s: 1 of 2 pods has a node. All its pods are evicted, so that those made \
+                 instead wait for each other.";
+    assert!(told.starts_with(words) && told.contains("second pods are not bound"), "{told}");
+    other.wait_bound(MINUTE).await;
+    let again = wait_for("both pods are made anew and wait together", MINUTE, async || {
+        let pods = pods(&world).await;
+        let held = pods.iter().filter(|pod| !giveway_tests::cluster::scheduling_gates(pod).is_empty()).count();
+        if (pods.len(), held) == (2, 2) { Ok(pods) } else { Err(format!("{held} of {} are held", pods.len())) }
+    })
+    .await;
+    assert!(uids(&again).iter().all(|uid| !uids(&first).contains(uid)), "none stayed");
+    train.wait_condition("DisruptionTarget", "False", "WaitingForPods", MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 2, "once each");
+    world.check(&Promises::new().allow_taken_down(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so() {
+    let world = World::builder()
+        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--half-bound-timeout=5s")
+        .start()
+        .await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    bind_no_second_pod(&world, &nodes[0]).await;
+    let train = world.gang("train", 2).create().await;
+    let words = train.wait_event("HalfBound", MINUTE).await;
+    assert!(words.contains("It is not taken down, because pod train-"), "{words}");
+    assert!(words.contains("has no controller that makes it anew: delete the pods yourself."), "{words}");
+    assert_eq!(world.audit().await.evicted().len(), 0);
+    train.delete().await;
+    world.check(&Promises::new()).await;
+}
