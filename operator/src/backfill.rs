@@ -22,6 +22,9 @@ use std::time::Instant;
 /// The namespace of the cluster's own components, which Giveway never touches.
 const KUBE_SYSTEM: &str = "kube-system";
 
+/// Calls under way at the same time: decisions do not wait behind thousands of them.
+const AT_ONCE: usize = 64;
+
 /// Which pods are being filled back.
 #[derive(Debug)]
 pub struct BackFill {
@@ -51,13 +54,15 @@ impl BackFill {
         }
         let mut calls = BTreeMap::new();
         let mut commands = Vec::new();
+        let mut free = AT_ONCE.saturating_sub(self.calls.values().filter(|call| call.pending()).count());
         for (key, missing) in &model.unfilled {
             let Some(pod) = model.cluster.pod(key) else { continue };
             if key.namespace == KUBE_SYSTEM || key.namespace == self.own_namespace {
                 continue;
             }
             let mut call = self.calls.remove(&pod.uid).unwrap_or_default();
-            if call.due(now) {
+            if free > 0 && call.due(now) {
+                free -= 1;
                 call.start();
                 let (pod, uid, missing) = (key.clone(), pod.uid.clone(), missing.clone());
                 commands.push(Command::BackFill { pod, uid, missing });
@@ -175,5 +180,19 @@ mod tests {
         world.pod(pod("mirror").annotated("kubernetes.io/config.mirror", "x")).pod(pod("going").terminating());
         world.pod(pod("system").in_namespace("kube-system")).pod(pod("ours").in_namespace("giveway-system"));
         assert!(BackFill::new("giveway-system").pass(&world.model, Instant::now()).is_empty());
+    }
+
+    #[test]
+    fn so_many_calls_are_under_way_at_once_and_no_more() {
+        let (mut world, now) = (World::new(), Instant::now());
+        world.class(class(Some(200)));
+        for number in 0..100 {
+            world.pod(TestPod::new(&format!("p-{number:02}"), 10).class("guarded").created(300));
+        }
+        let mut backfill = BackFill::new("giveway-system");
+        assert_eq!(backfill.pass(&world.model, now).len(), 64);
+        assert_eq!(backfill.pass(&world.model, now).len(), 0);
+        (0..10).for_each(|number| backfill.answered(&format!("uid-p-{number:02}"), true, now));
+        assert_eq!(backfill.pass(&world.model, now).len(), 10);
     }
 }
