@@ -5,6 +5,10 @@ use super::history::{GroupRecord, History, Key, PodRecord, Preemptor, Removal};
 use super::{OPERATOR, SCHEDULER, rescues, terms, topology};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The evictions of a group are asked for within this time of each other.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// The checks, and what they leave out.
 #[derive(Clone, Debug, Default)]
@@ -199,10 +203,10 @@ fn torn(history: &History, key: &Key, others: bool) -> Vec<String> {
         let round: BTreeMap<&&String, &&PodRecord> = members.iter().filter(|(_, pod)| existed(pod)).collect();
         let judged = history.judged_at(&key.0, first);
         let last = preempted.iter().filter(|removal| round.contains_key(&&removal.uid)).map(|removal| removal.at).max();
-        // What somebody else deletes after the last eviction hides nothing.
+        // What somebody else deletes after the last eviction hides nothing, but for the moment in which others are under way.
         let gone = |pod: &PodRecord| {
             let in_time = |at: Timestamp| judged.is_none_or(|judged| at <= judged);
-            let by_others = |at: Timestamp| others || last.is_some_and(|last| at <= last);
+            let by_others = |at: Timestamp| others || last.is_some_and(|last| at <= last + UNDER_WAY);
             pod.preempted.is_some_and(in_time)
                 || pod.removed.is_some_and(|at| in_time(at) && by_others(at))
                 || pod.finished.is_some_and(in_time)

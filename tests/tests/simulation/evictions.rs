@@ -52,12 +52,16 @@ impl Server {
 
     /// DELETE of a pod; with a UID this is a precondition.
     pub fn delete_pod(&mut self, user: &str, name: &str, insisted: &str) -> Result<(), Box<Status>> {
-        let pod = self.pod_to_remove(name, insisted)?;
-        let body = json!({"preconditions": {"uid": uid(&pod)}});
-        self.terminate(name);
+        let found = self.pod_to_remove(name, insisted);
+        let uid = found.as_ref().map_or(insisted, uid);
+        let body = json!({"preconditions": {"uid": uid}});
+        let code = found.as_ref().err().map_or(200, |status| status.code);
+        if found.is_ok() {
+            self.terminate(name);
+        }
         let request = Request { user, verb: "delete", kind: Kind::Pod, name, subresource: "", body };
-        self.log(request, 200, Some(&pod));
-        Ok(())
+        self.log(request, code, found.as_ref().ok());
+        found.map(drop)
     }
 
     fn pod_to_remove(&self, name: &str, insisted: &str) -> Result<Value, Box<Status>> {
