@@ -51,6 +51,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use watches::Watches;
 
+/// From now on a panic in any task ends the process, after its message: what would be missing then is nobody's to notice, such as
+/// the answer to a call, and the next leader begins from what the API server has.
+pub fn end_on_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
+}
+
 /// Runs the operator until `stop` is cancelled, or until it loses its lease, which is an error.
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let mut kubernetes =
@@ -103,4 +113,30 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         ended = health => ended.context("the health server ended")?.context("metrics address")?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    /// Not a test: what the test below runs in a process of its own.
+    #[tokio::test]
+    #[ignore = "ends the process"]
+    async fn a_task_panics_while_another_one_goes_on() {
+        super::end_on_panic();
+        tokio::spawn(async { panic!("a bug") });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+
+    #[test]
+    fn a_panic_in_any_task_ends_the_process_with_its_message() {
+        let begun = Instant::now();
+        let arguments = ["--ignored", "--exact", "--nocapture", "tests::a_task_panics_while_another_one_goes_on"];
+        let ended = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
+        assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("a bug"), "{ended:?}");
+        assert!(begun.elapsed() < Duration::from_secs(50), "at once, not when the other one ends");
+    }
 }

@@ -21,6 +21,7 @@ async fn main() -> anyhow::Result<()> {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+    giveway_operator::end_on_panic();
     let stop = CancellationToken::new();
     let on_signal = stop.clone();
     tokio::spawn(async move {
