@@ -112,7 +112,7 @@ impl Housekeeping {
                 continue;
             }
             // Reports of withdrawals are not kept: the watch shows the effect, or it is tried again.
-            let call = self.calls.entry(format!("nomination of {}", pod.uid)).or_default();
+            let call = self.calls.entry(nomination_of(&pod.uid)).or_default();
             if call.due(now) {
                 *call = Call::Done(now);
                 commands.push(Command::Nominate {
@@ -127,9 +127,14 @@ impl Housekeeping {
         commands
     }
 
-    /// Forgets calls that were answered a while ago.
+    /// A plan has asked for the withdrawal of its nomination of this pod.
+    pub fn withdrawn(&mut self, uid: &str, now: Instant) {
+        self.calls.insert(nomination_of(uid), Call::Done(now));
+    }
+
+    /// Forgets calls that are over, also those for objects that are gone.
     fn forget(&mut self, now: Instant) {
-        self.calls.retain(|_, call| !(matches!(call, Call::Done(_)) && call.due(now)));
+        self.calls.retain(|_, call| !call.is_over(now));
     }
 
     /// Pods name a group that does not exist: make it from its template, or say that it is missing.
@@ -169,6 +174,11 @@ impl Housekeeping {
             self.orphans.clear();
         }
     }
+}
+
+/// Under which name the withdrawal of a pod's nomination is remembered.
+fn nomination_of(uid: &str) -> String {
+    format!("nomination of {uid}")
 }
 
 /// The group that a pod's template describes; owned by the pod's controller, so that it goes when that goes.
@@ -273,6 +283,31 @@ mod tests {
             housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).is_empty(),
             "not twice at once"
         );
+    }
+
+    #[test]
+    fn a_nomination_that_a_plan_withdraws_is_not_withdrawn_beside_it() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
+        housekeeping.withdrawn("uid-held", now);
+        let mut strays =
+            |now| housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).len();
+        assert_eq!(strays(now), 0);
+        assert_eq!(strays(now + Duration::from_secs(2)), 1, "it had no effect");
+    }
+
+    #[test]
+    fn a_call_for_a_group_that_is_gone_is_forgotten() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
+        pass(&mut housekeeping, &mut world, now);
+        housekeeping.answered("finalizer of pod group default/g: true", false, now);
+        world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
+        world.remove_pod("p");
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));
+        assert_eq!(housekeeping.calls.len(), 1);
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(61));
+        assert!(housekeeping.calls.is_empty() && housekeeping.again.is_empty(), "{housekeeping:?}");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// How long the watch may lag behind an acknowledged call before the call is made again.
 const SETTLE: Duration = Duration::from_secs(2);
+/// How long after its failure a call is remembered that nobody makes again: several times as long as the longest wait for that.
+const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Calls for one pod that may fail before the plan is given up.
 const MAX_TRIES: u32 = 6;
 /// As which try a call counts at the most that was not answered: it is made again after 0.8 s.
@@ -31,6 +33,16 @@ impl Call {
             Self::Pending(_) => false,
             Self::Done(at) => now.duration_since(at) >= SETTLE,
             Self::Failed(at, tries) => now.duration_since(at) >= Duration::from_millis(100 << tries.min(6)),
+        }
+    }
+
+    /// Whether nothing depends on this call any more: it is over, and the watch has had time to show it, or it failed and nobody has
+    /// wanted to make it again.
+    pub fn is_over(self, now: Instant) -> bool {
+        match self {
+            Self::Pending(_) | Self::Idle => false,
+            Self::Done(_) => self.due(now),
+            Self::Failed(at, _) => now.duration_since(at) >= FORGOTTEN,
         }
     }
 
