@@ -16,7 +16,7 @@ use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
-use giveway_planner::model::{Finished, Group, ObjectKey, Phase, Pod};
+use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -181,9 +181,12 @@ fn waiting(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (Reason, St
         return (word.reason, word.message.clone());
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
-    let live = counts.total - counts.succeeded - counts.failed - i32::try_from(below).unwrap_or(i32::MAX);
-    let needed = pods(needed(facts));
-    (Reason::WaitingForPods, format!("{needed} needed{}, {live} exist{}.", having_finished(finished), besides(below)))
+    let gated = gated(&facts.model.cluster, &facts.group.key);
+    let uncounted = i32::try_from(below.saturating_add(gated)).unwrap_or(i32::MAX);
+    let live = (counts.total - counts.succeeded - counts.failed).saturating_sub(uncounted);
+    let (needed, finished, below, gated) =
+        (pods(needed(facts)), having_finished(finished), besides(below), besides_gated(gated));
+    (Reason::WaitingForPods, format!("{needed} needed{finished}, {live} exist{below}{gated}."))
 }
 
 fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
@@ -309,6 +312,24 @@ pub fn besides(below: usize) -> String {
         0 => String::new(),
         1 => " and 1 does not count, its priority is below the group's".to_owned(),
         n => format!(" and {n} do not count, their priority is below the group's"),
+    }
+}
+
+/// How many members do not count yet because somebody else has put a scheduling gate on them.
+pub fn gated(cluster: &Cluster, group: &ObjectKey) -> usize {
+    let group = cluster.group(group);
+    let members = group.into_iter().flat_map(|group| cluster.members(&group.key).map(move |pod| (group, pod)));
+    let waits =
+        |(group, pod): &(&Group, &Pod)| pod.live() && !pod.bound() && pod.gated_by_others && !group.is_above(pod);
+    members.filter(waits).count()
+}
+
+/// What is to be added where pods are counted and this many have the gate of somebody else.
+pub fn besides_gated(gated: usize) -> String {
+    match gated {
+        0 => String::new(),
+        1 => " and 1 does not count, it has a scheduling gate of somebody else".to_owned(),
+        n => format!(" and {n} do not count, they have scheduling gates of somebody else"),
     }
 }
 

@@ -138,6 +138,15 @@ fn a_group_without_pods_says_how_many_it_needs() {
 }
 
 #[test]
+fn members_with_the_gate_of_somebody_else_are_counted_apart() {
+    let mut case = Case::new();
+    case.world.pod(TestPod::new("a", 100).of("g").spec("schedulingGates", json!([{"name": "example.com/quota"}])));
+    let words =
+        "False WaitingForPods: 2 pods needed, 0 exist and 1 does not count, it has a scheduling gate of somebody else.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+}
+
+#[test]
 fn a_group_within_one_rack_says_which_and_one_that_is_torn_says_so() {
     let mut case = Case::new();
     case.world.labelled_node("n1", 4, "rack", "r1").labelled_node("n2", 4, "rack", "r2");
