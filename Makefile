@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
-	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-webhook daemons e2e soak test-node test release up down \
+	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
 	demo demo-critical clean need-cargo
 
 CARGO ?= cargo
@@ -93,6 +93,9 @@ simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (S
 properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
 	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(CARGO) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
 		properties:: least_cost:: kept_answers::
+
+bench-operator: need-cargo ## Measure what a thousand gangs without hope cost while pods come and go (20 seconds)
+	$(CARGO) bench -p giveway-operator --bench hopeless
 
 bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
 	$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture guard_cost::

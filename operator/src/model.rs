@@ -99,6 +99,8 @@ pub struct Model {
     pub fallen: BTreeMap<SmolStr, Fallen>,
     /// UIDs of those among them that are still there: each is taken once.
     falling: BTreeSet<SmolStr>,
+    /// Grows whenever somebody may have come who waits for a decision: a group changed, or a pod that waits.
+    pub arrivals: u64,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     overdue: BTreeSet<SmolStr>,
@@ -398,6 +400,11 @@ impl Model {
             self.falling.remove(&other.uid);
         }
         let changed = self.cluster.upsert_pod(&pod).map_err(|e| e.to_string());
+        if changed.as_ref().is_ok_and(|changed| *changed)
+            && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
+        {
+            self.arrivals += 1;
+        }
         self.touch_group_of(key);
         self.look_for_missing(key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
@@ -440,6 +447,7 @@ impl Model {
             return Ok(self.cluster.remove_group(key));
         };
         let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
+        self.arrivals += u64::from(changed.as_ref().is_ok_and(|changed| *changed));
         let record = GroupRecord {
             uid: group.uid().unwrap_or_default().into(),
             generation: group.metadata.generation,

@@ -19,6 +19,10 @@ const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
+        let begun = Instant::now();
+        if !self.round.begin(clock.now, self.model.arrivals) {
+            return;
+        }
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
@@ -27,6 +31,9 @@ impl Arbiter {
         for preemptor in order {
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            if !self.round.admits(&preemptor, waiting.seen.is_none(), || begun.elapsed()) {
+                continue;
+            }
             let spared = waiting.spared(clock.now);
             let Some(only_free_room) = waiting.turn(version, clock.now) else { continue };
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
@@ -45,6 +52,7 @@ impl Arbiter {
             }
             self.decided(&preemptor, decision, clock);
         }
+        self.round.end(clock.now, begun.elapsed());
     }
 
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
@@ -94,11 +102,13 @@ impl Arbiter {
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
+                let gated = status::gated(&self.model.cluster, preemptor.key());
                 let message = format!(
-                    "{} needed{}, {live} exist{}. None starts before all {} have a place.",
+                    "{} needed{}, {live} exist{}{}. None starts before all {} have a place.",
                     status::pods(min_count),
                     status::having_finished(finished),
                     status::besides(below),
+                    status::besides_gated(gated),
                     min_count.saturating_sub(finished),
                 );
                 self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));

@@ -10,6 +10,7 @@ mod notices;
 mod plan;
 mod reports;
 mod rescue;
+mod round;
 mod statuses;
 
 use crate::backfill::BackFill;
@@ -37,6 +38,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Terms;
 use notices::Repeated;
+use round::Round;
 use statuses::Writing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,6 +59,7 @@ pub struct Arbiter {
     /// Victims of plans that are over, by UID, while the watch may not show yet that they go.
     evicted: BTreeMap<SmolStr, Call>,
     waiting: BTreeMap<Preemptor, Waiting>,
+    round: Round,
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     victims: BTreeMap<ObjectKey, Victimhood>,
     writing: BTreeMap<ObjectKey, Writing>,
@@ -100,6 +103,7 @@ impl Arbiter {
             flights: Flights::new(),
             evicted: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            round: Round::default(),
             last_plans: BTreeMap::new(),
             victims: BTreeMap::new(),
             writing: BTreeMap::new(),
@@ -126,24 +130,33 @@ impl Arbiter {
         }
     }
 
+    /// Decides without a look at how long that takes, so that the same inputs have the same outcome every time.
+    #[must_use]
+    pub fn untimed(mut self) -> Self {
+        self.round = Round::untimed();
+        self
+    }
+
     /// Runs until the inputs end.
     pub async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            let again = self.round.again();
             tokio::select! {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
                     self.take(input, Instant::now());
                     tokio::time::sleep(GATHER).await;
-                    for _ in 0..BATCH {
-                        match inputs.try_recv() {
-                            Ok(input) => self.take(input, Instant::now()),
-                            Err(_) => break,
-                        }
-                    }
                 }
                 _ = tick.tick() => {}
+                () = tokio::time::sleep_until(again.unwrap_or_else(Instant::now).into()), if again.is_some() => {}
+            }
+            for _ in 0..BATCH {
+                match inputs.try_recv() {
+                    Ok(input) => self.take(input, Instant::now()),
+                    Err(_) => break,
+                }
             }
             self.pass(Clock::read());
         }
@@ -261,7 +274,12 @@ impl Arbiter {
                 self.dirty.insert(key.clone());
             }
             self.tell_victims(&preemptor);
-            advance.commands.into_iter().for_each(|c| self.actuator.dispatch(c));
+            for command in advance.commands {
+                if let Command::Nominate { uid, node: None, .. } = &command {
+                    self.housekeeping.withdrawn(uid, clock.now);
+                }
+                self.actuator.dispatch(command);
+            }
             if let Some(ending) = advance.ended {
                 self.ended(&preemptor, &ending, clock);
             }
@@ -329,6 +347,7 @@ impl Arbiter {
 
     fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.flights.remove(preemptor) else { return };
+        self.round.hurry();
         self.evicted.extend(flight.evicted_just_now(clock.now));
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");

@@ -58,6 +58,8 @@ impl Process {
         let watches = Watches::default();
         let arbiter =
             Arbiter::new(config.clone(), Outbox(outbox), leadership, Metrics::default(), ready, watches.clone());
+        // How busy this machine is must not change what happens.
+        let arbiter = arbiter.untimed();
         Self {
             term,
             arbiter,
