@@ -14,6 +14,7 @@ use giveway_operator::lease::Leadership;
 use giveway_operator::ledger::Clock;
 use giveway_operator::metrics::Metrics;
 use giveway_operator::report::Report;
+use giveway_operator::server_time::ServerTime;
 use giveway_operator::watches::Watches;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -97,7 +98,7 @@ impl World {
     /// A pass, whose commands are answered at once. Returns the names of the pods that were released.
     fn pass(&mut self) -> Vec<String> {
         let started = Instant::now();
-        self.arbiter.pass(Clock::read());
+        self.arbiter.pass(Clock::read(&ServerTime::default()));
         self.passes.push(started.elapsed());
         let mut released = Vec::new();
         while let Ok(command) = self.commands.try_recv() {

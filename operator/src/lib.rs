@@ -32,6 +32,7 @@ pub mod pulse;
 pub mod queue;
 pub mod report;
 pub mod rescue;
+pub mod server_time;
 pub mod status;
 #[cfg(test)]
 mod testing;
@@ -46,6 +47,7 @@ use config::Config;
 use kube::Client;
 use lease::{Election, LeaseOptions};
 use metrics::Metrics;
+use server_time::ServerTime;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -98,11 +100,17 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let election = tokio::spawn(election.run(stop));
     // The lists are made after the lease was won: a new leader sees every plan and every eviction of the last one.
     let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
+    let server_time = ServerTime::default();
+    let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
+    let time = server_time.clone();
     let watching = tokio::spawn(async move {
         won.acquired().await;
+        // Nothing is decided before the lists are there, and nothing by a clock that was not compared while it could be.
+        time.compare(&watching).await;
         watch::start(&watching, &changes, &told).join_next().await
     });
-    let arbiter = tokio::spawn(Arbiter::new(config, actuator, leadership, metrics, synced, watches).run(receiver));
+    let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time);
+    let arbiter = tokio::spawn(arbiter.run(receiver));
     drop(inputs);
 
     tokio::select! {
@@ -110,6 +118,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         ended = arbiter => ended.context("the arbiter ended")?,
         ended = watching => ended.context("the watches ended")?.transpose().context("a watch ended")?.unwrap_or_default(),
         ended = certificates => ended.context("the keeper of certificates ended")?,
+        ended = clocks => ended.context("the comparison of clocks ended")?,
         ended = health => ended.context("the health server ended")?.context("metrics address")?,
     }
     Ok(())

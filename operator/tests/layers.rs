@@ -7,7 +7,20 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. A new module gets a place here.
 const LAYERS: [&[&str]; 9] = [
-    &["devices", "fallen", "gather", "lease", "merge", "metrics", "missing", "pulse", "status", "watches", "words"],
+    &[
+        "devices",
+        "fallen",
+        "gather",
+        "lease",
+        "merge",
+        "metrics",
+        "missing",
+        "pulse",
+        "server_time",
+        "status",
+        "watches",
+        "words",
+    ],
     &["command", "config", "health"],
     &["report"],
     &["input"],

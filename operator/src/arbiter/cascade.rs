@@ -8,6 +8,7 @@ use crate::ledger::Clock;
 use crate::status::Victimhood;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
+use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 
@@ -43,8 +44,8 @@ impl Arbiter {
         }
         for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
             let preemptor = Preemptor::Group(group.clone());
-            // A decision in flight may yet help.
-            if self.flights.contains_key(&preemptor) {
+            // Room that is being made may yet help. What was released is what stands still.
+            if self.flights.get(&preemptor).is_some_and(|flight| flight.plan.state != PlanState::Releasing) {
                 continue;
             }
             self.half_starts.start_anew(&group, clock.now);

@@ -31,6 +31,7 @@ pub use rescue::Rescue;
 
 use crate::command::Command;
 use crate::model::Model;
+use crate::server_time::ServerTime;
 use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
@@ -47,14 +48,14 @@ use tokio_util::sync::CancellationToken;
 pub struct Clock {
     /// Monotonic time.
     pub now: Instant,
-    /// Wall clock, seconds since the epoch.
+    /// Wall clock of the API server, seconds since the epoch.
     pub epoch_seconds: i64,
 }
 
 impl Clock {
-    /// The time of this machine.
-    pub fn read() -> Self {
-        Self { now: Instant::now(), epoch_seconds: Timestamp::now().as_second() }
+    /// The time at this moment.
+    pub fn read(server_time: &ServerTime) -> Self {
+        Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
     }
 
     /// A time in the future, as it is written in sentences.

@@ -1,6 +1,6 @@
 //! One of Giveway's processes: killed, ended and started again at will.
 
-use super::http;
+use super::{http, skew};
 use crate::control_plane::process::pid_of;
 use crate::control_plane::{Process, Program, Spawner};
 use crate::wait;
@@ -36,6 +36,16 @@ impl Daemon {
         let pid = self.pid().and_then(pid_of).expect("the daemon runs");
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(pid, signal).unwrap();
+    }
+
+    /// From the next start on its wall clock is ahead by so many seconds.
+    ///
+    /// # Panics
+    /// There is no C compiler.
+    pub fn clock_ahead(&mut self, seconds: i64) {
+        let library = skew::library(&self.program.directory).unwrap();
+        self.program.env.insert("LD_PRELOAD".to_owned(), library.display().to_string());
+        self.program.env.insert("CLOCK_AHEAD".to_owned(), seconds.to_string());
     }
 
     /// Starts the process and does not wait for it.

@@ -5,6 +5,7 @@ mod daemon;
 mod http;
 mod manifests;
 mod release;
+mod skew;
 
 pub use daemon::Daemon;
 pub use manifests::{helm, install_crds, kubectl};

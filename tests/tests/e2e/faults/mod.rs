@@ -4,7 +4,9 @@
 //! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some, chosen by `GIVEWAY_SEED`. `make soak` does that,
 //! and lets the random load run for longer.
 
+mod admission;
 mod answers;
+mod clocks;
 mod crashes;
 mod leaders;
 mod outages;

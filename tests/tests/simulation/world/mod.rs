@@ -61,6 +61,9 @@ pub enum Event {
     Answer(Box<Call>, Reply),
 }
 
+/// By how many seconds the clocks of the two replicas may be ahead of the API server's, after they were compared.
+const SKEWS: [[i64; 2]; 5] = [[0, 0], [0, 0], [0, 3], [0, -3], [3, -3]];
+
 /// A simulation.
 pub struct World {
     /// Milliseconds since the beginning.
@@ -73,6 +76,8 @@ pub struct World {
     pub owners: Vec<Owner>,
     pub scheduler: Scheduler,
     pub replicas: [Replica; 2],
+    /// By how many seconds the clock of a replica's machine is ahead.
+    pub skew: [i64; 2],
     pub lease: Option<Lease>,
     pub faults: Faults,
     /// Draws for what is no fault.
@@ -116,6 +121,7 @@ impl World {
             owners: plot.owners,
             scheduler: Scheduler::new(seed),
             replicas: Default::default(),
+            skew: SKEWS[usize::try_from(seed % SKEWS.len() as u64).expect("a small number")],
             lease: None,
             faults: Faults::new(seed, END),
             random: Random::new(seed, 4, 0),

@@ -144,7 +144,8 @@ impl World {
     }
 
     pub fn pass(&mut self, replica: usize, number: u32, tick: bool) {
-        let (now, clock, cut) = (self.now, self.clock(), self.cut > self.now);
+        let (now, mut clock, cut) = (self.now, self.clock(), self.cut > self.now);
+        clock.epoch_seconds += self.skew[replica];
         let Some(process) = self.process(replica, number) else { return };
         if process.paused_until > now {
             let until = process.paused_until;
