@@ -77,7 +77,7 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<O
 
 fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<Origin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
-    let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| std::ptr::eq(kind, row)));
+    let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
     let owner = match row.told {
         Told::ByController => own?.name,
         Told::ByLabel(key) => given(key)?,

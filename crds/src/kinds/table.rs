@@ -6,7 +6,7 @@ use super::size::Size;
 use super::{Kind, Told, Trap};
 
 /// Every kind that is known.
-pub const KINDS: &[Kind] = &[
+pub static KINDS: &[Kind] = &[
     Kind {
         group: "jobset.x-k8s.io",
         version: "v1alpha2",
