@@ -69,7 +69,7 @@ impl Housekeeping {
                     if let Some((workload, _)) = &record.template {
                         workloads.insert(ObjectKey::new(&key.namespace, workload));
                     }
-                    let live = model.cluster.members(key).any(|p| !p.ended());
+                    let live = model.cluster.members(key).any(|p| !p.ended() && model.keeps(record, p));
                     let wanted = live != record.protected && !(live && record.deleting);
                     let what = format!("finalizer of pod group {key}: {live}");
                     if wanted && self.start(what, key, now) {
@@ -132,9 +132,13 @@ impl Housekeeping {
         self.calls.retain(|_, call| !(matches!(call, Call::Done(_)) && call.due(now)));
     }
 
-    /// Pods name a group that does not exist: make it from its template, or say that it is missing.
+    /// Pods name a group that does not exist: make it from its template, or say that it is missing. Those that a label asked
+    /// for are made in [`crate::gangs`].
     fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
         let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
+        if members.iter().any(|pod| model.gang_of(pod).is_some()) {
+            return;
+        }
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
             if self.start(format!("pod group {key}"), key, now) {
                 commands.push(Command::CreateGroup(Box::new(group)));

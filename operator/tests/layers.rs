@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. A new module gets a place here.
 const LAYERS: [&[&str]; 9] = [
-    &["devices", "fallen", "gather", "lease", "merge", "metrics", "missing", "pulse", "status", "watches", "words"],
+    &[
+        "devices", "fallen", "gather", "lease", "merge", "metrics", "missing", "origin", "pulse", "status", "watches",
+        "words",
+    ],
     &["command", "config", "health"],
     &["report"],
     &["input"],
     &["actuate", "model", "watch"],
     &["certificate", "ledger"],
-    &["backfill", "book", "cascade", "housekeeping", "queue", "rescue"],
+    &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue"],
     &["history"],
     &["arbiter"],
 ];
