@@ -265,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_goes_with_its_owner_does_not_stay_for_pods_of_the_next_owner_of_that_name() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        let of_job = |name: &str, uid: &str| {
+            let pod = TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid);
+            pod.labelled(giveway_crds::keys::LABEL_GANG, "true")
+        };
+        world.made_for("train", "old", 1).pod(of_job("a", "old")).pod(of_job("b", "new"));
+        let record = world.model.groups.values_mut().next().unwrap();
+        (record.protected, record.deleting, record.deleted) = (true, true, Some(100));
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "a pod of its own is there");
+        world.remove_pod("a");
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(matches!(commands[..], [Command::Protect { protect: false, .. }]), "{commands:?}");
+    }
+
+    #[test]
     fn a_nomination_that_no_decision_stands_behind_is_withdrawn() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");

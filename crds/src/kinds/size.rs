@@ -116,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     fn size(kind: &str, spec: Value, replica: &[&str]) -> Option<i32> {
-        let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+        let row = KINDS.iter().find(|row| row.kind == kind)?;
         let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
         Sizes::of(row, &json!({ "spec": spec })).of_group(&replica)
     }

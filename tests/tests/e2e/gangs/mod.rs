@@ -41,9 +41,9 @@ pub(crate) async fn apply(world: &World, object: &Value) {
     world.apply(&object.to_string()).await.unwrap();
 }
 
-/// Waits until exactly so many live pods with this label have a node; `fresh` says that none of them may be gated.
+/// Waits until exactly so many live pods with this label have a node. A Job takes its time after pods that failed.
 pub(crate) async fn wait_bound(world: &World, selector: &str, count: usize) {
-    wait_for(&format!("{count} pods with {selector} are bound"), MINUTE, async || {
+    wait_for(&format!("{count} pods with {selector} are bound"), 2 * MINUTE, async || {
         let path =
             "jsonpath={range .items[*]}{.metadata.name}={.spec.nodeName} {.metadata.deletionTimestamp}{\"\\n\"}{end}";
         let text = world.kubectl(&["get", "pods", "-l", selector, "-o", path]).await?;

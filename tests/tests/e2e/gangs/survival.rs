@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 const VICTIM: &str = "batch.kubernetes.io/job-name=victim";
 
-/// A Job of 16 with the usual limit.
+/// A Job of 16 with the usual limit. (After pods that failed together the Job waits 10 s, doubled for each of them, unless every
+/// index has a back-off of its own.)
 fn sixteen(name: &str) -> Value {
     let mut job = job(name, 16, "low");
     job["spec"]["completions"] = json!(16);
@@ -26,6 +27,8 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
     let mut victim = sixteen("victim");
     victim["spec"]["podFailurePolicy"] =
         json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
+    victim["spec"]["completionMode"] = json!("Indexed");
+    victim["spec"]["backoffLimitPerIndex"] = json!(1);
     apply(&world, &victim).await;
     wait_bound(&world, VICTIM, 16).await;
     for round in 0..3 {
