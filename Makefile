@@ -1,7 +1,7 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds fmt lint crds-check chart-check unit bench mutants \
+.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
 	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
 	demo demo-critical clean need-cargo
 
@@ -43,6 +43,9 @@ node-where-it-can: controlplane
 
 crds: need-cargo ## Regenerate crds/*.yaml from crds/src
 	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds
+
+kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
+	$(CARGO) run -q -p giveway-crds --bin giveway-kindgen .
 
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all

@@ -3,6 +3,7 @@
 use crate::connect::Connection;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use giveway_crds::kinds::{KINDS, Kind};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
@@ -140,6 +141,7 @@ pub(crate) struct CriticalFlags {
 #[command(after_help = "\
 Examples:
   kubectl giveway why podgroup/training -n research
+  kubectl giveway why job/training             Of the group that is made for a Job with the label gang.
   kubectl giveway why pod/web-7d9f-x2x4k       Also of a pod that is gone, while its events are kept.
   kubectl giveway why -A                       Everything that waits, in all namespaces.
 
@@ -362,7 +364,7 @@ impl From<ShellName> for Shell {
     }
 }
 
-/// `podgroup/NAME` or `pod/NAME`.
+/// `podgroup/NAME` or `pod/NAME`, or an owner whose group has its name, such as `job/NAME`.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// A PodGroup.
@@ -379,7 +381,22 @@ impl Target {
                 Ok(Self::Group(name.to_owned()))
             }
             Some(("pod" | "pods" | "po", name)) => Ok(Self::Pod(name.to_owned())),
-            Some((kind, _)) => Err(format!("unknown kind \"{kind}\": must be podgroup or pod")),
+            Some((kind, name)) => Self::of_owner(kind, name),
+        }
+    }
+
+    /// The group that is made for an owner whose kind has one group each.
+    fn of_owner(kind: &str, name: &str) -> Result<Self, String> {
+        let lower = kind.to_lowercase();
+        let named = |row: &&Kind| row.kind.to_lowercase() == lower || row.plural == lower;
+        match KINDS.iter().find(named) {
+            Some(row) if row.has_groups() && row.replica.is_empty() => {
+                Ok(Self::Group(giveway_crds::kinds::name::of(name, &[])))
+            }
+            Some(row) => {
+                Err(format!("a {} has several pod groups, or others have them: name one as podgroup/NAME", row.kind))
+            }
+            None => Err(format!("unknown kind \"{kind}\": must be podgroup or pod")),
         }
     }
 

@@ -156,8 +156,11 @@ fn flags_that_cannot_be_used() {
     };
     let strategy = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "pod/p", "--strategy", "magic"]);
     assert!(strategy.starts_with("error: invalid value 'magic' for '--strategy <NAME>': must be "), "{strategy}");
-    let kind = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "job/p"]);
-    assert!(kind.contains("unknown kind \"job\": must be podgroup or pod"), "{kind}");
+    let kind = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "cronjob/p"]);
+    assert!(kind.contains("unknown kind \"cronjob\": must be podgroup or pod"), "{kind}");
+    let several = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "jobset/p"]);
+    let words = "a JobSet has several pod groups, or others have them: name one as podgroup/NAME";
+    assert!(several.contains(words), "{several}");
     let neither = usage(&["plan", "--snapshot", "cluster.yaml"]);
     assert!(neither.contains("--filename <FILE>|--for <KIND/NAME>"), "{neither}");
     let both = usage(&["plan", "--snapshot", "cluster.yaml", "-f", "training.yaml", "--for", "pod/p"]);

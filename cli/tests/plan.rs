@@ -298,3 +298,34 @@ fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_nobody_is_evicted() {
     assert_eq!(known["placements"][0]["node"], "b", "{known}");
     assert_eq!(known["victims"].as_array().map(Vec::len), Some(1));
 }
+
+/// The groups and their sizes that a plan for these manifests is for.
+fn planned(manifest: &str) -> String {
+    let printed = giveway_with(&["plan", "-f", "-", "--snapshot", "cluster.yaml"], None, manifest);
+    assert_eq!((printed.status, printed.err.as_str()), (Some(0), ""));
+    printed.out
+}
+
+#[test]
+fn one_label_on_an_owner_is_planned_as_the_groups_that_giveway_would_make() {
+    let template =
+        "template: {spec: {priorityClassName: high, containers: [{name: c, resources: {requests: {cpu: '1'}}}]}}";
+    let metadata = "metadata: {name: train, labels: {scheduling.giveway.dev/gang: 'true'}}";
+    let job = planned(&format!(
+        "{{apiVersion: batch/v1, kind: Job, {metadata}, spec: {{parallelism: 2, completions: 2, {template}}}}}"
+    ));
+    assert!(job.contains("podgroup/default/train"), "{job}");
+    let jobs =
+        format!("[{{name: workers, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, {template}}}}}}}]");
+    let set = planned(&format!(
+        "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, {metadata}, spec: {{replicatedJobs: {jobs}}}}}"
+    ));
+    assert!(
+        set.contains("podgroup/default/train-workers-0") && set.contains("podgroup/default/train-workers-1"),
+        "{set}"
+    );
+    let plain = planned(&format!(
+        "{{apiVersion: batch/v1, kind: Job, metadata: {{name: train}}, spec: {{parallelism: 2, completions: 2, {template}}}}}"
+    ));
+    assert!(!plain.contains("podgroup/default/train"), "{plain}");
+}

@@ -18,6 +18,13 @@ pub const LABEL_REPLICA: &str = "scheduling.giveway.dev/pod-group-replica";
 /// The labels that say which group a pod belongs to; immutable after creation.
 pub const GROUP_LABELS: [&str; 4] = [LABEL_POD_GROUP, LABEL_WORKLOAD, LABEL_TEMPLATE, LABEL_REPLICA];
 
+/// Label of an owner of pods or of a pod: `"true"` makes a gang of its pods; Giveway makes the PodGroup (see [`crate::kinds`]).
+pub const LABEL_GANG: &str = "scheduling.giveway.dev/gang";
+/// Annotation beside [`LABEL_GANG`]: how many pods start together, where the owner's own fields do not say it.
+pub const ANNOTATION_MIN_COUNT: &str = "scheduling.giveway.dev/min-count";
+/// Annotation beside [`LABEL_GANG`]: `Pod` or `PodGroup`, the unit in which the gang gives way. Without it: `PodGroup`.
+pub const ANNOTATION_DISRUPTION_MODE: &str = "scheduling.giveway.dev/disruption-mode";
+
 /// Label of a ConfigMap in Giveway's namespace that keeps a PriorityClass while it is deleted and created anew; its value
 /// is the change, `adopt` or `release`.
 pub const LABEL_CLASS_CHANGE: &str = "scheduling.giveway.dev/class-change";

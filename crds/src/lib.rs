@@ -1,8 +1,8 @@
 //! API types of Giveway and the rules that belong to them.
 //!
 //! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
-//! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, how a priority class is
-//! [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
+//! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, the [`kinds`] of which a label
+//! makes gangs, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
 //! [conditions and reasons](condition). What admission accepts, the
 //! controllers can therefore reconcile.
 
@@ -11,6 +11,7 @@ pub mod constraints;
 pub mod critical;
 pub mod finished;
 pub mod keys;
+pub mod kinds;
 pub mod lending;
 pub mod membership;
 pub mod plan;

@@ -89,6 +89,16 @@ namespaceSelector:
       values: [kube-system, {{ .Release.Namespace | quote }}]
 {{- end }}
 
+{{/* Keeps an entry for owners from updates that change nothing that it reads. */}}
+{{- define "giveway.ownerConditions" -}}
+matchConditions:
+  - name: is-new-or-changed
+    expression: >-
+      request.operation == 'CREATE' || object.?spec != oldObject.?spec
+      || object.metadata.?labels != oldObject.metadata.?labels
+      || object.metadata.?annotations != oldObject.metadata.?annotations
+{{- end }}
+
 {{/* Annotation by which cert-manager fills caBundle. */}}
 {{- define "giveway.injectCA" -}}
 {{- if eq (include "giveway.certificates" .) "cert-manager" }}

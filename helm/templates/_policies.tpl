@@ -8,8 +8,9 @@ labels cost the API server 7 s (measured), and a policy that runs out of its bud
 
 {{/* The labels and annotations that Giveway has on pods, as JSON. */}}
 {{- define "giveway.podKeys" -}}
-{"labels": ["pod-group", "workload", "pod-group-template", "pod-group-replica"],
-"annotations": ["preemption-policy", "allow-disruption-by-priority-greater-than-or-equal", "preemption-plan"]}
+{"labels": ["pod-group", "workload", "pod-group-template", "pod-group-replica", "gang"],
+"annotations": ["preemption-policy", "allow-disruption-by-priority-greater-than-or-equal", "preemption-plan",
+"min-count", "disruption-mode"]}
 {{- end }}
 
 {{/*

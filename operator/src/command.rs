@@ -1,6 +1,7 @@
 //! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
 
 use crate::missing::Missing;
+use crate::origin::OwnerKey;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredDomain, StoredPlan};
@@ -113,8 +114,19 @@ pub enum Command {
         /// What it lacks.
         missing: Missing,
     },
-    /// Create a group from a workload's template.
+    /// Create a group, from a workload's template or for an owner whose label asked for it.
     CreateGroup(Box<PodGroup>),
+    /// Read what an owner says of its groups.
+    ReadOwner(OwnerKey),
+    /// Set how many pods of a gang start together.
+    SetMinCount {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// How many.
+        min_count: i32,
+    },
     /// Add or remove the finalizer that protects a group with live members.
     Protect {
         /// The group.
@@ -169,6 +181,8 @@ impl Command {
             | Self::BackFill { .. }
             | Self::Taint { .. }
             | Self::ReadPulse(_)
+            | Self::ReadOwner(_)
+            | Self::SetMinCount { .. }
             | Self::CreateGroup(_) => false,
         }
     }

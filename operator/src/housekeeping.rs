@@ -69,7 +69,7 @@ impl Housekeeping {
                     if let Some((workload, _)) = &record.template {
                         workloads.insert(ObjectKey::new(&key.namespace, workload));
                     }
-                    let live = model.cluster.members(key).any(|p| !p.ended());
+                    let live = model.cluster.members(key).any(|p| !p.ended() && model.keeps(record, p));
                     let wanted = live != record.protected && !(live && record.deleting);
                     let what = format!("finalizer of pod group {key}: {live}");
                     if wanted && self.start(what, key, now) {
@@ -137,9 +137,13 @@ impl Housekeeping {
         self.calls.retain(|_, call| !call.is_over(now));
     }
 
-    /// Pods name a group that does not exist: make it from its template, or say that it is missing.
+    /// Pods name a group that does not exist: make it from its template, or say that it is missing. Those that a label asked
+    /// for are made in [`crate::gangs`].
     fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
         let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
+        if members.iter().any(|pod| model.gang_of(pod).is_some()) {
+            return;
+        }
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
             if self.start(format!("pod group {key}"), key, now) {
                 commands.push(Command::CreateGroup(Box::new(group)));
@@ -266,6 +270,22 @@ mod tests {
         assert!(matches!(commands[..], [Command::Protect { protect: true, .. }]), "{commands:?}");
         world.model.groups.values_mut().for_each(|g| g.protected = true);
         world.remove_pod("p");
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(matches!(commands[..], [Command::Protect { protect: false, .. }]), "{commands:?}");
+    }
+
+    #[test]
+    fn a_group_that_goes_with_its_owner_does_not_stay_for_pods_of_the_next_owner_of_that_name() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        let of_job = |name: &str, uid: &str| {
+            let pod = TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid);
+            pod.labelled(giveway_crds::keys::LABEL_GANG, "true")
+        };
+        world.made_for("train", "old", 1).pod(of_job("a", "old")).pod(of_job("b", "new"));
+        let record = world.model.groups.values_mut().next().unwrap();
+        (record.protected, record.deleting, record.deleted) = (true, true, Some(100));
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "a pod of its own is there");
+        world.remove_pod("a");
         let commands = pass(&mut housekeeping, &mut world, now);
         assert!(matches!(commands[..], [Command::Protect { protect: false, .. }]), "{commands:?}");
     }

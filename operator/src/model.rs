@@ -7,6 +7,7 @@ use crate::fallen::{self, Fallen};
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
+use crate::origin::GangPod;
 use giveway_crds::keys;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::Preemptor;
@@ -32,6 +33,12 @@ pub struct GroupRecord {
     pub deleting: bool,
     /// Template it was made from: workload and template name.
     pub template: Option<(String, String)>,
+    /// UID of the owner that it was made for, where a label asked for it.
+    pub made_for: Option<String>,
+    /// How many pods start together.
+    pub min_count: Option<i32>,
+    /// Since when it is being deleted, in seconds since the epoch.
+    pub deleted: Option<i64>,
 }
 
 /// What is known of a Workload.
@@ -52,6 +59,8 @@ pub struct PodRecord {
     pub scheduler_message: Option<String>,
     /// When kube-scheduler announced that it preempts the pod, in seconds since the epoch.
     pub preempted: Option<i64>,
+    /// What it says of its owner, where a label asked for a gang.
+    pub gang: Option<Box<GangPod>>,
 }
 
 /// An object that cannot be used, and why.
@@ -360,6 +369,23 @@ impl Model {
         breaches
     }
 
+    /// What a pod says of its owner, where a label asked for a gang.
+    pub fn gang_of(&self, pod: &PlannerPod) -> Option<&GangPod> {
+        self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.gang.as_deref()
+    }
+
+    /// Whether a group must stay for this member. One that goes with its owner does not stay for pods of the next owner of that
+    /// name, which has a group of its own as soon as this one is gone.
+    pub fn keeps(&self, group: &GroupRecord, pod: &PlannerPod) -> bool {
+        let (Some(owner), Some(deleted), Some(gang)) = (&group.made_for, group.deleted, self.gang_of(pod)) else {
+            return true;
+        };
+        match &gang.origin.uid {
+            Some(uid) => uid == owner,
+            None => pod.created.is_none_or(|created| created / 1_000_000_000 <= deleted),
+        }
+    }
+
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
@@ -384,6 +410,7 @@ impl Model {
             old_plan: pod.annotations().contains_key(keys::ANNOTATION_PLAN),
             scheduler_message: scheduler_message(&pod),
             preempted: fallen::preempted_at(&pod),
+            gang: GangPod::of(&pod).map(Box::new),
         };
         match &pod.metadata.deletion_timestamp {
             Some(at) => drop(self.deadlines.insert(key.clone(), (record.uid.clone(), at.0.as_second()))),
@@ -391,11 +418,12 @@ impl Model {
         }
         let (uid, preempted) = (record.uid.clone(), record.preempted);
         self.note_decision(key, &pod, &record);
-        let before = if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() {
-            self.pods.insert(key.clone(), record)
-        } else {
-            self.pods.remove(key)
-        };
+        let before =
+            if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
+                self.pods.insert(key.clone(), record)
+            } else {
+                self.pods.remove(key)
+            };
         if let Some(other) = before.filter(|before| before.uid != uid) {
             self.falling.remove(&other.uid);
         }
@@ -458,6 +486,9 @@ impl Model {
                 .pod_group_template_ref
                 .as_ref()
                 .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
+            made_for: made_for(&group),
+            min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
+            deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
             status: group.status.unwrap_or_default(),
         };
         self.groups.insert(key.clone(), record);
@@ -512,6 +543,13 @@ impl Model {
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
     }
+}
+
+/// UID of the owner that a group was made for: such groups have the label that asked for them.
+fn made_for(group: &PodGroup) -> Option<String> {
+    group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
+    let owner = group.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    Some(owner.uid.clone())
 }
 
 fn scheduler_message(pod: &Pod) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use crate::command::{Cause, EvictOutcome, Owner};
 use crate::missing::Missing;
+use crate::origin::{OwnerFacts, OwnerKey};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -115,6 +116,13 @@ pub enum Report {
     },
     /// Of [`Command::ReadPulse`]: when the Lease was renewed, if there is one.
     Pulse(Result<Option<MicroTime>, CallError>),
+    /// Of [`Command::ReadOwner`].
+    Owner {
+        /// The owner.
+        owner: OwnerKey,
+        /// What it says.
+        result: Result<OwnerFacts, CallError>,
+    },
     /// Of the other commands: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.

@@ -82,6 +82,19 @@ impl World {
         self
     }
 
+    /// A gang that was made for the Job of the same name, which has this UID.
+    pub(crate) fn made_for(&mut self, name: &str, uid: &str, min_count: i32) -> &mut Self {
+        let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}]);
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"),
+                         "labels": {keys::LABEL_GANG: "true"}, "ownerReferences": owner},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "PodGroup", "priority": 10}
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
     /// A group whose pods are scheduled one by one.
     pub(crate) fn basic_group(&mut self, name: &str, priority: i32) -> &mut Self {
         let group = json!({
@@ -217,6 +230,21 @@ impl TestPod {
     pub(crate) fn of_job(mut self, job: &str) -> Self {
         let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true});
         self.0["metadata"]["ownerReferences"] = json!([reference]);
+        self
+    }
+
+    pub(crate) fn owner_uid(mut self, uid: &str) -> Self {
+        self.0["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
+        self
+    }
+
+    pub(crate) fn owners(mut self, owners: Value) -> Self {
+        self.0["metadata"]["ownerReferences"] = owners;
+        self
+    }
+
+    pub(crate) fn labelled(mut self, key: &str, value: &str) -> Self {
+        self.0["metadata"]["labels"][key] = json!(value);
         self
     }
 

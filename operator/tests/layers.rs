@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 9] = [
         "merge",
         "metrics",
         "missing",
+        "origin",
         "pulse",
         "server_time",
         "status",
@@ -26,7 +27,7 @@ const LAYERS: [&[&str]; 9] = [
     &["input"],
     &["actuate", "model", "watch"],
     &["certificate", "half_bound", "ledger"],
-    &["backfill", "book", "cascade", "housekeeping", "queue", "rescue"],
+    &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue"],
     &["history"],
     &["arbiter"],
 ];

@@ -40,6 +40,10 @@ pub struct Config {
     #[arg(long)]
     pub manage_new_classes: bool,
 
+    /// Give Jobs of gangs a podFailurePolicy by which preemptions are no failures. Without it such Jobs get a warning.
+    #[arg(long)]
+    pub default_pod_failure_policy: bool,
+
     /// Guard pods against preemption by schedulers that ask no budget: serve /guard, and watch pods and
     /// PodDisruptionBudgets for it.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
@@ -84,7 +88,11 @@ pub enum LogFormat {
 impl Config {
     /// What the rules have to know.
     pub fn settings(&self) -> Settings {
-        Settings { namespace: self.namespace.clone(), manage_new_classes: self.manage_new_classes }
+        Settings {
+            namespace: self.namespace.clone(),
+            manage_new_classes: self.manage_new_classes,
+            default_pod_failure_policy: self.default_pod_failure_policy,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Outcome, Refusal, Verdict};
 use crate::view::Known;
 use crate::{mutate, validate};
+use giveway_crds::kinds;
 use json_patch::Patch;
 
 /// The phase of admission that a request belongs to.
@@ -39,6 +40,8 @@ pub enum Kind {
     Workload,
     /// PriorityClasses of `scheduling.k8s.io`.
     PriorityClass,
+    /// Owners of pods that are in the table of kinds.
+    Owner(&'static kinds::Kind),
 }
 
 impl Kind {
@@ -49,7 +52,7 @@ impl Kind {
             (giveway_crds::keys::GROUP, "podgroups") => Some(Self::PodGroup),
             (giveway_crds::keys::GROUP, "workloads") => Some(Self::Workload),
             ("scheduling.k8s.io", "priorityclasses") => Some(Self::PriorityClass),
-            _ => None,
+            (group, resource) => kinds::of_resource(group, resource).map(Self::Owner),
         }
     }
 
@@ -60,6 +63,7 @@ impl Kind {
             Self::PodGroup => "podgroups",
             Self::Workload => "workloads",
             Self::PriorityClass => "priorityclasses",
+            Self::Owner(row) => row.plural,
         }
     }
 }
@@ -95,6 +99,7 @@ fn apply(
         (Mutate, Kind::Workload, Create | Update, "") => mutate::workload::fill(request, view, notes),
         (Mutate, Kind::PriorityClass, Create, "") => mutate::priority_class::create(request, view),
         (Mutate, Kind::PriorityClass, Update, "") => mutate::priority_class::update(request),
+        (Mutate, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, notes),
         (Validate, Kind::PodGroup, Create | Update, "") => {
             validate::pod_group::check(request, view, notes).map(|()| None)
         }

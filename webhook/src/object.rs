@@ -5,6 +5,7 @@
 
 use crate::verdict::Refusal;
 use giveway_crds::keys::PREFIX;
+use giveway_crds::kinds;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -89,7 +90,7 @@ impl<'de> Deserialize<'de> for AnyText {
 }
 
 /// Labels or annotations: every value has to be a string, and only those are kept that rules read, which are the ones
-/// under a key of Giveway's and [`MIRROR`].
+/// under a key of Giveway's, [`MIRROR`], and the labels by which pods tell [whose they are](kinds).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -114,7 +115,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut kept = Vec::new();
                 while let Some(key) = map.next_key::<Text<'de>>()? {
-                    if key.starts_with(PREFIX) || &*key == MIRROR {
+                    if key.starts_with(PREFIX) || &*key == MIRROR || kinds::reads_label(&key) {
                         kept.push((key, map.next_value()?));
                     } else {
                         map.next_value::<AnyText>()?;
@@ -193,12 +194,41 @@ pub struct Metadata<'a> {
     /// Set when the object is being deleted.
     #[serde(borrow, default)]
     pub deletion_timestamp: Option<Text<'a>>,
+    /// Who owns it.
+    #[serde(borrow, default)]
+    pub owner_references: Option<Vec<Map<Owner<'a>>>>,
+}
+
+/// The part of an owner reference that rules read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner<'a> {
+    /// `apiVersion` of the owner.
+    #[serde(borrow, default)]
+    pub api_version: Text<'a>,
+    /// Its kind.
+    #[serde(borrow, default)]
+    pub kind: Text<'a>,
+    /// Its name.
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
+    /// Its UID.
+    #[serde(borrow, default)]
+    pub uid: Text<'a>,
+    /// Whether it is the controller.
+    #[serde(default)]
+    pub controller: Option<bool>,
 }
 
 impl Metadata<'_> {
     /// The label under this key.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key)
+    }
+
+    /// Its controller.
+    pub fn controller(&self) -> Option<&Owner<'_>> {
+        self.owner_references.iter().flatten().map(|owner| &**owner).find(|owner| owner.controller == Some(true))
     }
 
     /// The annotation under this key.

@@ -5,9 +5,11 @@
 
 use crate::guard::facts::Facts;
 use crate::namespaced::{Namespaced, put};
+use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
+use kube::api::ObjectMeta;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -21,6 +23,8 @@ pub struct Settings {
     pub namespace: String,
     /// Whether every new class that does not say otherwise becomes a managed one.
     pub manage_new_classes: bool,
+    /// Whether Jobs of gangs get a rule that preemptions are no failures.
+    pub default_pod_failure_policy: bool,
 }
 
 impl Settings {
@@ -43,6 +47,8 @@ pub struct Group {
     pub whole: bool,
     /// The Workload and the template that it was made from, when it says so.
     pub template: Option<(String, String)>,
+    /// Kind and name of the owner that it was made for, where a label asked for it.
+    pub made_for: Option<(String, String)>,
 }
 
 impl Group {
@@ -61,9 +67,18 @@ impl Group {
                 let workload = &reference.workload;
                 (workload.workload_name.clone(), workload.pod_group_template_name.clone())
             }),
+            made_for: made_for(&group.metadata),
             ..Self::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
         }
     }
+}
+
+/// Kind and name of the owner that a group was made for: Giveway marks such groups with the label that asked for them.
+fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
+    let is_made = metadata.labels.as_ref()?.get(LABEL_GANG).is_some_and(|value| value == "true");
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| is_made && owner.controller == Some(true))?;
+    Some((owner.kind.clone(), owner.name.clone()))
 }
 
 /// The cluster as the rules see it.

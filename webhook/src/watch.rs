@@ -279,7 +279,7 @@ mod tests {
     use serde_json::json;
 
     fn shared() -> SharedView {
-        let settings = Settings { namespace: "own".into(), manage_new_classes: false };
+        let settings = Settings { namespace: "own".into(), manage_new_classes: false, ..Settings::default() };
         SharedView::new(settings)
     }
 

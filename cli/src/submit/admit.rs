@@ -2,10 +2,11 @@
 //! matter for scheduling, the priority class, the group label, the gate. Quotas, limit ranges and other webhooks are
 //! not asked.
 
+use super::gang::{self, Owner};
 use crate::world::World;
 use giveway_crds::keys;
 use giveway_crds::lending::Asked;
-use giveway_crds::membership;
+use giveway_crds::membership::{self, Membership};
 use giveway_crds::pod_group::{PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::{Class, Classes, MAX_THRESHOLD};
@@ -65,8 +66,8 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Admits a pod. Returns the group that the operator would create for it from a Workload's template.
-pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>, Problem> {
+/// Admits a pod. Returns the group that the operator would create for it, from a Workload's template or for its owner.
+pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result<Option<Box<PodGroup>>, Problem> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
@@ -74,7 +75,14 @@ pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>,
     let mut made = None;
     let mut asked = None;
     let classes = world.cluster.classes();
-    let member = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
+    let named = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
+    let origin = gang::origin_of(pod)?.filter(|_| named.is_none());
+    let for_owner = match &origin {
+        Some(origin) => gang::group(pod, origin, owner)?,
+        None => None,
+    };
+    let member = named.or_else(|| origin.map(|origin| Membership { group: origin.group, template: None }));
+    let spec = pod.spec.get_or_insert_default();
     if let Some(member) = &member {
         let key = ObjectKey::new(namespace, &member.group);
         pod.metadata.labels.get_or_insert_default().insert(keys::LABEL_POD_GROUP.to_owned(), member.group.clone());
@@ -82,6 +90,12 @@ pub(super) fn pod(pod: &mut Pod, world: &World) -> Result<Option<Box<PodGroup>>,
             && let Some((workload, template)) = &member.template
         {
             made = from_template(world, &key, workload, template)?;
+        }
+        if !world.groups.contains_key(&key)
+            && let Some(mut for_owner) = for_owner
+        {
+            self::group(&mut for_owner, world)?;
+            made = Some(Box::new(for_owner));
         }
         let group = made.as_deref().or_else(|| world.groups.get(&key));
         let held = group.is_none_or(|group| group.spec.scheduling_policy.gang.is_some());

@@ -4,6 +4,7 @@
 //! `parallelism`, `completions` and `replicas` beside it and above it. That covers the kinds of Kubernetes, and those
 //! of others: LeaderWorkerSet, JobSet, PyTorchJob, RayCluster and so on. The names of the pods are made up.
 
+use super::gang::Owner;
 use super::manifest::Manifest;
 use crate::error::CliError;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
@@ -33,6 +34,8 @@ pub(super) struct Source {
     pub(super) owner_name: String,
     /// What is worth knowing, as a sentence.
     pub(super) note: Option<String>,
+    /// The owner that the pods have in the end, if its kind is known.
+    pub(super) owner: Option<Owner>,
     base: String,
     template: Pod,
 }
@@ -45,6 +48,9 @@ impl Source {
         pod.metadata.uid = Some(format!("{PLANNED}{namespace}/{name}"));
         pod.metadata.name = Some(name);
         pod.metadata.namespace = Some(namespace.to_owned());
+        if let Some(owner) = &self.owner {
+            owner.dress(&mut pod, &self.path, index, self.count);
+        }
         pod
     }
 
@@ -77,6 +83,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_kind,
             owner_name,
             note: None,
+            owner: None,
             base,
             template: pod,
         }]);
@@ -96,6 +103,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_kind: manifest.kind.clone(),
             owner_name: name(object),
             note: note(manifest),
+            owner: Owner::of(manifest),
             base: format!("{}{}", name(object), part.to_lowercase()),
             path: found.path,
             template,

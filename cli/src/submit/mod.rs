@@ -3,6 +3,7 @@
 
 mod admit;
 mod expand;
+mod gang;
 mod manifest;
 
 use crate::error::CliError;
@@ -200,7 +201,8 @@ impl Submission {
         source: &expand::Source,
         mut pod: Pod,
     ) -> Result<(), CliError> {
-        let made = admit::pod(&mut pod, world).map_err(|problem| manifest.refused(source.place(&problem)))?;
+        let made = admit::pod(&mut pod, world, source.owner.as_ref())
+            .map_err(|problem| manifest.refused(source.place(&problem)))?;
         if let Some(group) = made {
             self.warn_unmanaged(world, &group);
             add(world, manifest, |world| world.add_group(*group), |field| field)?;

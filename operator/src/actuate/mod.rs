@@ -10,6 +10,7 @@ mod lanes;
 mod limiter;
 mod node;
 mod object;
+mod owner;
 mod plan;
 mod pod;
 
@@ -180,6 +181,14 @@ impl Actuator {
                 );
                 let result = self.write("create-group", object::create_group(client, &group)).await;
                 Report::Object { what, result }
+            }
+            Command::ReadOwner(owner) => {
+                let result = self.write("read-owner", owner::read(client, &owner)).await;
+                Report::Owner { owner, result }
+            }
+            Command::SetMinCount { group, uid, min_count } => {
+                let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
+                Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
             }
             Command::Protect { group, uid, protect } => {
                 let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;

@@ -13,7 +13,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-fn params() -> PatchParams {
+pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
 

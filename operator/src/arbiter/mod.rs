@@ -18,6 +18,7 @@ use crate::book::Book;
 use crate::cascade::Cascades;
 use crate::command::{Command, Dispatch, Notice};
 use crate::config::Config;
+use crate::gangs::Gangs;
 use crate::half_bound::HalfStarts;
 use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
@@ -70,6 +71,7 @@ pub struct Arbiter {
     dirty: BTreeSet<ObjectKey>,
     /// Groups whose status is looked at again, and when.
     later: BTreeMap<ObjectKey, Instant>,
+    gangs: Gangs,
     housekeeping: Housekeeping,
     backfill: BackFill,
     cascades: Cascades,
@@ -113,6 +115,7 @@ impl Arbiter {
             keeper: Keeper::default(),
             dirty: BTreeSet::new(),
             later: BTreeMap::new(),
+            gangs: Gangs::default(),
             housekeeping: Housekeeping::default(),
             backfill: BackFill::new(&config.namespace),
             cascades: Cascades::default(),
@@ -217,6 +220,7 @@ impl Arbiter {
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock);
+        chores.append(&mut self.gangs.pass(&self.model, &self.dirty, clock));
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));

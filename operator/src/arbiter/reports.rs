@@ -34,10 +34,12 @@ impl Arbiter {
             }
             Report::Pulse(result) => self.pulse_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
+            Report::Owner { owner, result } => self.gangs.owner_read(&owner, result, now),
             Report::Object { what, result } => {
                 if let Err(error) = &result {
                     tracing::warn!(%what, %error, "not written");
                 }
+                self.gangs.answered(&what, result.is_ok(), now);
                 self.housekeeping.answered(&what, result.is_ok(), now);
             }
         }

@@ -79,16 +79,42 @@ async fn every_label_and_annotation_of_pods_is_in_the_policies_and_in_the_entry_
     let manifests = rendered(&[]).await;
     let policy = |name: &str| document(&manifests, "ValidatingAdmissionPolicy", name).to_owned();
     let (pods, bindings) = (policy("giveway-pods"), policy("giveway-bindings"));
-    for key in keys::GROUP_LABELS {
+    for key in keys::GROUP_LABELS.iter().chain([&keys::LABEL_GANG]) {
         let place = format!("metadata.?labels[?'{key}']");
         assert!(pods.contains(&place) && bindings.contains(&place), "{key}");
     }
     let webhooks = document(&manifests, "MutatingWebhookConfiguration", "giveway");
     let (_, closed) = webhooks.split_once("name: annotated.pods.giveway.dev").unwrap();
-    for key in [keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTATION_THRESHOLD] {
+    for key in [
+        keys::ANNOTATION_PREEMPTION_POLICY,
+        keys::ANNOTATION_THRESHOLD,
+        keys::ANNOTATION_MIN_COUNT,
+        keys::ANNOTATION_DISRUPTION_MODE,
+    ] {
         let place = format!("metadata.?annotations[?'{key}']");
         assert!(pods.contains(&place) && bindings.contains(&place) && closed.contains(&place), "{key}");
     }
+}
+
+#[tokio::test]
+async fn owners_of_gangs_are_read_one_by_one_and_kinds_are_switched_on_by_name() {
+    let usual = rendered(&[]).await;
+    let operator = document(&usual, "ClusterRole", "giveway-operator");
+    for row in giveway_crds::kinds::KINDS {
+        let rule = format!("apiGroups: [{}]\n    resources: [{}]\n    verbs: [get]\n", row.group, row.plural);
+        assert_eq!(operator.contains(&rule), row.has_groups(), "{}", row.kind);
+    }
+    assert!(!usual.contains("kinds.owners.giveway.dev"), "no kind is switched on");
+    let switched = rendered(&["gangs.kinds={JobSet}", "gangs.namespaceSelector.matchLabels.team=a"]).await;
+    let (_, entry) = switched.split_once("name: kinds.owners.giveway.dev").unwrap();
+    let (entry, _) = entry.split_once("  - name: jobs.giveway.dev").unwrap();
+    assert!(entry.contains("matchLabels:\n        team: a\n") && entry.contains("resources: [jobsets]"), "{entry}");
+    assert!(!entry.contains("resources: [jobs]"), "{entry}");
+    let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/kinds.md lists them";
+    refused("giveway-system", &["gangs.kinds={DaemonSet}"], words).await;
+    let flagged = rendered(&["jobs.defaultPodFailurePolicy=true"]).await;
+    assert!(document(&flagged, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
+    assert!(!document(&usual, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod critical_rights;
 mod faults;
 mod feasibility;
 mod forbidden;
+mod gangs;
 mod guaranteed;
 mod guard;
 mod guard_cost;

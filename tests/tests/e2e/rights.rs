@@ -164,6 +164,11 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         ("list resource \"configmaps\"", Call::get("/api/v1/namespaces/giveway-system/configmaps")),
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
         ("update resource \"podgroups/finalizers\"", Call::put(&format!("{groups}/train/finalizers"), &json!({}))),
+        ("list resource \"jobs\"", Call::get("/apis/batch/v1/namespaces/default/jobs")),
+        (
+            "patch resource \"statefulsets\"",
+            Call::merge("/apis/apps/v1/namespaces/default/statefulsets/db", &json!({"spec": {"replicas": 0}})),
+        ),
         ("list resource \"leases\"", Call::get("/apis/coordination.k8s.io/v1/namespaces/giveway-system/leases")),
         (
             "patch resource \"priorityclasses\"",
@@ -180,6 +185,7 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
     let for_the_webhook = [
+        ("get resource \"jobs\"", Call::get("/apis/batch/v1/namespaces/default/jobs/train")),
         ("patch resource \"pods\"", Call::patch(&held, &json!({"metadata": {"labels": {"a": "b"}}}))),
         (
             "patch resource \"pods/status\"",

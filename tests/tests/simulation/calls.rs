@@ -96,6 +96,8 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
         | Command::DropOldPlan { .. }
         | Command::BackFill { .. }
         | Command::CreateGroup(_)
+        | Command::ReadOwner(_)
+        | Command::SetMinCount { .. }
         | Command::Taint { .. }
         | Command::ReadPulse(_)
         | Command::Publish(_) => Reply::Done,
@@ -206,6 +208,10 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::CreateGroup(group) => {
             let name = group.metadata.name.unwrap_or_default();
             Report::Object { what: format!("pod group default/{name}"), result }
+        }
+        Command::ReadOwner(owner) => Report::Owner { owner, result: Err(CallError::Gone) },
+        Command::SetMinCount { group, min_count, .. } => {
+            Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
         }
     })
 }

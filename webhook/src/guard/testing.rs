@@ -56,7 +56,11 @@ pub(crate) struct Cluster(pub(crate) View);
 
 impl Cluster {
     pub(crate) fn new() -> Self {
-        Self(View::new(Settings { namespace: "giveway-system".to_owned(), manage_new_classes: false }))
+        Self(View::new(Settings {
+            namespace: "giveway-system".to_owned(),
+            manage_new_classes: false,
+            ..Settings::default()
+        }))
     }
 
     /// A pending pod of namespace `default` with this priority.

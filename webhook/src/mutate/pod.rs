@@ -2,7 +2,7 @@
 //! classes and of classes with a threshold get the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod_facts::Facts;
-use super::pod_priority;
+use super::{pod_gang, pod_priority};
 use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::review::Request;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 /// Prepares a pod that is created.
 ///
-/// Errors: labels that name no valid group or one that was made from another template, a gate or a plan that the user set,
+/// Errors: labels that name no valid group or one that was made from another template or for another owner, a gate or a plan that the user set,
 /// a gate that is there twice, a class below the group's priority (422), annotations that differ from what the class gives
 /// (403).
 pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
@@ -30,12 +30,20 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     if let Some(second) = pod.gates().nth(1) {
         return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
     }
-    let member = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
+    let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
+    // A user's own labels count before the one label of the owner. It runs twice: then the label names the group already.
+    let origin = pod_gang::origin_of(&pod)?;
+    let origin = origin.filter(|origin| named.as_ref().is_none_or(|named| named.group == origin.group));
+    let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
+    let member = named.or_else(of_owner);
     let mut changes = Changes::default();
     let group = match &member {
         Some(member) => {
             let group = find_group(member, request.namespace(), view, notes);
             same_template(member, group)?;
+            if let Some(origin) = &origin {
+                pod_gang::same_owner(origin, group)?;
+            }
             changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
             hold(&pod, group, &mut changes);
             group

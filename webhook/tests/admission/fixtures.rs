@@ -1,5 +1,6 @@
 //! A small cluster, requests against it, and what can be asserted of a verdict.
 
+use giveway_crds::kinds::KINDS;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 use giveway_webhook::judge::{Endpoint, judge};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 /// An empty cluster.
 pub fn empty() -> View {
-    View::new(Settings { namespace: "giveway-system".into(), manage_new_classes: false })
+    View::new(Settings { namespace: "giveway-system".into(), manage_new_classes: false, ..Settings::default() })
 }
 
 /// Classes `plain` (10), `polite` (15, Never), `managed` (20), `managed-never` (30), `guarded` (40, threshold 1000),
@@ -156,6 +157,9 @@ pub fn request(operation: Operation, resource: &str, object: Value, old_object: 
     let group = match resource {
         "pods" => "",
         "priorityclasses" => "scheduling.k8s.io",
+        of_table if KINDS.iter().any(|row| row.plural == of_table) => {
+            KINDS.iter().find(|row| row.plural == of_table).unwrap().group
+        }
         _ => "scheduling.giveway.dev",
     };
     let namespace = if resource == "priorityclasses" { "" } else { "team" };

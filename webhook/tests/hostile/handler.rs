@@ -55,7 +55,7 @@ pub struct Handler {
 }
 
 fn view() -> View {
-    let settings = Settings { namespace: "giveway-system".into(), manage_new_classes: true };
+    let settings = Settings { namespace: "giveway-system".into(), manage_new_classes: true, ..Settings::default() };
     let mut view = View::new(settings);
     for (name, value, threshold) in [("high", 1000, None), ("plain", 5, None), ("guarded-300", 100, Some("300"))] {
         view.classes.upsert(Class {

@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 pub fn view() -> View {
-    View::new(Settings { namespace: "own".into(), manage_new_classes: false })
+    View::new(Settings { namespace: "own".into(), manage_new_classes: false, ..Settings::default() })
 }
 
 /// Writes a new self-signed pair and returns its certificate.

@@ -1,0 +1,197 @@
+//! From a pod to the owner and the group that its labels and its controller name.
+
+use super::{KINDS, Kind, Told, name, of_version};
+use crate::keys::{LABEL_GANG, LABEL_POD_GROUP};
+
+/// The controller of a pod, from its owner references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controller<'a> {
+    /// Its `apiVersion`.
+    pub api_version: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID.
+    pub uid: &'a str,
+}
+
+/// What is read of a pod.
+pub struct PodFacts<'a, L> {
+    /// Its name; `None` while the API server has still to make one.
+    pub name: Option<&'a str>,
+    /// Finds the label under a key.
+    pub label: L,
+    /// Its controller.
+    pub controller: Option<Controller<'a>>,
+}
+
+/// Where a pod comes from, and the group that follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The row of the table; `None` for a controller that is in no row.
+    pub row: Option<&'static Kind>,
+    /// `apiVersion` of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner, in the pod's namespace.
+    pub owner: String,
+    /// UID of the owner, where the pod tells it.
+    pub uid: Option<String>,
+    /// What tells the replica: as many parts as the row has labels for it.
+    pub replica: Vec<String>,
+    /// Name of the group.
+    pub group: String,
+}
+
+/// A pod that is to be a member of a gang, and nothing says of which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "metadata.labels[{}]: Invalid value: \"true\": the pod has no controller that could be the owner of a gang: name its group \
+     in the label {} instead",
+    LABEL_GANG,
+    LABEL_POD_GROUP
+)]
+pub struct OriginError;
+
+/// Where a pod comes from.
+///
+/// # Errors
+/// No row suits, and it has no controller.
+pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<Origin, OriginError> {
+    if let Some(found) = KINDS.iter().find_map(|row| by_row(row, pod)) {
+        return Ok(found);
+    }
+    let controller = pod.controller.ok_or(OriginError)?;
+    Ok(Origin {
+        row: None,
+        api_version: controller.api_version.to_owned(),
+        kind: controller.kind.to_owned(),
+        owner: controller.name.to_owned(),
+        uid: Some(controller.uid.to_owned()),
+        replica: Vec::new(),
+        group: name::of(controller.name, &[]),
+    })
+}
+
+fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<Origin> {
+    let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
+    let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
+    let owner = match row.told {
+        Told::ByController => own?.name,
+        Told::ByLabel(key) => given(key)?,
+        Told::ByLabelWhere(key, other, values) => {
+            given(other).filter(|value| values.contains(value))?;
+            given(key)?
+        }
+        Told::ByChild(_) => return None,
+    };
+    let ordinal = || pod.name?.rsplit_once('-').map(|(_, number)| number).filter(|n| n.parse::<u32>().is_ok());
+    let replica: Option<Vec<String>> = row
+        .replica
+        .iter()
+        .map(|key| given(key).or_else(|| row.replica_is_ordinal.then(ordinal).flatten()).map(str::to_owned))
+        .collect();
+    let replica = replica?;
+    Some(Origin {
+        row: Some(row),
+        api_version: own.map_or_else(|| row.api_version(), |own| own.api_version.to_owned()),
+        kind: row.kind.to_owned(),
+        owner: owner.to_owned(),
+        uid: own.map(|own| own.uid).or_else(|| given(row.uid?)).map(str::to_owned),
+        group: name::of(owner, &replica),
+        replica,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: Controller<'_> = Controller { api_version: "batch/v1", kind: "Job", name: "train", uid: "u1" };
+
+    fn origin(
+        name: &str,
+        labels: &[(&str, &'static str)],
+        controller: Option<Controller<'_>>,
+    ) -> Result<Origin, OriginError> {
+        let label = |key: &str| labels.iter().find(|(each, _)| *each == key).map(|(_, value)| *value);
+        let controller = controller.map(|c| Controller { ..c });
+        of(&PodFacts { name: Some(name), label, controller })
+    }
+
+    fn told(found: &Origin) -> (&str, &str, &str, Option<&str>) {
+        (&found.kind, &found.owner, &found.group, found.uid.as_deref())
+    }
+
+    #[test]
+    fn a_pod_of_a_job_is_of_the_job_s_group() {
+        let found = origin("train-x", &[("batch.kubernetes.io/job-name", "train")], Some(JOB)).unwrap();
+        assert_eq!(told(&found), ("Job", "train", "train", Some("u1")));
+        assert_eq!(found.api_version, "batch/v1");
+    }
+
+    #[test]
+    fn a_pod_of_a_jobset_is_of_a_group_of_its_own_job() {
+        let labels = [
+            ("jobset.sigs.k8s.io/jobset-name", "train"),
+            ("jobset.sigs.k8s.io/replicatedjob-name", "workers"),
+            ("jobset.sigs.k8s.io/job-index", "3"),
+            ("jobset.sigs.k8s.io/jobset-uid", "root"),
+        ];
+        let found = origin("train-workers-3-0-x", &labels, Some(JOB)).unwrap();
+        assert_eq!(told(&found), ("JobSet", "train", "train-workers-3", Some("root")));
+        assert_eq!(found.api_version, "jobset.x-k8s.io/v1alpha2");
+        let half = origin("train-workers-3-0-x", &labels[..1], Some(JOB)).unwrap();
+        assert_eq!(told(&half), ("Job", "train", "train", Some("u1")), "half of the labels tell nothing");
+    }
+
+    #[test]
+    fn a_leader_is_of_its_workers_group_also_before_it_has_their_label() {
+        let set = Controller { api_version: "apps/v1", kind: "StatefulSet", name: "serve", uid: "s" };
+        let leader = origin("serve-2", &[("leaderworkerset.sigs.k8s.io/name", "serve")], Some(set)).unwrap();
+        let labels = [("leaderworkerset.sigs.k8s.io/name", "serve"), ("leaderworkerset.sigs.k8s.io/group-index", "2")];
+        let worker = origin("serve-2-1", &labels, Some(Controller { name: "serve-2", ..set })).unwrap();
+        assert_eq!(told(&leader), ("LeaderWorkerSet", "serve", "serve-2", None));
+        assert_eq!(told(&worker), told(&leader));
+    }
+
+    #[test]
+    fn the_pods_of_a_ray_cluster_and_of_training_jobs_are_one_group_each() {
+        let ray = Controller { api_version: "ray.io/v1", kind: "RayCluster", name: "job-abcde", uid: "r" };
+        let found = origin("job-abcde-head-x", &[("ray.io/cluster", "job-abcde")], Some(ray)).unwrap();
+        assert_eq!(told(&found), ("RayCluster", "job-abcde", "job-abcde", Some("r")));
+        let torch = Controller { api_version: "kubeflow.org/v1", kind: "PyTorchJob", name: "ddp", uid: "p" };
+        let labels = [
+            ("training.kubeflow.org/job-name", "ddp"),
+            ("training.kubeflow.org/operator-name", "pytorchjob-controller"),
+        ];
+        assert_eq!(
+            told(&origin("ddp-master-0", &labels, Some(torch)).unwrap()),
+            ("PyTorchJob", "ddp", "ddp", Some("p"))
+        );
+        let labels =
+            [("training.kubeflow.org/job-name", "pi"), ("training.kubeflow.org/operator-name", "mpi-operator")];
+        let launcher = Controller { name: "pi-launcher", ..JOB };
+        assert_eq!(told(&origin("pi-launcher-x", &labels, Some(launcher)).unwrap()), ("MPIJob", "pi", "pi", None));
+        let worker = Controller { api_version: "kubeflow.org/v1", kind: "MPIJob", name: "pi", uid: "m" };
+        let worker = origin("pi-worker-0", &labels, Some(worker)).unwrap();
+        assert_eq!(
+            (told(&worker), worker.api_version.as_str()),
+            (("MPIJob", "pi", "pi", Some("m")), "kubeflow.org/v1")
+        );
+    }
+
+    #[test]
+    fn a_controller_that_is_in_no_row_names_the_group_and_without_one_there_is_none() {
+        let set = Controller { api_version: "apps/v1", kind: "ReplicaSet", name: "web-5d", uid: "w" };
+        let found = origin("web-5d-x", &[], Some(set)).unwrap();
+        assert_eq!((told(&found), found.row), (("ReplicaSet", "web-5d", "web-5d", Some("w")), None));
+        assert_eq!(
+            origin("bare", &[], None).unwrap_err().to_string(),
+            "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"true\": the pod has no controller that could be the \
+             owner of a gang: name its group in the label scheduling.giveway.dev/pod-group instead"
+        );
+    }
+}

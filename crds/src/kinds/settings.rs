@@ -1,0 +1,101 @@
+//! What users say beside the label: how many pods start together, and in which unit the gang gives way. One parser for
+//! admission and for the operator.
+
+use crate::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
+use crate::policy::DisruptionMode;
+
+/// A value that cannot be, as field, value and fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: Invalid value: {value:?}: {fix}")]
+pub struct SettingError {
+    /// Path of the field.
+    pub field: String,
+    /// What it says.
+    pub value: String,
+    /// What it must be.
+    pub fix: &'static str,
+}
+
+fn invalid(field: String, value: &str, fix: &'static str) -> SettingError {
+    SettingError { field, value: value.to_owned(), fix }
+}
+
+/// What the label [`LABEL_GANG`] says; `None` where there is none.
+///
+/// # Errors
+/// Another value than `true` and `false`.
+pub fn gang(label: Option<&str>) -> Result<Option<bool>, SettingError> {
+    match label {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(other) => {
+            let fix = "must be \"true\" or \"false\": with \"true\" Giveway makes a pod group of the pods";
+            Err(invalid(format!("metadata.labels[{LABEL_GANG}]"), other, fix))
+        }
+    }
+}
+
+/// What the annotation [`ANNOTATION_MIN_COUNT`] says; `None` where there is none.
+///
+/// # Errors
+/// No whole number from 1 to 2147483647.
+pub fn min_count(annotation: Option<&str>) -> Result<Option<i32>, SettingError> {
+    let Some(text) = annotation else { return Ok(None) };
+    match text.parse::<i32>() {
+        Ok(count) if count >= 1 => Ok(Some(count)),
+        _ => {
+            let fix = "must be a whole number, 1 or more: how many pods start together";
+            Err(invalid(format!("metadata.annotations[{ANNOTATION_MIN_COUNT}]"), text, fix))
+        }
+    }
+}
+
+/// What the annotation [`ANNOTATION_DISRUPTION_MODE`] says; without one, a gang gives way whole.
+///
+/// # Errors
+/// Another value than `Pod` and `PodGroup`.
+pub fn disruption_mode(annotation: Option<&str>) -> Result<DisruptionMode, SettingError> {
+    match annotation {
+        None | Some("PodGroup") => Ok(DisruptionMode::PodGroup),
+        Some("Pod") => Ok(DisruptionMode::Pod),
+        Some(other) => {
+            let fix = "must be \"PodGroup\", all pods give way together, or \"Pod\", each on its own";
+            Err(invalid(format!("metadata.annotations[{ANNOTATION_DISRUPTION_MODE}]"), other, fix))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_cannot_be_are_refused_with_field_value_and_fix() {
+        assert_eq!((gang(None), gang(Some("true")), gang(Some("false"))), (Ok(None), Ok(Some(true)), Ok(Some(false))));
+        assert_eq!((min_count(None), min_count(Some("8"))), (Ok(None), Ok(Some(8))));
+        assert_eq!(disruption_mode(None), Ok(DisruptionMode::PodGroup));
+        assert_eq!(disruption_mode(Some("Pod")), Ok(DisruptionMode::Pod));
+        assert_eq!(
+            gang(Some("yes")).unwrap_err().to_string(),
+            "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\": with \
+             \"true\" Giveway makes a pod group of the pods"
+        );
+        for text in ["0", "-1", "", "many", "2147483648", "1.5"] {
+            let said = min_count(Some(text)).unwrap_err().to_string();
+            assert_eq!(
+                said,
+                format!(
+                    "metadata.annotations[scheduling.giveway.dev/min-count]: Invalid value: {text:?}: must be a whole \
+                     number, 1 or more: how many pods start together"
+                )
+            );
+        }
+        assert!(
+            disruption_mode(Some("pod"))
+                .unwrap_err()
+                .to_string()
+                .contains("Invalid value: \"pod\": must be \"PodGroup\"")
+        );
+    }
+}

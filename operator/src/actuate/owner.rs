@@ -1,0 +1,38 @@
+//! Reads of owners of gangs: of one object each, by its kind in the table.
+
+use crate::origin::{OwnerFacts, OwnerKey};
+use crate::report::CallError;
+use giveway_crds::PodGroup;
+use giveway_planner::model::ObjectKey;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, Patch};
+use serde_json::json;
+
+/// What an owner says of its groups. `Gone` when it, or its kind, does not exist.
+pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts, CallError> {
+    let row = owner.row().ok_or(CallError::Gone)?;
+    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: owner.api_version.clone(),
+        kind: row.kind.to_owned(),
+        plural: row.plural.to_owned(),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &owner.namespace, &resource);
+    Ok(OwnerFacts::of(row, &api.get(&owner.name).await?))
+}
+
+/// Sets how many pods of a gang start together.
+pub(super) async fn set_min_count(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    min_count: i32,
+) -> Result<(), CallError> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let policy = json!({ "gang": { "minCount": min_count } });
+    let patch = json!({ "metadata": { "uid": uid }, "spec": { "schedulingPolicy": policy } });
+    groups.patch(&group.name, &super::object::params(), &Patch::Merge(patch)).await?;
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! Groups of gangs that a label asked for: made with the first pod, owned by the owner that the pods name, and as large as that
+//! owner says for as long as it has pods.
+//!
+//! Owners are read one by one, when a group is missing and when the number of its pods changed; besides, a few a second in turn,
+//! because a number can change without a pod. Nothing is read of kinds without such pods. A group that a user made under this
+//! name is his.
+
+use crate::command::{Command, Notice};
+use crate::ledger::{Call, Clock};
+use crate::model::{GroupRecord, Model};
+use crate::origin::{GangPod, OwnerFacts, OwnerKey};
+use crate::report::CallError;
+use giveway_crds::condition::Reason;
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
+use giveway_crds::policy::SchedulingPolicy;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// For how long what an owner said is believed.
+const FRESH: Duration = Duration::from_secs(2);
+/// For how long it is believed that there is no such owner.
+const ABSENT: Duration = Duration::from_secs(15);
+/// How many groups a second are looked at in turn.
+const TURNS: usize = 5;
+
+/// What is known of an owner.
+#[derive(Debug, Default)]
+struct Owner {
+    call: Call,
+    read: Option<(Instant, Result<OwnerFacts, String>)>,
+}
+
+/// What was done already, so that nothing is done twice.
+#[derive(Debug, Default)]
+pub struct Gangs {
+    owners: BTreeMap<OwnerKey, Owner>,
+    /// Groups that have to be looked at, and since when.
+    pending: BTreeMap<ObjectKey, Instant>,
+    /// With how many pods a group was last looked at.
+    followed: BTreeMap<ObjectKey, usize>,
+    /// Groups in the order in which they are looked at in turn.
+    turns: VecDeque<ObjectKey>,
+    turned: Option<Instant>,
+    /// Calls under way, by what they write.
+    calls: BTreeMap<String, Call>,
+    /// Pods that were told that their group cannot be made, by UID.
+    told: BTreeSet<SmolStr>,
+}
+
+impl Gangs {
+    /// Notes the answer to a call.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        if let Some(call) = self.calls.get_mut(what) {
+            call.answered(ok, now);
+        }
+    }
+
+    /// Notes what an owner says.
+    pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
+        let Some(known) = self.owners.get_mut(owner) else { return };
+        let kind = owner.kind;
+        let result = match result {
+            Ok(facts) => Ok(facts),
+            Err(CallError::Gone) => {
+                Err(format!("{kind} {} was not found in namespace {}", owner.name, owner.namespace))
+            }
+            Err(CallError::Failed(why)) => Err(format!("{kind} {} cannot be read: {why}", owner.name)),
+            Err(CallError::Unanswered(_) | CallError::NotLeader) => {
+                known.call.unanswered(now);
+                return;
+            }
+        };
+        known.call.answered(true, now);
+        known.read = Some((now, result));
+    }
+
+    /// What is to be done for the groups that something happened to, and for some others in turn.
+    pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) -> Vec<Command> {
+        let (now, mut commands) = (clock.now, Vec::new());
+        self.calls.retain(|_, call| !(matches!(call, Call::Done(_)) && call.due(now)));
+        for key in touched {
+            self.note(model, key, now);
+        }
+        self.take_turns(model, now);
+        let keys: Vec<(ObjectKey, Instant)> = self.pending.iter().map(|(key, since)| (key.clone(), *since)).collect();
+        for (key, since) in keys {
+            if self.look(model, &key, since, now, &mut commands) {
+                self.pending.remove(&key);
+            }
+        }
+        commands
+    }
+
+    /// A group was touched: it is looked at when it is missing, or has another number of pods.
+    fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
+        let (first, count) = members(model, key);
+        if first.is_none() {
+            // Its turn forgets it.
+            self.followed.entry(key.clone()).and_modify(|known| *known = count);
+            self.pending.remove(key);
+            return;
+        }
+        let known = self.followed.insert(key.clone(), count);
+        if known.is_none() {
+            self.turns.push_back(key.clone());
+        }
+        if known != Some(count) || !model.groups.contains_key(key) {
+            self.pending.entry(key.clone()).or_insert(now);
+        }
+    }
+
+    fn take_turns(&mut self, model: &Model, now: Instant) {
+        if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
+            return;
+        }
+        self.turned = Some(now);
+        for _ in 0..TURNS.min(self.turns.len()) {
+            let Some(key) = self.turns.pop_front() else { return };
+            if self.followed.contains_key(&key) && members(model, &key).0.is_some() {
+                self.pending.entry(key.clone()).or_insert(now);
+                self.turns.push_back(key);
+            } else {
+                self.followed.remove(&key);
+            }
+        }
+        // Of an owner nothing is kept that is not asked for any more.
+        let recent = |(at, _): &(Instant, Result<OwnerFacts, String>)| now.duration_since(*at) < 2 * ABSENT;
+        self.owners.retain(|_, owner| owner.call.pending() || owner.read.as_ref().is_some_and(recent));
+    }
+
+    /// Does what a group needs now; returns whether that is all.
+    fn look(
+        &mut self,
+        model: &Model,
+        key: &ObjectKey,
+        since: Instant,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        let (Some(pod), _) = members(model, key) else { return true };
+        let record = model.groups.get(key);
+        if record.is_some_and(|record| record.made_for.is_none() || record.deleting) {
+            return true;
+        }
+        let facts = match self.facts(pod, key, since, now, commands) {
+            Some(Ok(facts)) => facts,
+            Some(Err(why)) => {
+                if record.is_none() {
+                    self.tell(model, key, &why, commands);
+                }
+                return record.is_some();
+            }
+            None => return false,
+        };
+        if facts.deleting || !pod.is_of(&facts.uid) {
+            // Pods of one that goes, or of one that came after it was read.
+            return record.is_some();
+        }
+        let Some(size) = facts.size(pod) else { return record.is_some() };
+        match record {
+            Some(record) => self.follow(key, record, &facts, size, now, commands),
+            None => {
+                if self.start(format!("pod group {key}"), now) {
+                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size))));
+                }
+                // Until the watch shows it.
+                false
+            }
+        }
+    }
+
+    /// Makes the group as large as its owner says; returns whether it is.
+    fn follow(
+        &mut self,
+        key: &ObjectKey,
+        record: &GroupRecord,
+        facts: &OwnerFacts,
+        size: i32,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        // That of another owner of this name goes with it.
+        let is_its_own = record.made_for.as_deref() == Some(facts.uid.as_str());
+        if !is_its_own || record.min_count == Some(size) {
+            return true;
+        }
+        if self.start(format!("minCount of pod group {key}: {size}"), now) {
+            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count: size });
+        }
+        false
+    }
+
+    /// What the owner of a pod says: known at once for a kind that nobody knows, read otherwise. `None` while it is being
+    /// read.
+    fn facts(
+        &mut self,
+        pod: &GangPod,
+        key: &ObjectKey,
+        since: Instant,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> Option<Result<OwnerFacts, String>> {
+        let Some(owner) = pod.owner(&key.namespace) else {
+            let uid = pod.origin.uid.clone().unwrap_or_default();
+            let sizes = giveway_crds::kinds::Sizes::Every(0);
+            return Some(Ok(OwnerFacts { uid, deleting: false, sizes, min_count: pod.min_count }));
+        };
+        let known = self.owners.entry(owner.clone()).or_default();
+        if let Some((at, result)) = &known.read {
+            let age = now.duration_since(*at);
+            match result {
+                Ok(facts) if *at >= since && (age < FRESH || pod.is_of(&facts.uid)) => return Some(result.clone()),
+                // It may have changed since: it is read again in a moment.
+                Ok(_) if age < FRESH => return None,
+                Err(_) if age < ABSENT => return Some(result.clone()),
+                _ => {}
+            }
+        }
+        if known.call.due(now) {
+            known.call.start();
+            commands.push(Command::ReadOwner(owner));
+        }
+        None
+    }
+
+    /// Whether a call is to be made now.
+    fn start(&mut self, what: String, now: Instant) -> bool {
+        let call = self.calls.entry(what).or_default();
+        let due = call.due(now);
+        if due {
+            call.start();
+        }
+        due
+    }
+
+    /// Says why a group cannot be made, once to each of its pods.
+    fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str, commands: &mut Vec<Command>) {
+        for pod in model.cluster.members(key).filter(|pod| pod.live()) {
+            if !self.told.insert(pod.uid.clone()) {
+                continue;
+            }
+            commands.push(Command::Publish(Notice {
+                kind: "Pod",
+                key: pod.key.clone(),
+                uid: pod.uid.clone(),
+                warning: true,
+                reason: Reason::PodGroupNotFound,
+                action: "Holding".to_owned(),
+                note: format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name).into(),
+            }));
+        }
+        if self.told.len() > 100_000 {
+            self.told.clear();
+        }
+    }
+}
+
+/// What the first live member that a label made one says, and how many live members there are.
+fn members<'m>(model: &'m Model, key: &ObjectKey) -> (Option<&'m GangPod>, usize) {
+    let live = || model.cluster.members(key).filter(|pod| pod.live());
+    (live().find_map(|pod| model.gang_of(pod)), live().count())
+}
+
+/// The group of a gang, owned by the owner with this UID. Members must not be below the class of their group: it has the
+/// lowest of theirs.
+fn made(model: &Model, key: &ObjectKey, pod: &GangPod, uid: &str, size: i32) -> PodGroup {
+    let live = model.cluster.members(key).filter(|pod| pod.live());
+    let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));
+    let owner = OwnerReference {
+        api_version: pod.origin.api_version.clone(),
+        kind: pod.origin.kind.clone(),
+        name: pod.origin.owner.clone(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    };
+    PodGroup {
+        metadata: ObjectMeta {
+            name: Some(key.name.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            labels: Some([(LABEL_GANG.to_owned(), "true".to_owned())].into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: PodGroupSpec {
+            scheduling_policy: SchedulingPolicy::gang(size),
+            disruption_mode: pod.mode,
+            priority_class_name: lowest.and_then(|pod| pod.priority_class_name.clone()),
+            ..PodGroupSpec::default()
+        },
+        status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

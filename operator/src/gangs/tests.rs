@@ -1,0 +1,190 @@
+use super::*;
+use crate::testing::{TestPod, World};
+use giveway_crds::kinds::Sizes;
+use giveway_crds::policy::DisruptionMode;
+use serde_json::json;
+
+struct Scene {
+    world: World,
+    gangs: Gangs,
+    now: Instant,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { world: World::new(), gangs: Gangs::default(), now: Instant::now() }
+    }
+
+    fn pass(&mut self) -> Vec<Command> {
+        let touched = std::mem::take(&mut self.world.model.touched);
+        self.gangs.pass(&self.world.model, &touched, Clock { now: self.now, epoch_seconds: 0 })
+    }
+
+    fn later(&mut self, seconds: u64) -> &mut Self {
+        self.now += Duration::from_secs(seconds);
+        self
+    }
+
+    /// Answers the read that is the only command.
+    fn answer(&mut self, uid: &str, size: i32) -> Vec<Command> {
+        let commands = self.pass();
+        let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
+        self.says(owner, uid, size);
+        self.pass()
+    }
+
+    fn says(&mut self, owner: &OwnerKey, uid: &str, size: i32) {
+        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::Every(size), min_count: None };
+        self.gangs.owner_read(owner, Ok(facts), self.now);
+    }
+
+    /// The group as Giveway makes it.
+    fn stored(&mut self, name: &str, uid: &str, size: i32) {
+        self.world.made_for(name, uid, size);
+    }
+}
+
+fn member(name: &str, job: &str, uid: &str) -> TestPod {
+    TestPod::new(name, 10).of(job).held().of_job(job).owner_uid(uid).labelled(LABEL_GANG, "true")
+}
+
+fn the_group(commands: &[Command]) -> &PodGroup {
+    let [Command::CreateGroup(group)] = commands else { panic!("{commands:?}") };
+    group
+}
+
+#[test]
+fn the_first_pod_of_a_job_has_its_group_made_as_large_as_the_job_and_owned_by_it() {
+    let mut scene = Scene::new();
+    scene.world.pod(member("a", "train", "u1").class("high"));
+    let commands = scene.answer("u1", 8);
+    let group = the_group(&commands);
+    assert_eq!(group.metadata.name.as_deref(), Some("train"));
+    assert_eq!(group.spec.scheduling_policy.min_count(), Some(8));
+    assert_eq!(group.spec.disruption_mode, DisruptionMode::PodGroup);
+    assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
+    let owner = &group.metadata.owner_references.as_ref().unwrap()[0];
+    assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Job", "train", "u1"));
+    assert_eq!(group.metadata.labels.as_ref().unwrap()[LABEL_GANG], "true");
+    assert!(scene.pass().is_empty(), "the call has no answer yet");
+    scene.gangs.answered("pod group default/train", true, scene.now);
+    scene.stored("train", "u1", 8);
+    assert!(scene.pass().is_empty());
+    assert!(scene.later(5).gangs.pending.is_empty());
+}
+
+#[test]
+fn the_annotations_of_the_pods_and_of_the_owner_count_before_the_owner_s_fields() {
+    let mut scene = Scene::new();
+    let annotated = |pod: TestPod, count: &str| pod.annotated(giveway_crds::keys::ANNOTATION_MIN_COUNT, count);
+    scene.world.pod(
+        annotated(member("a", "train", "u1"), "3").annotated(giveway_crds::keys::ANNOTATION_DISRUPTION_MODE, "Pod"),
+    );
+    let commands = scene.answer("u1", 8);
+    let group = the_group(&commands);
+    assert_eq!((group.spec.scheduling_policy.min_count(), group.spec.disruption_mode), (Some(3), DisruptionMode::Pod));
+}
+
+#[test]
+fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
+    let mut scene = Scene::new();
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1")).pod(member("b", "train", "u1"));
+    assert!(scene.answer("u1", 2).is_empty(), "it is as large as its owner says");
+    scene.later(60).world.pod(member("c", "train", "u1"));
+    let commands = scene.answer("u1", 3);
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
+    scene.gangs.answered("minCount of pod group default/train: 3", true, scene.now);
+    scene.stored("train", "u1", 3);
+    assert!(scene.pass().is_empty());
+    scene.later(60).world.remove_pod("c");
+    let commands = scene.answer("u1", 2);
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 2, .. }]), "{commands:?}");
+}
+
+#[test]
+fn a_number_that_changes_without_a_pod_is_seen_in_turn() {
+    let mut scene = Scene::new();
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    assert!(scene.answer("u1", 2).is_empty());
+    scene.later(30);
+    let commands = scene.answer("u1", 1);
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 1, .. }]), "{commands:?}");
+}
+
+#[test]
+fn a_group_that_a_user_made_or_that_is_for_another_owner_is_left_alone() {
+    let mut scene = Scene::new();
+    scene.world.group("train", 2, 10, "Pod").pod(member("a", "train", "u1"));
+    assert!(scene.pass().is_empty(), "nothing is even read");
+    let mut scene = Scene::new();
+    scene.stored("train", "old", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    assert!(scene.answer("u1", 5).is_empty());
+}
+
+#[test]
+fn pods_of_a_later_owner_wait_until_that_is_read() {
+    let mut scene = Scene::new();
+    scene.world.pod(member("a", "train", "u2"));
+    assert!(scene.answer("u1", 8).is_empty(), "the one before");
+    scene.later(3).world.remove_pod("a").pod(member("b", "train", "u2"));
+    assert_eq!(the_group(&scene.answer("u2", 8)).metadata.owner_references.as_ref().unwrap()[0].uid, "u2");
+}
+
+#[test]
+fn an_owner_that_cannot_be_found_is_told_once_and_looked_for_again() {
+    let mut scene = Scene::new();
+    scene.world.pod(member("a", "train", "u1"));
+    let commands = scene.pass();
+    let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
+    scene.gangs.owner_read(owner, Err(CallError::Gone), scene.now);
+    let commands = scene.pass();
+    let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
+    assert_eq!(
+        notice.note.to_string(),
+        "Pod group train cannot be made: Job train was not found in namespace default. The pod waits until it can."
+    );
+    assert!(scene.pass().is_empty());
+    assert_eq!(the_group(&scene.later(20).answer("u1", 4)).spec.scheduling_policy.min_count(), Some(4));
+}
+
+#[test]
+fn pods_of_a_kind_that_nobody_knows_have_their_group_by_their_annotation_without_a_read() {
+    let mut scene = Scene::new();
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
+    let pod = TestPod::new("a", 10).of("web").held().labelled(LABEL_GANG, "true").owners(owner);
+    scene.world.pod(pod.annotated(giveway_crds::keys::ANNOTATION_MIN_COUNT, "2"));
+    let commands = scene.pass();
+    let group = the_group(&commands);
+    assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
+    assert_eq!(group.metadata.owner_references.as_ref().unwrap()[0].kind, "ReplicaSet");
+}
+
+#[test]
+fn nothing_is_read_for_pods_that_ask_for_no_gang_or_are_of_a_group_that_their_user_chose() {
+    let mut scene = Scene::new();
+    scene.world.pod(TestPod::new("a", 10).of("mine").of_job("train").labelled(LABEL_GANG, "true"));
+    scene.world.pod(TestPod::new("b", 10).of("train").of_job("train")).pod(TestPod::new("c", 10).of_job("train"));
+    assert!(scene.pass().is_empty());
+}
+
+#[test]
+fn reads_are_few_however_many_groups_there_are() {
+    let mut scene = Scene::new();
+    for job in 0..100 {
+        let name = format!("job-{job}");
+        scene.stored(&name, "u", 1);
+        scene.world.pod(member(&format!("pod-{job}"), &name, "u"));
+    }
+    let first = scene.pass();
+    assert_eq!(first.len(), 100, "once for each, as it comes");
+    for command in &first {
+        let Command::ReadOwner(owner) = command else { panic!("{command:?}") };
+        scene.says(owner, "u", 1);
+    }
+    assert!(scene.pass().is_empty());
+    let seconds = (0..10).map(|_| scene.later(1).pass().len()).max();
+    assert!(seconds <= Some(2 * TURNS), "what is two seconds old is fresh: {seconds:?}");
+}

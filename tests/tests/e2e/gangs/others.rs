@@ -1,0 +1,139 @@
+//! Kinds of others. Their real controllers do not run here: the objects, and the pods with their labels, are written as these
+//! write them; what is of Kubernetes itself (the Jobs of a JobSet, the StatefulSets of a LeaderWorkerSet) is real.
+
+use super::{apply, cluster, template, wait_bound, wait_group};
+use crate::MINUTE;
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::KINDS;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use serde_json::{Value, json};
+
+/// A CustomResourceDefinition of this kind that takes everything.
+fn crd(kind: &str) -> Value {
+    let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+    let any = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{}", row.plural, row.group),
+            // The group belongs to the project.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
+        "spec": {
+            "group": row.group, "scope": "Namespaced",
+            "names": {"kind": row.kind, "plural": row.plural, "singular": row.kind.to_lowercase()},
+            "versions": [{"name": row.version, "served": true, "storage": true, "schema": any}],
+        },
+    })
+}
+
+/// Creates an object of such a kind and returns it as it is stored.
+async fn create(world: &World, object: &Value) -> Value {
+    let kind = object["kind"].as_str().unwrap();
+    apply(world, &crd(kind)).await;
+    wait_for(&format!("{kind} is served"), MINUTE, async || world.apply(&object.to_string()).await).await;
+    let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let stored = world.kubectl(&["get", &format!("{}.{}/{name}", row.plural, row.group), "-o", "json"]).await.unwrap();
+    serde_json::from_str(&stored).unwrap()
+}
+
+fn labelled(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": {LABEL_GANG: "true"}}, "spec": spec})
+}
+
+fn with_labels(mut template: Value, labels: &Value) -> Value {
+    for (key, value) in labels.as_object().unwrap() {
+        template["metadata"]["labels"][key] = value.clone();
+    }
+    template
+}
+
+fn owner(object: &Value) -> Value {
+    json!([{"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "controller": true}])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_job_of_a_jobset_is_a_group_of_its_own() {
+    let world = World::start().await;
+    cluster(&world, 1).await;
+    let jobs = json!([{"name": "workers", "replicas": 2,
+        "template": {"spec": {"parallelism": 2, "completions": 2, "template": template("high", &json!({}))}}}]);
+    let spec = json!({ "replicatedJobs": jobs });
+    let set = create(&world, &labelled("jobset.x-k8s.io/v1alpha2", "JobSet", "train", &spec)).await;
+    let job_spec = &set["spec"]["replicatedJobs"][0]["template"]["spec"];
+    assert_eq!(job_spec["template"]["metadata"]["labels"][LABEL_GANG], "true", "{set}");
+    for index in ["0", "1"] {
+        let labels = json!({
+            "jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+            "jobset.sigs.k8s.io/job-index": index, "jobset.sigs.k8s.io/jobset-uid": set["metadata"]["uid"],
+        });
+        let mut spec = job_spec.clone();
+        spec["template"] = with_labels(spec["template"].clone(), &labels);
+        let metadata =
+            json!({"name": format!("train-workers-{index}"), "labels": labels, "ownerReferences": owner(&set)});
+        apply(&world, &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})).await;
+    }
+    for index in ["0", "1"] {
+        wait_bound(&world, &format!("batch.kubernetes.io/job-name=train-workers-{index}"), 2).await;
+        wait_group(&world, &format!("train-workers-{index}"), 2, "JobSet/train").await;
+    }
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_and_its_workers_are_a_group() {
+    let world = World::start().await;
+    cluster(&world, 1).await;
+    let spec =
+        json!({"replicas": 1, "leaderWorkerTemplate": {"size": 3, "workerTemplate": template("high", &json!({}))}});
+    let set = create(&world, &labelled("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", &spec)).await;
+    let template = &set["spec"]["leaderWorkerTemplate"]["workerTemplate"];
+    let stateful = |name: &str, replicas: usize, first: usize, labels: &Value| {
+        let mut template = with_labels(template.clone(), labels);
+        template["spec"]["restartPolicy"] = json!("Always");
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {"name": name, "ownerReferences": owner(&set)},
+            "spec": {"replicas": replicas, "serviceName": "serve", "podManagementPolicy": "Parallel",
+                "ordinals": {"start": first}, "selector": {"matchLabels": labels}, "template": template},
+        })
+    };
+    // The leader gets the index of its group by a webhook that runs after ours.
+    let leader = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/worker-index": "0"});
+    let workers = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"});
+    apply(&world, &stateful("serve", 1, 0, &leader)).await;
+    wait_group(&world, "serve-0", 3, "LeaderWorkerSet/serve").await;
+    let path = "jsonpath={.spec.nodeName}{.spec.schedulingGates[*].name}";
+    let held = world.kubectl(&["get", "pod", "serve-0", "-o", path]).await.unwrap();
+    assert_eq!(held, giveway_crds::keys::GATE, "the leader waits for its workers");
+    apply(&world, &stateful("serve-0", 2, 1, &workers)).await;
+    wait_bound(&world, "leaderworkerset.sigs.k8s.io/name=serve", 3).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_head_and_the_workers_of_a_ray_cluster_are_a_group() {
+    let world = World::start().await;
+    cluster(&world, 1).await;
+    let workers =
+        json!([{"groupName": "small", "replicas": 2, "minReplicas": 1, "template": template("high", &json!({}))}]);
+    let spec = json!({"headGroupSpec": {"template": template("high", &json!({}))}, "workerGroupSpecs": workers});
+    let ray = create(&world, &labelled("ray.io/v1", "RayCluster", "ray", &spec)).await;
+    let pod = |name: &str, kind: &str, template: &Value| {
+        let labels = json!({"ray.io/cluster": "ray", "ray.io/node-type": kind});
+        let mut pod = with_labels(template.clone(), &labels);
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["ownerReferences"] = owner(&ray);
+        pod
+    };
+    apply(&world, &pod("ray-head", "head", &ray["spec"]["headGroupSpec"]["template"])).await;
+    wait_group(&world, "ray", 3, "RayCluster/ray").await;
+    for name in ["ray-small-0", "ray-small-1"] {
+        apply(&world, &pod(name, "worker", &ray["spec"]["workerGroupSpecs"][0]["template"])).await;
+    }
+    wait_bound(&world, "ray.io/cluster=ray", 3).await;
+    world.check_promises().await;
+}

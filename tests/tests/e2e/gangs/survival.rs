@@ -1,0 +1,109 @@
+//! A Job of a gang gets over the preemption of all its pods.
+
+use super::{apply, field, job, wait_bound};
+use crate::MINUTE;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use serde_json::{Value, json};
+
+const VICTIM: &str = "batch.kubernetes.io/job-name=victim";
+
+/// A Job of 16 with the usual limit. (After pods that failed together the Job waits 10 s, doubled for each of them, unless every
+/// index has a back-off of its own.)
+fn sixteen(name: &str) -> Value {
+    let mut job = job(name, 16, "low");
+    job["spec"]["completions"] = json!(16);
+    job["spec"]["backoffLimit"] = json!(6);
+    job
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(2).cpus(8).create().await;
+    let mut victim = sixteen("victim");
+    victim["spec"]["podFailurePolicy"] =
+        json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
+    victim["spec"]["completionMode"] = json!("Indexed");
+    victim["spec"]["backoffLimitPerIndex"] = json!(1);
+    apply(&world, &victim).await;
+    wait_bound(&world, VICTIM, 16).await;
+    for round in 0..3 {
+        let gang = world.gang(&format!("urgent-{round}"), 16).priority("high").create().await;
+        gang.wait_bound(MINUTE).await;
+        for pod in &gang.pods {
+            pod.delete().await;
+        }
+        gang.delete().await;
+        wait_bound(&world, VICTIM, 16).await;
+    }
+    let evicted = world.audit().await.evicted_names();
+    assert_eq!(evicted.len(), 48, "{evicted:?}");
+    assert_eq!(field(&world, "job/victim", ".status.failed").await, "", "no failure was counted");
+    // Those of the last round may still be on their way out.
+    let path = "jsonpath={range .items[*]}pod/{.metadata.name} {.metadata.deletionTimestamp}{\"\\n\"}{end}";
+    let names = world.kubectl(&["get", "pods", "-l", VICTIM, "-o", path]).await.unwrap();
+    let live: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(' ')).collect();
+    assert_eq!(live.len(), 16, "{names}");
+    for pod in live {
+        let done = json!({"status": {"phase": "Succeeded"}}).to_string();
+        world.kubectl(&["patch", pod, "--subresource=status", "--type=merge", "-p", &done]).await.unwrap();
+    }
+    wait_for("the Job is complete", MINUTE, async || {
+        let path = "jsonpath={.status.succeeded} {.status.failed} {.status.conditions[?(@.type==\"Complete\")].status}";
+        let text = world.kubectl(&["get", "job/victim", "-o", path]).await?;
+        if text == "16  True" { Ok(()) } else { Err(text) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    let file = world.plane().directory().join("job.yaml").display().to_string();
+    let create = ["create", "--dry-run=server", "--warnings-as-errors", "-f", &file];
+    std::fs::write(&file, sixteen("train").to_string()).unwrap();
+    let said = world.kubectl(&create).await.unwrap_err();
+    let words = "spec.podFailurePolicy: a preemption of 16 pods is 16 failures, more than backoffLimit 6: add rules: [{action: \
+                 Ignore, onPodConditions: [{type: DisruptionTarget}]}]";
+    assert!(said.contains(words), "{said}");
+    let mut named = sixteen("train");
+    named["metadata"]["labels"] = json!({});
+    named["spec"]["template"]["metadata"]["labels"] = json!({giveway_crds::keys::LABEL_POD_GROUP: "mine"});
+    std::fs::write(&file, named.to_string()).unwrap();
+    let said = world.kubectl(&create).await.unwrap_err();
+    assert!(said.contains(words), "also one whose template names a group: {said}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_where_the_chart_says_so() {
+    let world = World::builder()
+        .helm_value("gangs.kinds={Job}")
+        .helm_value("gangs.namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=default")
+        .webhook_flag("--default-pod-failure-policy")
+        .start()
+        .await;
+    super::cluster(&world, 1).await;
+    let mut plain = job("train", 2, "low");
+    plain["metadata"]["labels"] = json!({});
+    apply(&world, &plain).await;
+    wait_bound(&world, "batch.kubernetes.io/job-name=train", 2).await;
+    super::wait_group(&world, "train", 2, "Job/train").await;
+    assert_eq!(field(&world, "job/train", ".spec.podFailurePolicy.rules[0].action").await, "Ignore");
+    apply(&world, &plain).await;
+    let mut elsewhere = plain.clone();
+    elsewhere["metadata"]["namespace"] = json!("elsewhere");
+    world.namespace("elsewhere").await;
+    apply(&world, &elsewhere).await;
+    let label = ".spec.template.metadata.labels.scheduling\\.giveway\\.dev/gang";
+    let path = format!("jsonpath={{{label}}}");
+    let there = world.kubectl(&["get", "job/train", "-n", "elsewhere", "-o", &path]).await.unwrap();
+    assert_eq!(there, "", "the selector leaves it out");
+    world.check_promises().await;
+}

@@ -1,0 +1,160 @@
+//! Jobs whose pods are a gang: a preemption evicts all of them, which a Job without a `podFailurePolicy` counts as so many
+//! failures. It is told, or gets the rule.
+
+use crate::object::{self, Map, Text};
+use crate::patch::Changes;
+use crate::review::{Operation, Request};
+use crate::verdict::{Notes, Refusal};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The kind that this is about.
+pub const KIND: &str = "Job";
+
+/// What counts where `backoffLimit` is not set.
+const DEFAULT_BACKOFF_LIMIT: i64 = 6;
+/// The most rules that a policy can have.
+const MOST_RULES: usize = 20;
+
+#[derive(Debug, Deserialize)]
+struct Facts<'a> {
+    #[serde(borrow, default)]
+    spec: Map<Spec<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(default)]
+    parallelism: Option<i64>,
+    #[serde(default)]
+    completions: Option<i64>,
+    #[serde(default)]
+    backoff_limit: Option<i64>,
+    #[serde(borrow, default)]
+    pod_failure_policy: Option<Map<Policy<'a>>>,
+    #[serde(borrow, default)]
+    template: Map<Template<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Policy<'a> {
+    #[serde(borrow, default)]
+    rules: Option<Vec<Map<Rule<'a>>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule<'a> {
+    #[serde(borrow, default)]
+    action: Text<'a>,
+    #[serde(borrow, default)]
+    on_pod_conditions: Option<Vec<Map<Pattern<'a>>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Pattern<'a> {
+    #[serde(borrow, default, rename = "type")]
+    type_: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Template<'a> {
+    #[serde(borrow, default)]
+    spec: Map<PodSpec<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec<'a> {
+    #[serde(borrow, default)]
+    restart_policy: Text<'a>,
+}
+
+impl Spec<'_> {
+    fn size(&self) -> i64 {
+        let parallelism = self.parallelism.unwrap_or(1);
+        self.completions.map_or(parallelism, |completions| completions.min(parallelism))
+    }
+
+    fn backoff_limit(&self) -> i64 {
+        self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
+    }
+
+    fn rules(&self) -> usize {
+        self.pod_failure_policy.iter().filter_map(|policy| policy.rules.as_ref()).map(Vec::len).sum()
+    }
+
+    /// Whether a disruption is no failure, by one of its rules.
+    fn ignores_disruptions(&self) -> bool {
+        let rules = self.pod_failure_policy.iter().filter_map(|policy| policy.rules.as_ref()).flatten();
+        rules.filter(|rule| &*rule.action == "Ignore").any(|rule| {
+            let mut conditions = rule.on_pod_conditions.iter().flatten();
+            conditions.any(|condition| &*condition.type_ == "DisruptionTarget")
+        })
+    }
+}
+
+/// The rule by which a preemption is no failure.
+fn rule() -> Value {
+    json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
+}
+
+/// Looks whether a Job gets over the preemption of all its pods: adds the rule where `add` says so and Kubernetes takes it,
+/// and warns otherwise. `gang` says whether its pods are a gang; nothing concerns other Jobs. Policies cannot change later.
+pub fn survive(
+    request: &Request<'_>,
+    gang: bool,
+    add: bool,
+    changes: &mut Changes,
+    notes: &mut Notes,
+) -> Result<(), Refusal> {
+    if !gang {
+        return Ok(());
+    }
+    let job: Facts = object::read(KIND, request.object)?;
+    let spec = &*job.spec;
+    if request.operation == Operation::Update {
+        return if add { keep(request, spec, changes) } else { Ok(()) };
+    }
+    if spec.ignores_disruptions() {
+        return Ok(());
+    }
+    let never = &*spec.template.spec.restart_policy == "Never";
+    if add && never && spec.rules() < MOST_RULES {
+        write(spec, changes);
+        return Ok(());
+    }
+    if spec.backoff_limit() < spec.size() {
+        let fix = if never { "add" } else { "set template.spec.restartPolicy: Never and add" };
+        notes.warn(format!(
+            "spec.podFailurePolicy: a preemption of {} pods is {} failures, more than backoffLimit {}: {fix} rules: \
+             [{{action: Ignore, onPodConditions: [{{type: DisruptionTarget}}]}}]",
+            spec.size(),
+            spec.size(),
+            spec.backoff_limit()
+        ));
+    }
+    Ok(())
+}
+
+/// Adds the rule, before the others: the first one that suits a pod counts.
+fn write(spec: &Spec<'_>, changes: &mut Changes) {
+    match spec.pod_failure_policy.as_ref().map(|policy| policy.rules.is_some()) {
+        Some(true) => changes.set(&["spec", "podFailurePolicy", "rules", "0"], rule()),
+        _ => {
+            changes.set(&["spec", "podFailurePolicy"], json!({ "rules": [rule()] }));
+            // With a policy there is no other choice, and the API server has filled in the one for Jobs without.
+            changes.set(&["spec", "podReplacementPolicy"], "Failed");
+        }
+    }
+}
+
+/// On an update: a policy that was added at the creation is no change when somebody applies his manifest again.
+fn keep(request: &Request<'_>, spec: &Spec<'_>, changes: &mut Changes) -> Result<(), Refusal> {
+    let before: Facts = object::read(KIND, request.old_object)?;
+    if spec.pod_failure_policy.is_none() && before.spec.rules() == 1 && before.spec.ignores_disruptions() {
+        write(spec, changes);
+    }
+    Ok(())
+}

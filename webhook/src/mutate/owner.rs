@@ -1,0 +1,246 @@
+//! Owners of pods, create and update: the label that makes a gang of their pods is carried into their pod templates, with
+//! the annotations beside it, so that every pod has it at its creation.
+//!
+//! An owner without the label gets here in two cases: its kind is switched on (the chart's `gangs.kinds`), or it is a Job
+//! whose template names a group, into which nothing is carried.
+
+use super::job;
+use crate::object::{self, Map, Metadata, Text, label_path};
+use crate::patch::Changes;
+use crate::review::{Operation, Request};
+use crate::tree::{self, MOST, Place};
+use crate::verdict::{Notes, Refusal};
+use crate::view::Known;
+use giveway_crds::keys::{
+    ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
+};
+use giveway_crds::kinds::{self, Kind, Trap, settings};
+use json_patch::Patch;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Annotations that go with the label.
+const ANNOTATIONS: [&str; 2] = [ANNOTATION_MIN_COUNT, ANNOTATION_DISRUPTION_MODE];
+
+/// The part of an owner that every kind has.
+#[derive(Debug, Deserialize)]
+struct Facts<'a> {
+    #[serde(borrow, default)]
+    metadata: Map<Metadata<'a>>,
+}
+
+/// A pod template.
+struct Template<'a> {
+    place: Place<'a>,
+    metadata: Map<Metadata<'a>>,
+}
+
+impl Template<'_> {
+    /// Whether it says itself what its pods are.
+    fn decides(&self) -> bool {
+        [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some())
+    }
+
+    /// Whether its pods become members of a group.
+    fn has_group(&self) -> bool {
+        let own = [LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some());
+        own || self.metadata.label(LABEL_GANG) == Some("true")
+    }
+}
+
+/// Carries the label of an owner of this kind into its pod templates, and sees to it that a Job survives preemptions.
+///
+/// # Errors
+/// A label or an annotation with a value that cannot be, a gang that could never start, or too many templates (422).
+pub fn carry(
+    row: &'static Kind,
+    request: &Request<'_>,
+    view: &Known<'_>,
+    notes: &mut Notes,
+) -> Result<Option<Patch>, Refusal> {
+    let owner: Facts = object::read(row.kind, request.object)?;
+    if owner.metadata.deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    let before: Option<Facts> = match request.operation {
+        Operation::Update => Some(object::read(row.kind, request.old_object)?),
+        _ => None,
+    };
+    let mut changes = Changes::default();
+    let templates = templates(row, request.object)?;
+    let wanted = is_wanted(&owner, before.as_ref())?;
+    if wanted && could_start(row, request.object, &owner, notes)? {
+        match &before {
+            None => templates.iter().for_each(|template| fill(template, &owner.metadata, &mut changes)),
+            Some(_) => restore(row, request, &owner, &templates, &mut changes, notes)?,
+        }
+    }
+    if row.kind == job::KIND {
+        let gang = wanted && templates.iter().all(|t| !t.decides()) || templates.iter().any(Template::has_group);
+        job::survive(request, gang, view.settings.default_pod_failure_policy, &mut changes, notes)?;
+    }
+    Ok(changes.finish())
+}
+
+/// Whether the owner asks for a gang, or its kind is switched on and nobody above it is in the table.
+fn is_wanted(owner: &Facts<'_>, before: Option<&Facts<'_>>) -> Result<bool, Refusal> {
+    let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
+    let label = settings::gang(owner.metadata.label(LABEL_GANG)).map_err(unprocessable)?;
+    settings::min_count(owner.metadata.annotation(ANNOTATION_MIN_COUNT)).map_err(unprocessable)?;
+    settings::disruption_mode(owner.metadata.annotation(ANNOTATION_DISRUPTION_MODE)).map_err(unprocessable)?;
+    let was_labelled = before.is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
+    let has_root = || {
+        let root = owner.metadata.controller();
+        root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some())
+    };
+    Ok(label.unwrap_or_else(|| !was_labelled && !has_root()))
+}
+
+/// Whether a gang of it can start at all: one pod after the other cannot. One pod alone can.
+fn could_start(row: &Kind, object: &RawValue, owner: &Facts<'_>, notes: &mut Notes) -> Result<bool, Refusal> {
+    let Some(trap) = row.trap.filter(|trap| is_in(trap, object)) else { return Ok(true) };
+    if owner.metadata.annotation(ANNOTATION_MIN_COUNT) == Some("1") {
+        return Ok(true);
+    }
+    let detail = format!(
+        "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them have a place: use \
+         {:?}",
+        trap.instead
+    );
+    if owner.metadata.label(LABEL_GANG).is_some() {
+        return Err(Refusal::invalid(trap.field, trap.value, detail));
+    }
+    notes.warn(format!("{}: {:?}: no gang is made of this {}: {detail}", trap.field, trap.value, row.kind));
+    Ok(false)
+}
+
+fn is_in(trap: &Trap, object: &RawValue) -> bool {
+    tree::text(object, trap.field).map_or(trap.is_default, |value| value == trap.value)
+}
+
+fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, Refusal> {
+    let mut found = Vec::new();
+    for pattern in row.templates {
+        for place in tree::places(object, pattern) {
+            let metadata = match place.value {
+                Some(value) => read_metadata(&place, value)?,
+                None => Map::default(),
+            };
+            found.push(Template { place, metadata });
+        }
+    }
+    if found.len() > MOST {
+        return Err(Refusal::unprocessable(format!(
+            "spec: Too many: more than {MOST} pod templates: a gang has fewer"
+        )));
+    }
+    Ok(found)
+}
+
+fn read_metadata<'a>(place: &Place<'a>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
+    serde_json::from_str(value.get()).map_err(|error| {
+        let field = place.named();
+        Refusal::unprocessable(format!(
+            "{field}: Invalid value: {error}: the template cannot be read, correct this field"
+        ))
+    })
+}
+
+/// Writes the label and the annotations into a template that does not say itself what its pods are.
+fn fill(template: &Template<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
+    if template.decides() {
+        return;
+    }
+    write(template, "labels", LABEL_GANG, "true", changes);
+    for key in ANNOTATIONS {
+        if let Some(value) = owner.annotation(key)
+            && template.metadata.annotation(key).is_none()
+        {
+            write(template, "annotations", key, value, changes);
+        }
+    }
+}
+
+/// Sets one label or annotation of a template.
+fn write(template: &Template<'_>, map: &str, key: &str, value: &str, changes: &mut Changes) {
+    let path: Vec<&str> = template.place.path.iter().map(String::as_str).collect();
+    changes.map_at(&path, template.place.value.is_some());
+    let holder = [path.as_slice(), &[map]].concat();
+    let is_there = match map {
+        "labels" => template.metadata.labels.is_some(),
+        _ => template.metadata.annotations.is_some(),
+    };
+    changes.map_at(&holder, is_there);
+    changes.set(&[holder.as_slice(), &[key]].concat(), value);
+}
+
+/// On an update: what was carried at the creation is not lost when somebody applies his manifest again, and nothing else
+/// changes while there are pods, because old and new pods together would be no gang.
+fn restore(
+    row: &Kind,
+    request: &Request<'_>,
+    owner: &Facts<'_>,
+    templates: &[Template<'_>],
+    changes: &mut Changes,
+    notes: &mut Notes,
+) -> Result<(), Refusal> {
+    let stored = self::templates(row, request.old_object)?;
+    if !stored.iter().any(|template| template.metadata.label(LABEL_GANG) == Some("true")) {
+        if has_no_pods(row, request.old_object) {
+            templates.iter().for_each(|template| fill(template, &owner.metadata, changes));
+        } else if templates.iter().any(|template| !template.decides()) {
+            notes.warn(format!(
+                "{}: the pods that this {} has are no gang, and it makes others like them: delete it and create it anew",
+                label_path(LABEL_GANG),
+                row.kind
+            ));
+        }
+        return Ok(());
+    }
+    for template in templates.iter().filter(|template| !template.decides()) {
+        let Some(before) = stored.iter().find(|before| before.place.path == template.place.path) else {
+            fill(template, &owner.metadata, changes);
+            continue;
+        };
+        let had = |annotation: &str| before.metadata.annotation(annotation).map(str::to_owned);
+        if before.metadata.label(LABEL_GANG).is_some_and(|value| value == "true") {
+            write(template, "labels", LABEL_GANG, "true", changes);
+        }
+        for key in ANNOTATIONS {
+            if let Some(value) = had(key).filter(|_| template.metadata.annotation(key).is_none()) {
+                write(template, "annotations", key, &value, changes);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an owner has no pods, as far as it says: then its templates may still become those of a gang.
+fn has_no_pods(row: &Kind, stored: &RawValue) -> bool {
+    #[derive(Debug, Default, Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        suspend: Option<bool>,
+    }
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status<'a> {
+        #[serde(borrow, default)]
+        start_time: Option<Text<'a>>,
+        #[serde(default)]
+        replicas: Option<i64>,
+    }
+    #[derive(Debug, Default, Deserialize)]
+    struct Owner<'a> {
+        #[serde(default)]
+        spec: Spec,
+        #[serde(borrow, default)]
+        status: Status<'a>,
+    }
+    let Ok(owner) = serde_json::from_str::<Owner>(stored.get()) else { return false };
+    match row.kind {
+        job::KIND => owner.spec.suspend == Some(true) && owner.status.start_time.is_none(),
+        "StatefulSet" => owner.status.replicas.unwrap_or_default() == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,59 @@
+//! Pods whose owner asked for a gang by one label: which group they belong to, by the table of kinds.
+
+use super::pod_facts::Facts;
+use crate::object::{annotation_path, label_path};
+use crate::verdict::Refusal;
+use crate::view::Group;
+use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
+use giveway_crds::kinds::{Controller, Origin, PodFacts, origin, settings};
+
+/// Where a pod comes from that is to be a member of its owner's gang; `None` when it does not ask for that.
+///
+/// # Errors
+/// Values that cannot be, a pod of nobody, or one of a kind of which nobody knows how many start together (422).
+pub fn origin_of(pod: &Facts<'_>) -> Result<Option<Origin>, Refusal> {
+    let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
+    if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
+        return Ok(None);
+    }
+    let min_count = settings::min_count(pod.metadata.annotation(ANNOTATION_MIN_COUNT)).map_err(unprocessable)?;
+    settings::disruption_mode(pod.metadata.annotation(ANNOTATION_DISRUPTION_MODE)).map_err(unprocessable)?;
+    let controller = pod.metadata.controller().map(|owner| Controller {
+        api_version: &owner.api_version,
+        kind: &owner.kind,
+        name: &owner.name,
+        uid: &owner.uid,
+    });
+    let name = pod.metadata.name.as_deref();
+    let facts = PodFacts { name, label: |key: &str| pod.metadata.label(key), controller };
+    let origin = origin::of(&facts).map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    if origin.row.is_none() && min_count.is_none() {
+        return Err(Refusal::unprocessable(format!(
+            "{}: Required value: how many pods of {} {:?} start together? Giveway does not know that kind: say it here, on the \
+             pod template",
+            annotation_path(ANNOTATION_MIN_COUNT),
+            origin.kind,
+            origin.owner
+        )));
+    }
+    Ok(Some(origin))
+}
+
+/// Two owners of different kinds can have one name. The first one to have a group has it.
+///
+/// # Errors
+/// A group of this name was made for another owner (422). One that a user made is everybody's.
+pub fn same_owner(origin: &Origin, group: Option<&Group>) -> Result<(), Refusal> {
+    let Some((kind, owner)) = group.and_then(|group| group.made_for.as_ref()) else { return Ok(()) };
+    if (kind, owner) == (&origin.kind, &origin.owner) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(
+        &label_path(LABEL_POD_GROUP),
+        &origin.group,
+        format_args!(
+            "the pod group of this name was made for {kind} {owner:?}, and the pod belongs to {} {:?}: rename one of them",
+            origin.kind, origin.owner
+        ),
+    ))
+}

@@ -1,0 +1,104 @@
+//! Finding places in objects of kinds that are known by a table only, without copying them.
+
+use crate::object::Text;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The most places that are looked at in one object; nobody has so many pod templates.
+pub const MOST: usize = 256;
+
+/// A field that a pattern names.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// The keys that lead to it, from the root of the object.
+    pub path: Vec<String>,
+    /// What is there; `None` where the field is missing or null. What holds it is there in any case.
+    pub value: Option<&'a RawValue>,
+}
+
+impl Place<'_> {
+    /// The path as errors name it.
+    pub fn named(&self) -> String {
+        let mut named = String::new();
+        for part in &self.path {
+            match part.parse::<usize>() {
+                Ok(index) => named.push_str(&format!("[{index}]")),
+                Err(_) if named.is_empty() => named.push_str(part),
+                Err(_) => named.push_str(&format!(".{part}")),
+            }
+        }
+        named
+    }
+}
+
+/// The places in `object` that a pattern names: fields with dots between them, `*` for every item of a list or map. At most
+/// one more than [`MOST`].
+pub fn places<'a>(object: &'a RawValue, pattern: &str) -> Vec<Place<'a>> {
+    let mut found = vec![Place { path: Vec::new(), value: Some(object) }];
+    for field in pattern.split('.') {
+        let holders = found.into_iter().filter_map(|place| Some((place.path, place.value?)));
+        found = holders.flat_map(|(path, value)| below(&path, value, field)).take(MOST + 1).collect();
+    }
+    found
+}
+
+fn below<'a>(path: &[String], value: &'a RawValue, field: &str) -> Vec<Place<'a>> {
+    let at = |key: String, value: Option<&'a RawValue>| {
+        let value = value.filter(|value| value.get() != "null");
+        Place { path: path.iter().cloned().chain([key]).collect(), value }
+    };
+    if field == "*"
+        && let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get())
+    {
+        return items.into_iter().enumerate().map(|(index, item)| at(index.to_string(), Some(item))).collect();
+    }
+    let Ok(mut fields) = serde_json::from_str::<BTreeMap<Text<'a>, &'a RawValue>>(value.get()) else {
+        return Vec::new();
+    };
+    if field == "*" {
+        return fields.into_iter().map(|(key, item)| at(key.to_string(), Some(item))).collect();
+    }
+    vec![at(field.to_owned(), fields.remove(&Text::from(field)))]
+}
+
+/// The text at a path without `*`; `None` when there is something else.
+pub fn text(object: &RawValue, path: &str) -> Option<String> {
+    let [place] = places(object, path).try_into().ok()?;
+    serde_json::from_str(place.value?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(json: &str, pattern: &str) -> Vec<(String, Option<String>)> {
+        let object = RawValue::from_string(json.to_owned()).unwrap();
+        let told = |place: &Place<'_>| (place.named(), place.value.map(|value| value.get().to_owned()));
+        places(&object, pattern).iter().map(told).collect()
+    }
+
+    #[test]
+    fn a_pattern_finds_fields_items_of_lists_and_items_of_maps_and_the_last_one_may_be_missing() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(found(r#"{"a":{"b":1}}"#, "a.b"), [("a.b".to_owned(), some("1"))]);
+        assert_eq!(found(r#"{"a":{}}"#, "a.b"), [("a.b".to_owned(), None)]);
+        assert_eq!(found(r#"{"a":null}"#, "a.b"), []);
+        assert_eq!(found(r#"{"a":7}"#, "a.b"), []);
+        let list = found(r#"{"a":[{"b":{}},{"c":0}]}"#, "a.*.b");
+        assert_eq!(list, [("a[0].b".to_owned(), some("{}")), ("a[1].b".to_owned(), None)]);
+        assert_eq!(found(r#"{"a":{"x":{"b":"t"}}}"#, "a.*.b"), [("a.x.b".to_owned(), some("\"t\""))]);
+    }
+
+    #[test]
+    fn no_more_places_are_looked_at_than_objects_have() {
+        let many = format!("{{\"a\":[{}]}}", vec!["{}"; 10_000].join(","));
+        assert_eq!(found(&many, "a.*.b").len(), MOST + 1);
+    }
+
+    #[test]
+    fn a_text_is_read_and_nothing_else() {
+        let object = RawValue::from_string(r#"{"spec":{"p":"Parallel","n":3}}"#.to_owned()).unwrap();
+        assert_eq!(text(&object, "spec.p").as_deref(), Some("Parallel"));
+        assert_eq!((text(&object, "spec.n"), text(&object, "spec.x"), text(&object, "x.y")), (None, None, None));
+    }
+}
