@@ -13,6 +13,7 @@ pub mod finished;
 pub mod keys;
 pub mod lending;
 pub mod membership;
+pub mod native;
 pub mod plan;
 pub mod pod_group;
 pub mod policy;
