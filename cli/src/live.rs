@@ -2,7 +2,7 @@
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
-use crate::mask::{KINDS, Kind};
+use crate::mask::{KINDS, Kind, NATIVE_GROUPS};
 use crate::role::Role;
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,12 +46,22 @@ pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
     for kind in KINDS.iter().filter(|kind| wanted(kind.kind)) {
-        list(api, kind, &mut objects).await?;
+        if !list(api, kind, &mut objects).await? && kind.kind != "DeviceClass" {
+            objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
+        }
+    }
+    if wanted("PodGroup") {
+        for kind in &NATIVE_GROUPS {
+            if list(api, kind, &mut objects).await? {
+                break;
+            }
+        }
     }
     Ok(objects)
 }
 
-async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliError> {
+/// Lists a kind. Returns whether the cluster has it, when it may do without.
+async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
         let path = match next.as_str() {
@@ -61,16 +71,12 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliEr
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
         let page = match api.get::<Page>(&path).await? {
             Got::Found(page) => page,
-            // Servers before 1.34 have no DeviceClasses, and nobody misses them there.
-            Got::Missing if kind.optional && kind.kind == "DeviceClass" => return Ok(()),
-            Got::Missing if kind.optional => {
-                objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
-                return Ok(());
-            }
+            // Servers before 1.34 have no DeviceClasses, most have no groups of their own, and nobody misses them there.
+            Got::Missing if kind.optional => return Ok(false),
             Got::Forbidden(problem) if kind.optional => {
                 let problem = Role::Planner.explain(&problem);
                 objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind.kind)));
-                return Ok(());
+                return Ok(true);
             }
             Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
             Got::Forbidden(problem) => return Err(failed(Role::Planner.explain(&problem))),
@@ -81,7 +87,7 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliEr
         }
         next = page.metadata.next;
         if next.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::manifest::Manifest;
 use crate::error::CliError;
+use giveway_crds::native;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(super) struct Source {
     pub(super) owner_name: String,
     /// What is worth knowing, as a sentence.
     pub(super) note: Option<String>,
+    /// Name of the native group that its pods belong to.
+    pub(super) native_group: Option<String>,
     base: String,
     template: Pod,
 }
@@ -77,6 +80,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_kind,
             owner_name,
             note: None,
+            native_group: native::group_of(object).map(str::to_owned),
             base,
             template: pod,
         }]);
@@ -96,6 +100,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_kind: manifest.kind.clone(),
             owner_name: name(object),
             note: note(manifest),
+            native_group: native::group_of(found.template).map(str::to_owned),
             base: format!("{}{}", name(object), part.to_lowercase()),
             path: found.path,
             template,

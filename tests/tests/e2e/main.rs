@@ -28,6 +28,7 @@ mod guard_cost;
 mod guard_seats;
 mod ledger;
 mod malformed;
+mod native;
 mod policies;
 mod preemption;
 mod quota;
