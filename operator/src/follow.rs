@@ -37,7 +37,7 @@ pub(crate) async fn follow<K>(
     feed: &Feed,
     api: Api<DeserializeGuard<K>>,
     config: watcher::Config,
-    kind: &Cow<'static, str>,
+    kind: Cow<'static, str>,
     wrap: fn(Update<K>) -> Input,
 ) -> Outcome
 where
@@ -73,7 +73,7 @@ where
                 continue;
             }
         };
-        watches.told(kind);
+        watches.told(&kind);
         if inputs.send(wrap(update)).await.is_err() {
             return Outcome::Unheard;
         }

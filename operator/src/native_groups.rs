@@ -8,7 +8,6 @@ use crate::input::{Input, Update};
 use crate::watches::AGAIN;
 use giveway_crds::native::{self, NativeGroup, version};
 use kube::api::ApiResource;
-use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use std::borrow::Cow;
@@ -25,7 +24,7 @@ pub(crate) async fn watch(feed: Feed) {
                 tracing::info!(version = %resource.api_version, "native pod groups are watched");
                 let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
                 let config = watcher::Config::default();
-                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, config, &KIND, Input::NativeGroup).await {
+                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, config, KIND, Input::NativeGroup).await {
                     return;
                 }
             }
@@ -51,8 +50,7 @@ async fn served(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
     for version in version::by_preference(&versions) {
         let list = client.list_api_group_resources(&format!("{}/{version}", native::GROUP)).await?;
         if list.resources.iter().any(|resource| resource.name == native::PLURAL) {
-            let kind = GroupVersionKind::gvk(native::GROUP, version, native::KIND);
-            return Ok(Some(ApiResource::from_gvk_with_plural(&kind, native::PLURAL)));
+            return Ok(Some(version::resource(version)));
         }
     }
     Ok(None)

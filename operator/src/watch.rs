@@ -19,7 +19,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let (api, kind) = (Api::all(feed.client.clone()), K::kind(&()));
-    while let Outcome::Missing = follow(&feed, api.clone(), config.clone(), &kind, wrap).await {
+    while let Outcome::Missing = follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
         tokio::time::sleep(AGAIN).await;
     }
 }

@@ -1,11 +1,19 @@
 //! Which of the versions that an API server has is read: the most stable one, and of two the newer.
 
+use super::{GROUP, KIND, PLURAL};
+use kube::core::{ApiResource, GroupVersionKind};
+
 /// The versions that may be asked for the resource, the best first. Others were never served for groups, or cannot be read.
 pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     let mut known: Vec<(Rank, &str)> =
         served.iter().filter_map(|version| Some((rank(version.as_ref())?, version.as_ref()))).collect();
     known.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.cmp(y)));
     known.into_iter().map(|(_, version)| version).collect()
+}
+
+/// The resource of the groups in a version.
+pub fn resource(version: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
 }
 
 /// How stable, and how new: larger is better.
