@@ -11,9 +11,9 @@ const LAYERS: [&[&str]; 9] = [
     &["command", "config", "health"],
     &["report"],
     &["input"],
-    &["actuate", "model", "watch"],
-    &["certificate", "ledger"],
-    &["backfill", "book", "cascade", "housekeeping", "queue", "rescue"],
+    &["actuate", "follow", "model"],
+    &["certificate", "ledger", "native_groups"],
+    &["backfill", "book", "cascade", "housekeeping", "queue", "rescue", "watch"],
     &["history"],
     &["arbiter"],
 ];
