@@ -4,6 +4,8 @@ use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::mask::{KINDS, Kind, NATIVE_GROUPS};
 use crate::role::Role;
+use giveway_crds::native;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -50,14 +52,26 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
             objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
         }
     }
-    if wanted("PodGroup") {
-        for kind in &NATIVE_GROUPS {
-            if list(api, kind, &mut objects).await? {
-                break;
-            }
-        }
+    if wanted("PodGroup")
+        && let Some(kind) = native_groups(api).await?
+    {
+        list(api, kind, &mut objects).await?;
     }
     Ok(objects)
+}
+
+/// Kubernetes' own groups in the best version that is served. Everybody may ask which are; who may not list them is told so
+/// only where there are any.
+async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
+    for kind in &NATIVE_GROUPS {
+        let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
+        if let Got::Found(list) = served
+            && list.resources.iter().any(|resource| resource.name == native::PLURAL)
+        {
+            return Ok(Some(kind));
+        }
+    }
+    Ok(None)
 }
 
 /// Lists a kind. Returns whether the cluster has it, when it may do without.
@@ -75,7 +89,7 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, Cli
             Got::Missing if kind.optional => return Ok(false),
             Got::Forbidden(problem) if kind.optional => {
                 let problem = Role::Planner.explain(&problem);
-                objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind.kind)));
+                objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
                 return Ok(true);
             }
             Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
@@ -92,6 +106,8 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, Cli
     }
 }
 
-fn plural(kind: &str) -> String {
-    if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") }
+fn plural(kind: &Kind) -> String {
+    let native =
+        if kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND { "native " } else { "" };
+    if kind.kind.ends_with('s') { format!("{native}{}es", kind.kind) } else { format!("{native}{}s", kind.kind) }
 }
