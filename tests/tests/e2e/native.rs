@@ -161,6 +161,7 @@ async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none()
     let history = world.audit().await;
     assert!(history.evicted().len() <= 4, "no more than one group for ours: {:?}", history.evicted_names());
     let taken = history.removed_by(SCHEDULER);
+    assert!(!taken.is_empty(), "every place was taken: kube-scheduler had to preempt for theirs");
     let twice: Vec<_> = taken.iter().filter(|removal| history.evicted().iter().any(|e| e.uid == removal.uid)).collect();
     assert!(twice.is_empty(), "no pod is taken by both: {twice:?}");
     world.check_promises().await;
