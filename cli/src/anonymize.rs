@@ -4,7 +4,7 @@
 //! name (the last resort of every choice of the planner) stays the same, and a plan is the same but for the names.
 //! Label keys, resource names, amounts, times, priorities, `system-*` classes and the namespace `kube-system` stay.
 
-use giveway_crds::{keys, membership};
+use giveway_crds::{keys, membership, native};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,6 +206,7 @@ impl Walk<'_> {
         let Some(spec) = item.get_mut("spec") else { return };
         self.text(Sort::Node, spec.get_mut("nodeName"));
         self.optional_class(spec.get_mut("priorityClassName"));
+        self.text(Sort::Unit, spec.pointer_mut("/schedulingGroup/podGroupName"));
         self.labels(spec.get_mut("nodeSelector"));
         self.each(spec.get_mut("tolerations"), |walk, toleration| {
             walk.text(Sort::Value, toleration.get_mut("value"));
@@ -294,7 +295,10 @@ impl Walk<'_> {
         self.each(plan.get_mut("victims"), |walk, victim| {
             victim.as_object_mut().map(|map| map.remove("owner"));
             walk.text(Sort::Namespace, victim.get_mut("namespace"));
-            walk.text(Sort::Unit, victim.get_mut("name"));
+            match victim["name"].as_str().and_then(native::own_name).map(str::to_owned) {
+                Some(name) => victim["name"] = native::key_name(&(walk.rename)(Sort::Unit, &name)).into(),
+                None => walk.text(Sort::Unit, victim.get_mut("name")),
+            }
             walk.each(victim.get_mut("pods"), |walk, pod| {
                 walk.text(Sort::Unit, pod.get_mut("name"));
                 walk.text(Sort::Uid, pod.get_mut("uid"));

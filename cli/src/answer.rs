@@ -5,6 +5,7 @@ use crate::spared::{self, SparedLine};
 use crate::submit::MISSING_GROUP;
 use crate::world::World;
 use giveway_crds::condition::Reason;
+use giveway_crds::native;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::model::Pod;
 use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
@@ -321,6 +322,12 @@ impl Answer {
 fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
     let Preemptor::Pod(key) = preemptor else { return None };
     let pod = world.cluster.pod(key)?;
+    if let Some(group) = pod.group.as_deref().and_then(native::own_name) {
+        return Some(format!(
+            "The pod belongs to native pod group {group}: kube-scheduler preempts for the group by itself, where it does, \
+             and Giveway never."
+        ));
+    }
     if pod.annotation_policy.is_some() || pod.group.is_some() || pod.spec_policy == PreemptionPolicy::Never {
         return None;
     }

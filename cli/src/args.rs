@@ -54,6 +54,10 @@ pub(crate) enum Command {
     Release(ReleaseArgs),
     /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
     Check(CheckArgs),
+    /// Prints a group or Workload of Giveway as one of Kubernetes itself. Nothing is written.
+    Export(ExportArgs),
+    /// Prints groups and Workloads of Kubernetes itself, or groups of coscheduling, as Giveway's. Nothing is written.
+    Import(ImportArgs),
     /// Prints the completion script of a shell.
     #[command(after_help = "\
 Examples:
@@ -293,6 +297,87 @@ pub(crate) enum ClassKind {
         aliases = ["priorityclasses", "pc", "priorityclass.scheduling.k8s.io", "priorityclasses.scheduling.k8s.io"]
     )]
     PriorityClass,
+}
+
+/// Flags of `export`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway export podgroup/training -n research
+  kubectl giveway export workload/training | kubectl apply --dry-run=server -f -
+
+Prints scheduling.k8s.io/v1beta1. What has no counterpart there is named on standard error.
+
+Exit status: 0 when it is printed; 1 when the cluster cannot be read; 2 when there is no such object.")]
+pub(crate) struct ExportArgs {
+    /// podgroup/NAME or workload/NAME.
+    #[arg(value_name = "KIND/NAME", value_parser = SourceKind::ours)]
+    pub(crate) target: (SourceKind, String),
+}
+
+/// Flags of `import`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway import podgroup/training -n research       Of Kubernetes itself; if there is none, of coscheduling.
+  kubectl giveway import podgroup.scheduling.x-k8s.io/training
+  kubectl giveway import -f manifests.yaml > ours.yaml       Groups, and the pods and templates that name them.
+
+It reads PodGroup and Workload of scheduling.k8s.io in every version, and PodGroup of scheduling.x-k8s.io (coscheduling). In
+files pods and pod templates that name a group in spec.schedulingGroup, or in the label scheduling.x-k8s.io/pod-group, get
+the label scheduling.giveway.dev/pod-group instead; everything else is printed as it is. What has no counterpart is named on
+standard error.
+
+Exit status: 0 when it is printed; 1 when the cluster cannot be read; 2 when there is no such object, or the file cannot be
+used.")]
+pub(crate) struct ImportArgs {
+    /// podgroup/NAME, workload/NAME or podgroup.scheduling.x-k8s.io/NAME.
+    #[arg(value_name = "KIND/NAME", value_parser = SourceKind::theirs, required_unless_present = "file")]
+    pub(crate) target: Option<(SourceKind, String)>,
+
+    /// A manifest instead; `-` reads standard input.
+    #[arg(long = "filename", short = 'f', value_name = "FILE", conflicts_with = "target")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// What is exported or imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceKind {
+    /// A PodGroup.
+    PodGroup,
+    /// A Workload.
+    Workload,
+    /// A PodGroup of coscheduling.
+    Coscheduling,
+}
+
+impl SourceKind {
+    fn ours(text: &str) -> Result<(Self, String), String> {
+        Self::parse(text, "scheduling.giveway.dev")
+    }
+
+    fn theirs(text: &str) -> Result<(Self, String), String> {
+        Self::parse(text, "scheduling.k8s.io")
+    }
+
+    fn parse(text: &str, group: &str) -> Result<(Self, String), String> {
+        let native = group == "scheduling.k8s.io";
+        let known = if native {
+            "podgroup/NAME, workload/NAME or podgroup.scheduling.x-k8s.io/NAME"
+        } else {
+            "podgroup/NAME or workload/NAME"
+        };
+        let (kind, name) =
+            text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| format!("must be {known}"))?;
+        let (plain, of) = kind.split_once('.').unwrap_or((kind, group));
+        let kind = match plain {
+            "podgroup" | "podgroups" | "gpg" if of == group => Self::PodGroup,
+            "workload" | "workloads" | "gwl" if of == group => Self::Workload,
+            "podgroup" | "podgroups" if native && of == "scheduling.x-k8s.io" => Self::Coscheduling,
+            _ => return Err(format!("unknown kind \"{kind}\": must be {known}")),
+        };
+        Ok((kind, name.to_owned()))
+    }
 }
 
 /// Flags of `check`.

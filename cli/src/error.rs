@@ -38,6 +38,8 @@ pub(crate) enum CliError {
     #[error("{file}: {kind} {object}: {problem}")]
     Refused { file: String, kind: String, object: String, problem: String },
     #[error("{0}")]
+    NoSuchObject(String),
+    #[error("{0}")]
     UnknownClass(String),
     #[error(
         "PriorityClass {0}: a class whose name starts with system- cannot be managed, because the cluster's own components depend on how kube-scheduler preempts for it"

@@ -2,8 +2,10 @@
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
-use crate::mask::{KINDS, Kind};
+use crate::mask::{KINDS, Kind, NATIVE_GROUPS};
 use crate::role::Role;
+use giveway_crds::native;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,12 +48,34 @@ pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
     for kind in KINDS.iter().filter(|kind| wanted(kind.kind)) {
+        if !list(api, kind, &mut objects).await? && kind.kind != "DeviceClass" {
+            objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
+        }
+    }
+    if wanted("PodGroup")
+        && let Some(kind) = native_groups(api).await?
+    {
         list(api, kind, &mut objects).await?;
     }
     Ok(objects)
 }
 
-async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliError> {
+/// Kubernetes' own groups in the best version that is served. Everybody may ask which are; who may not list them is told so
+/// only where there are any.
+async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
+    for kind in &NATIVE_GROUPS {
+        let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
+        if let Got::Found(list) = served
+            && list.resources.iter().any(|resource| resource.name == native::PLURAL)
+        {
+            return Ok(Some(kind));
+        }
+    }
+    Ok(None)
+}
+
+/// Lists a kind. Returns whether the cluster has it, when it may do without.
+async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
         let path = match next.as_str() {
@@ -61,16 +85,12 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliEr
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
         let page = match api.get::<Page>(&path).await? {
             Got::Found(page) => page,
-            // Servers before 1.34 have no DeviceClasses, and nobody misses them there.
-            Got::Missing if kind.optional && kind.kind == "DeviceClass" => return Ok(()),
-            Got::Missing if kind.optional => {
-                objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
-                return Ok(());
-            }
+            // Servers before 1.34 have no DeviceClasses, most have no groups of their own, and nobody misses them there.
+            Got::Missing if kind.optional => return Ok(false),
             Got::Forbidden(problem) if kind.optional => {
                 let problem = Role::Planner.explain(&problem);
-                objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind.kind)));
-                return Ok(());
+                objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
+                return Ok(true);
             }
             Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
             Got::Forbidden(problem) => return Err(failed(Role::Planner.explain(&problem))),
@@ -81,11 +101,13 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<(), CliEr
         }
         next = page.metadata.next;
         if next.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
     }
 }
 
-fn plural(kind: &str) -> String {
-    if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") }
+fn plural(kind: &Kind) -> String {
+    let native =
+        if kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND { "native " } else { "" };
+    if kind.kind.ends_with('s') { format!("{native}{}es", kind.kind) } else { format!("{native}{}s", kind.kind) }
 }

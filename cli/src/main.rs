@@ -17,6 +17,7 @@
 //! history/               who took whose place
 //! adopt/                 a priority class in Giveway's hands, and back
 //! taints/                nodes without the operator's taints
+//! convert/               groups as Kubernetes' own, and the other way
 //! check/                 what is installed, and what is wrong with it
 //! ```
 
@@ -26,6 +27,7 @@ mod answer;
 mod args;
 mod check;
 mod connect;
+mod convert;
 mod critical;
 mod decide;
 mod error;
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
         Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
         Command::Check(flags) => check::run(flags, &args.connection),
+        Command::Export(flags) => convert::export(flags, &args.connection).map(|()| 0),
+        Command::Import(flags) => convert::import(flags, &args.connection).map(|()| 0),
         Command::Completion { shell } => completion(*shell).map(|()| 0),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| complain(&error)))

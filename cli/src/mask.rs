@@ -35,7 +35,7 @@ pub(crate) const KINDS: [Kind; 12] = [
         fields: "metadata(name namespace uid labels annotations creationTimestamp deletionTimestamp \
                    ownerReferences(apiVersion kind name uid controller)) \
                  spec(nodeName nodeSelector affinity tolerations topologySpreadConstraints priority priorityClassName \
-                   preemptionPolicy schedulerName schedulingGates terminationGracePeriodSeconds overhead resources(requests) resourceClaims(name) \
+                   preemptionPolicy schedulerName schedulingGates schedulingGroup(podGroupName) terminationGracePeriodSeconds overhead resources(requests) resourceClaims(name) \
                    volumes(name persistentVolumeClaim(claimName) ephemeral(none)) \
                    containers(name resources(requests) ports(hostPort hostIP protocol)) \
                    initContainers(name restartPolicy resources(requests) ports(hostPort hostIP protocol))) \
@@ -113,6 +113,21 @@ pub(crate) const KINDS: [Kind; 12] = [
         optional: false,
         fields: "metadata(name annotations) value globalDefault preemptionPolicy",
     },
+];
+
+const NATIVE_FIELDS: &str = "metadata(name namespace uid creationTimestamp deletionTimestamp) \
+                             spec(disruptionMode priorityClassName priority)";
+
+const fn native(api_version: &'static str, path: &'static str) -> Kind {
+    Kind { api_version, kind: "PodGroup", path, optional: true, fields: NATIVE_FIELDS }
+}
+
+/// Kubernetes' own groups, by version, the best first: one of them is read, where there is one.
+pub(crate) const NATIVE_GROUPS: [Kind; 4] = [
+    native("scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/podgroups"),
+    native("scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
+    native("scheduling.k8s.io/v1alpha3", "/apis/scheduling.k8s.io/v1alpha3/podgroups"),
+    native("scheduling.k8s.io/v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups"),
 ];
 
 impl Kind {

@@ -3,6 +3,7 @@
 
 use crate::error::CliError;
 use crate::live::Objects;
+use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
@@ -26,6 +27,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     /// Pods without a node.
     pub(crate) pending: BTreeMap<ObjectKey, Pod>,
+    /// Pods that name a native group, and which.
+    natives: BTreeMap<ObjectKey, String>,
     /// Pod groups.
     pub(crate) groups: BTreeMap<ObjectKey, PodGroup>,
     /// Nodes, to try one more like them.
@@ -90,7 +93,7 @@ impl World {
                 self.nodes.push(node);
                 Ok(())
             }
-            ("v1", "Pod") => self.add_pod(read(item, &self.source)?),
+            ("v1", "Pod") => self.add_pod_in(read(item, &self.source)?, native::group_of(item)),
             ("scheduling.giveway.dev/v1alpha1", "PodGroup") => self.add_group(read(item, &self.source)?),
             ("scheduling.giveway.dev/v1alpha1", "Preemption") => {
                 let part: Preemption = read(item, &self.source)?;
@@ -137,14 +140,29 @@ impl World {
                 self.cluster.upsert_class(&class);
                 Ok(())
             }
+            (version, native::KIND) if version.strip_prefix(native::GROUP).is_some_and(|v| v.starts_with('/')) => {
+                let group: NativeGroup = read(item, &self.source)?;
+                self.model(|cluster| cluster.upsert_native_group(&group))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Adds or replaces a pod.
+    /// Adds a pod, which may name a native group.
+    pub(crate) fn add_pod_in(&mut self, pod: Pod, native_group: Option<&str>) -> Result<(), CliError> {
+        let key = key_of(&pod.metadata);
+        match native_group {
+            Some(name) => drop(self.natives.insert(key, name.to_owned())),
+            None => drop(self.natives.remove(&key)),
+        }
+        self.add_pod(pod)
+    }
+
+    /// Adds or replaces a pod; of one that was there the native group stays.
     pub(crate) fn add_pod(&mut self, pod: Pod) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
-        self.model(|cluster| cluster.upsert_pod(&pod))?;
+        let native_group = self.natives.get(&key).cloned();
+        self.model(|cluster| cluster.upsert_pod_in(&pod, native_group.as_deref()))?;
         if pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_none_or(String::is_empty)) {
             self.pending.insert(key, pod);
         } else {

@@ -14,6 +14,7 @@ pub mod keys;
 pub mod kinds;
 pub mod lending;
 pub mod membership;
+pub mod native;
 pub mod plan;
 pub mod pod_group;
 pub mod policy;

@@ -58,7 +58,7 @@ fn pod(name: &str, priority: i32, node: Option<usize>, group: Option<&str>) -> I
 /// The one pod of a gang that fits, with the node that it was nominated for.
 fn nominated(name: &str, group: &str, node: &str) -> Input {
     let Input::Pod(Update::Applied(mut known)) = pod(name, 2_000, None, Some(group)) else { unreachable!() };
-    known.status.get_or_insert_default().nominated_node_name = Some(node.to_owned());
+    known.pod.status.get_or_insert_default().nominated_node_name = Some(node.to_owned());
     Input::Pod(Update::Applied(known))
 }
 

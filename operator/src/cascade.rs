@@ -332,6 +332,18 @@ mod tests {
     }
 
     #[test]
+    fn kube_scheduler_takes_the_rest_of_its_own_groups_itself_and_what_a_plan_of_ours_began_is_finished_here() {
+        let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
+        world.node("n1", 8).native_group("low", 10, "all");
+        let member = |name: &str| TestPod::new(name, 10).native("low").on("n1").created(100);
+        world.pod(member("l1")).pod(member("l2")).pod(member("l3").preempted(200, THEIRS).terminating());
+        assert!(cascades.fallen(&mut world.model).is_empty());
+        let group = world.key("scheduling.k8s.io/low");
+        cascades.finish(&world.model, group, 200, "Preempted by pod group default/train.".into());
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l2 force"]);
+    }
+
+    #[test]
     fn pods_that_are_created_later_or_wait_for_a_place_stay() {
         let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
         world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));

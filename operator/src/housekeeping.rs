@@ -6,6 +6,7 @@ use crate::ledger::{Call, Clock, Flights};
 use crate::model::Model;
 use crate::status;
 use giveway_crds::condition::Reason;
+use giveway_crds::native;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
@@ -76,6 +77,7 @@ impl Housekeeping {
                         commands.push(Command::Protect { group: key.clone(), uid: record.uid.clone(), protect: live });
                     }
                 }
+                None if native::is_native(&key.name) => {}
                 None => self.missing(model, key, now, &mut commands),
             }
         }
@@ -106,6 +108,10 @@ impl Housekeeping {
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let node = pod.nominated_node.as_deref().unwrap_or_default();
             let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);
+            // kube-scheduler nominates for its own groups, whatever the policy of their pods.
+            if pod.native() {
+                continue;
+            }
             let member = pod.group.is_some() && pod.spec_policy == PreemptionPolicy::Never;
             let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || member || rescued()));
             if !ours || meant.contains(pod.uid.as_str()) {
@@ -260,6 +266,25 @@ mod tests {
         );
         world.pod(TestPod::new("p", 0).of("g").held());
         assert!(pass(&mut housekeeping, &mut world, now).is_empty());
+    }
+
+    #[test]
+    fn a_native_group_gets_no_word_no_finalizer_and_no_nomination_withdrawn() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).native_group("a", 10, "all");
+        for group in ["a", "missing"] {
+            let pod = TestPod::new(&format!("of-{group}"), 0).native(group);
+            world.pod(pod.managed().unschedulable().nominated("n1").spec("preemptionPolicy", json!("Never")));
+        }
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(commands.is_empty(), "{commands:?}");
+        // The arbiter looks at the groups of victims, whatever they are.
+        let touched = BTreeSet::from([world.key(&native::key_name("a"))]);
+        let clock = Clock { now, epoch_seconds: 0 };
+        let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::devices::DeviceClass;
 use crate::report::Report;
+use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -31,9 +32,11 @@ pub enum Input {
     /// Nodes.
     Node(Update<Node>),
     /// Pods.
-    Pod(Update<Pod>),
+    Pod(Update<MemberPod>),
     /// Pod groups.
     Group(Update<PodGroup>),
+    /// Pod groups of Kubernetes itself.
+    NativeGroup(Update<NativeGroup>),
     /// Workloads.
     Workload(Update<Workload>),
     /// Priority classes.

@@ -9,6 +9,7 @@ use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
 use crate::origin::GangPod;
 use giveway_crds::keys;
+use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -73,7 +74,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 12;
+const KINDS: usize = 13;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -170,6 +171,15 @@ impl Model {
                 self.each("Pod", update, |m| m.cluster.pods().map(|p| p.key.clone()).collect(), Self::pod)
             }
             Input::Group(update) => self.each("PodGroup", update, |m| m.groups.keys().cloned().collect(), Self::group),
+            Input::NativeGroup(update) => self.each(
+                "PodGroup.scheduling.k8s.io",
+                update,
+                |m| m.cluster.native_groups().collect(),
+                |m, key, group| match group {
+                    Some(group) => m.cluster.upsert_native_group(&group).map_err(|e| e.to_string()),
+                    None => Ok(m.cluster.remove_native_group(key)),
+                },
+            ),
             Input::Workload(update) => {
                 self.each("Workload", update, |m| m.workloads.keys().cloned().collect(), Self::workload)
             }
@@ -387,14 +397,14 @@ impl Model {
     }
 
     fn touch_group_of(&mut self, key: &ObjectKey) {
-        if let Some(group) = self.cluster.pod(key).and_then(|p| p.group.as_ref()) {
+        if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
         }
     }
 
-    fn pod(&mut self, key: &ObjectKey, pod: Option<Box<Pod>>) -> Result<bool, String> {
+    fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         self.touch_group_of(key);
-        let Some(pod) = pod else {
+        let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
             if let Some(record) = self.pods.remove(key)
                 && let Some(at) = record.preempted
                 && !self.falling.remove(&record.uid)
@@ -427,7 +437,7 @@ impl Model {
         if let Some(other) = before.filter(|before| before.uid != uid) {
             self.falling.remove(&other.uid);
         }
-        let changed = self.cluster.upsert_pod(&pod).map_err(|e| e.to_string());
+        let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
         if changed.as_ref().is_ok_and(|changed| *changed)
             && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
         {
@@ -456,9 +466,9 @@ impl Model {
         }
     }
 
-    /// Notes that kube-scheduler took a pod.
+    /// Notes that kube-scheduler took a pod. Native groups it takes whole by itself.
     fn fell(&mut self, key: &ObjectKey, at: i64) {
-        if let Some(pod) = self.cluster.pod(key)
+        if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
         {
             let (uid, fallen) = (pod.uid.clone(), Fallen { pod: key.clone(), group, at });

@@ -146,6 +146,8 @@ pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) 
     for pod in cluster.unbound().filter(|p| !p.gated_by_others) {
         let group = cluster.group_of(pod);
         let preemptor = match group {
+            // kube-scheduler preempts for its own groups.
+            Some(group) if group.native => continue,
             // A group whose class does not exist has no priority to decide by.
             Some(group) if group.class_problem.is_some() => continue,
             Some(group) if group.min_count.is_some() || pod.unschedulable || pod.held => {
@@ -205,6 +207,16 @@ mod tests {
         world.pod(TestPod::new("waiting", 5).managed().unschedulable());
         world.pod(TestPod::new("foreign", 5).managed().unschedulable().scheduler("other"));
         assert_eq!(names(&world), ["pod/default/waiting"]);
+    }
+
+    #[test]
+    fn members_of_native_groups_wait_for_no_decision_whatever_their_class_and_whether_the_group_exists() {
+        let mut world = World::new();
+        world.native_group("a", 100, "all");
+        for group in ["a", "missing"] {
+            world.pod(TestPod::new(&format!("of-{group}"), 5).native(group).managed().unschedulable());
+        }
+        assert_eq!(names(&world), Vec::<String>::new());
     }
 
     #[test]

@@ -22,6 +22,7 @@ impl World {
         model.apply(Input::Node(Update::Replaced(vec![])));
         model.apply(Input::Pod(Update::Replaced(vec![])));
         model.apply(Input::Group(Update::Replaced(vec![])));
+        model.apply(Input::NativeGroup(Update::Replaced(vec![])));
         model.apply(Input::Workload(Update::Replaced(vec![])));
         model.apply(Input::Class(Update::Replaced(vec![])));
         model.apply(Input::Budget(Update::Replaced(vec![])));
@@ -92,6 +93,17 @@ impl World {
             "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "PodGroup", "priority": 10}
         });
         self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
+    /// A group of Kubernetes itself; `mode` is `single` or `all`.
+    pub(crate) fn native_group(&mut self, name: &str, priority: i32, mode: &str) -> &mut Self {
+        let group = json!({
+            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-native-{name}")},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {mode: {}}, "priority": priority}
+        });
+        self.model.apply(Input::NativeGroup(Update::Applied(object(group))));
         self
     }
 
@@ -201,6 +213,11 @@ impl TestPod {
     pub(crate) fn of(mut self, group: &str) -> Self {
         self.0["metadata"]["labels"][keys::LABEL_POD_GROUP] = json!(group);
         self
+    }
+
+    /// A member of a native group.
+    pub(crate) fn native(self, group: &str) -> Self {
+        self.spec("schedulingGroup", json!({"podGroupName": group}))
     }
 
     pub(crate) fn held(mut self) -> Self {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long after a failure a watch is begun anew.
-const AGAIN: Duration = Duration::from_secs(2);
+pub(crate) const AGAIN: Duration = Duration::from_secs(2);
 /// How long a watch must not have failed to be whole.
 const QUIET: Duration = Duration::from_secs(6);
 /// How long a watch may be broken and the model is trusted.

@@ -25,9 +25,9 @@ const LAYERS: [&[&str]; 9] = [
     &["command", "config", "health"],
     &["report"],
     &["input"],
-    &["actuate", "model", "watch"],
-    &["certificate", "half_bound", "ledger"],
-    &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue"],
+    &["actuate", "follow", "model"],
+    &["certificate", "half_bound", "ledger", "native_groups"],
+    &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue", "watch"],
     &["history"],
     &["arbiter"],
 ];

@@ -46,6 +46,13 @@ impl WorldBuilder {
         self.bare()
     }
 
+    /// With Kubernetes' own groups (`scheduling.k8s.io`) and the in-tree preemption for them, beside Giveway.
+    #[must_use]
+    pub fn native_groups(mut self) -> Self {
+        self.options.in_tree = true;
+        self
+    }
+
     /// With a real node, and Giveway on it from the chart as its users install it. Needs root; see [`node::check`].
     #[must_use]
     pub fn real_node(mut self) -> Self {

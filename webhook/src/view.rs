@@ -6,6 +6,7 @@
 use crate::guard::facts::Facts;
 use crate::namespaced::{Namespaced, put};
 use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
@@ -90,6 +91,8 @@ pub struct View {
     pub classes: Classes,
     /// Every PodGroup.
     pub groups: Namespaced<Group>,
+    /// Every PodGroup of Kubernetes itself; empty where the guard is turned off.
+    pub natives: Namespaced<Group>,
     /// The templates of every Workload, by name.
     pub workloads: Namespaced<BTreeMap<String, Group>>,
     /// What the guard knows besides; empty where it is turned off.
@@ -100,7 +103,7 @@ impl View {
     /// A view of an empty cluster.
     pub fn new(settings: Settings) -> Self {
         let (classes, facts) = (Classes::default(), Facts::default());
-        Self { settings, classes, groups: BTreeMap::new(), workloads: BTreeMap::new(), facts }
+        Self { settings, classes, groups: BTreeMap::new(), natives: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
     /// Whether Giveway keeps its hands off this namespace.
@@ -108,9 +111,12 @@ impl View {
         self.settings.is_untouchable(namespace)
     }
 
-    /// The PodGroup of this name.
+    /// The PodGroup of this name, which is a native one's where it begins with the API group.
     pub fn group(&self, namespace: &str, name: &str) -> Option<&Group> {
-        self.groups.get(namespace)?.get(name)
+        match native::own_name(name) {
+            Some(name) => self.natives.get(namespace)?.get(name),
+            None => self.groups.get(namespace)?.get(name),
+        }
     }
 
     /// The templates of the Workload of this name.
@@ -122,6 +128,17 @@ impl View {
     pub fn put_group(&mut self, group: &PodGroup) {
         let facts = Group::of(group);
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
+    }
+
+    /// Adds or replaces a native group.
+    pub fn put_native(&mut self, group: &NativeGroup) {
+        let facts = Group {
+            class_name: group.class_name().map(str::to_owned),
+            priority: group.priority(),
+            whole: group.mode() == DisruptionMode::PodGroup,
+            ..Group::default()
+        };
+        put(&mut self.natives, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
     /// Adds or replaces a Workload.

@@ -9,11 +9,12 @@ use crate::namespaced::take;
 use crate::supervise::Tasks;
 use crate::view::{Settings, View};
 use futures::{StreamExt, pin_mut};
+use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::core::{ApiResource, DeserializeGuard, ObjectMeta};
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
@@ -28,7 +29,7 @@ use tokio::time::Instant;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(10));
 
 /// A kind that the view is made from.
-pub trait Viewed: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
+pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     /// The bit of [`SharedView`]'s synced set that stands for this kind.
     const BIT: u8;
 
@@ -79,6 +80,22 @@ impl Viewed for PodGroup {
     }
 }
 
+impl Viewed for NativeGroup {
+    const BIT: u8 = 64;
+
+    fn store(&self, view: &mut View) {
+        view.put_native(self);
+    }
+
+    fn remove(view: &mut View, metadata: &ObjectMeta) {
+        take(&mut view.natives, metadata.namespace.as_deref(), metadata.name.as_deref());
+    }
+
+    fn clear(view: &mut View) {
+        view.natives.clear();
+    }
+}
+
 impl Viewed for Workload {
     const BIT: u8 = 4;
 
@@ -111,13 +128,15 @@ const ADMISSION: u8 = PriorityClass::BIT | PodGroup::BIT | Workload::BIT;
 const GUARD: u8 = PriorityClass::BIT
     | PodGroup::BIT
     | PodDisruptionBudget::BIT
+    | NativeGroup::BIT
     | <PodObject<false> as Viewed>::BIT
     | <PodObject<true> as Viewed>::BIT;
 
 /// Every watch: its bit, and what it is called.
-const NAMES: [(u8, &str); 6] = [
+const NAMES: [(u8, &str); 7] = [
     (PriorityClass::BIT, "priorityclasses"),
     (PodGroup::BIT, "podgroups"),
+    (NativeGroup::BIT, "native podgroups"),
     (Workload::BIT, "workloads"),
     (<PodObject<false> as Viewed>::BIT, "waiting pods"),
     (<PodObject<true> as Viewed>::BIT, "members of groups"),
@@ -200,6 +219,10 @@ impl SharedView {
     }
 }
 
+fn name_of(bit: u8) -> &'static str {
+    NAMES.iter().find(|(each, _)| *each == bit).map_or("", |(_, name)| name)
+}
+
 /// Starts a watch for everything that the view is made from.
 pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     tasks.start("the watch of priorityclasses", follow::<PriorityClass>(client.clone(), Arc::clone(view)));
@@ -208,14 +231,23 @@ pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     if view.guarded {
         tasks.start("the watch of waiting pods", follow::<PodObject<false>>(client.clone(), Arc::clone(view)));
         tasks.start("the watch of members of groups", follow::<PodObject<true>>(client.clone(), Arc::clone(view)));
+        tasks.start("the watch of native podgroups", follow_native(client.clone(), Arc::clone(view)));
         let budgets = follow::<PodDisruptionBudget>(client.clone(), Arc::clone(view));
         tasks.start("the watch of poddisruptionbudgets", budgets);
     }
 }
 
 /// Watches one kind, for ever.
-async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
+async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Arc<SharedView>) {
+    follow_until::<K>(Api::all(client), &view, |_| false).await;
+}
+
+/// Watches one kind until an error says that this is the end.
+async fn follow_until<K: Viewed>(
+    api: Api<DeserializeGuard<K>>,
+    view: &SharedView,
+    is_end: impl Fn(&watcher::Error) -> bool,
+) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
@@ -224,9 +256,10 @@ async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
         pin_mut!(events);
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => apply(event, &mut listed, &view),
+                Ok(event) => apply(event, &mut listed, view),
+                Err(error) if is_end(&error) => return,
                 Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is started again");
+                    tracing::warn!(kind = name_of(K::BIT), %error, "a watch failed and is started again");
                     break;
                 }
             }
@@ -235,6 +268,43 @@ async fn follow<K: Viewed>(client: Client, view: Arc<SharedView>) {
         pause = if started.elapsed() > 2 * longest { shortest } else { longest.min(pause * 2) };
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Watches Kubernetes' own groups in the best version that the API server has; where it has none there is nothing to do.
+async fn follow_native(client: Client, view: Arc<SharedView>) {
+    let gone = |error: &watcher::Error| matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
+    loop {
+        match native_resource(&client).await {
+            Ok(Some(resource)) => {
+                let api = Api::all_with(client.clone(), &resource);
+                follow_until::<NativeGroup>(api, &view, gone).await;
+            }
+            Ok(None) => {
+                view.write(NativeGroup::clear);
+                view.mark_synced(NativeGroup::BIT);
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the API server does not say whether it has native podgroups; it is asked again");
+                view.mark_broken(NativeGroup::BIT, Instant::now());
+            }
+        }
+        tokio::time::sleep(PAUSE.0).await;
+    }
+}
+
+/// The best version in which the API server has them.
+async fn native_resource(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
+    let groups = client.list_api_groups().await?.groups;
+    let versions = groups.into_iter().filter(|group| group.name == native::GROUP).flat_map(|group| group.versions);
+    let versions: Vec<String> = versions.map(|version| version.version).collect();
+    for version in native::version::by_preference(&versions) {
+        let list = client.list_api_group_resources(&format!("{}/{version}", native::GROUP)).await?;
+        if list.resources.iter().any(|resource| resource.name == native::PLURAL) {
+            return Ok(Some(native::version::resource(version)));
+        }
+    }
+    Ok(None)
 }
 
 fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view: &SharedView) {
@@ -266,7 +336,10 @@ fn readable<K: Viewed>(object: DeserializeGuard<K>) -> Result<K, Box<ObjectMeta>
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
         tracing::warn!(
-            kind = %K::kind(&()), ?namespace, ?name, error = invalid.error,
+            kind = name_of(K::BIT),
+            ?namespace,
+            ?name,
+            error = invalid.error,
             "an object cannot be read and counts as absent"
         );
         Box::new(invalid.metadata)
@@ -356,7 +429,7 @@ mod tests {
     #[test]
     fn with_a_guard_the_view_is_synced_when_its_kinds_are_too() {
         let view = shared().guarded();
-        for bit in [ADMISSION, <PodObject<false> as Viewed>::BIT, <PodObject<true> as Viewed>::BIT] {
+        for bit in [ADMISSION, NativeGroup::BIT, <PodObject<false> as Viewed>::BIT, <PodObject<true> as Viewed>::BIT] {
             view.mark_synced(bit);
             assert!(!view.is_synced());
         }

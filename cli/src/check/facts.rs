@@ -38,6 +38,8 @@ pub(super) struct Facts {
     pub(super) lease: Known<Option<Lease>>,
     /// Versions of the in-tree API in which PodGroups are served.
     pub(super) in_tree: Known<Vec<String>>,
+    /// Classes that say by whom their pods cannot be preempted, to a plugin of scheduler-plugins.
+    pub(super) tolerations: Known<Vec<Toleration>>,
     /// Changes of classes that were begun and not finished.
     pub(super) interrupted: Known<Vec<Interrupted>>,
     /// How many pods Giveway's gate holds.
@@ -151,4 +153,17 @@ pub(super) struct GuardedPod {
     pub(super) threshold: i32,
     /// The names of the budgets that select it.
     pub(super) budgets: Vec<String>,
+}
+
+/// What a PriorityClass says to the plugin PreemptionToleration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Toleration {
+    /// Name of the class.
+    pub(super) class: String,
+    /// From which priority on its pods may be preempted, as it is written; `None` where it does not say.
+    pub(super) minimum: Option<String>,
+    /// For how many seconds after they were scheduled that holds, as it is written.
+    pub(super) seconds: Option<String>,
+    /// Giveway's threshold of the class, as it is written.
+    pub(super) threshold: Option<String>,
 }

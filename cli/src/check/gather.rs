@@ -2,14 +2,16 @@
 
 use super::facts::{
     Admission, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease, Renewer,
+    Toleration,
 };
+use super::tolerations;
 use crate::adopt::form;
 use crate::adopt::store::Store;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::live;
 use crate::world::World;
-use giveway_crds::keys::{ANNOTATION_MANAGED, GROUP};
+use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_THRESHOLD, GROUP};
 use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -66,6 +68,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         deployments: deployments.map(|all| all.iter().map(deployment).collect()),
         lease: self::lease(api, namespace, lease).await?,
         in_tree: in_tree(api).await?,
+        tolerations: tolerations(api).await?,
         interrupted: interrupted(&Store { api, namespace }).await?,
         held: world.as_ref().map(held).map_err(String::clone),
         exposure: world.map(|world| exposure(&world)),
@@ -209,6 +212,21 @@ async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
         }
     }
     Ok(Ok(served))
+}
+
+async fn tolerations(api: &Api) -> Result<Known<Vec<Toleration>>, CliError> {
+    let classes: Known<Option<ObjectList<PriorityClass>>> =
+        get(api, "/apis/scheduling.k8s.io/v1/priorityclasses").await?;
+    let of = |class: PriorityClass| {
+        let annotations = class.metadata.annotations.unwrap_or_default();
+        annotations.keys().any(|key| key.starts_with(tolerations::PREFIX)).then(|| Toleration {
+            class: class.metadata.name.unwrap_or_default(),
+            minimum: annotations.get(tolerations::MINIMUM).cloned(),
+            seconds: annotations.get(tolerations::SECONDS).cloned(),
+            threshold: annotations.get(ANNOTATION_THRESHOLD).cloned(),
+        })
+    };
+    Ok(classes.map(|list| list.into_iter().flat_map(|list| list.items).filter_map(of).collect()))
 }
 
 async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {

@@ -4,6 +4,7 @@ use super::certificate;
 use super::exposure;
 use super::facts::{Admission, Configuration, Facts, Known};
 use super::finding::{Finding, Status};
+use super::tolerations;
 use giveway_crds::keys::GATE;
 
 /// How late a lease may be, in seconds: the clocks of two machines differ.
@@ -33,6 +34,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found.push(in_tree(facts));
     found.extend(interrupted(facts));
     found.extend(exposure::findings(facts));
+    found.extend(tolerations::findings(facts));
     found
 }
 

@@ -9,6 +9,7 @@ mod facts;
 mod finding;
 mod gather;
 mod judge;
+mod tolerations;
 
 use crate::args::{CheckArgs, CheckFormat};
 use crate::connect::{Connection, block_on};

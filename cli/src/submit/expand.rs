@@ -7,6 +7,7 @@
 use super::gang::Owner;
 use super::manifest::Manifest;
 use crate::error::CliError;
+use giveway_crds::native;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
@@ -36,6 +37,8 @@ pub(super) struct Source {
     pub(super) note: Option<String>,
     /// The owner that the pods have in the end, if its kind is known.
     pub(super) owner: Option<Owner>,
+    /// Name of the native group that its pods belong to.
+    pub(super) native_group: Option<String>,
     base: String,
     template: Pod,
 }
@@ -84,6 +87,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_name,
             note: None,
             owner: None,
+            native_group: native::group_of(object).map(str::to_owned),
             base,
             template: pod,
         }]);
@@ -104,6 +108,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_name: name(object),
             note: note(manifest),
             owner: Owner::of(manifest),
+            native_group: native::group_of(found.template).map(str::to_owned),
             base: format!("{}{}", name(object), part.to_lowercase()),
             path: found.path,
             template,

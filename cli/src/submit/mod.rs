@@ -185,7 +185,8 @@ impl Submission {
     fn existing_pod(&mut self, world: &World, key: &ObjectKey) -> Result<(), CliError> {
         self.notes.push(format!("Pod {key} exists already: it is planned as it is there."));
         if let Some(pod) = world.cluster.pod(key).filter(|pod| pod.node.is_none()) {
-            let preemptor = match pod.group_key().filter(|group| world.cluster.group(group).is_some()) {
+            let ours = |group: &ObjectKey| world.cluster.group(group).is_some_and(|group| !group.native);
+            let preemptor = match pod.group_key().filter(ours) {
                 Some(group) => Preemptor::Group(group),
                 None => Preemptor::Pod(key.clone()),
             };
@@ -208,10 +209,13 @@ impl Submission {
             add(world, manifest, |world| world.add_group(*group), |field| field)?;
         }
         let key = key_of(&pod.metadata);
-        add(world, manifest, |world| world.add_pod(pod), |field| source.place(&field))?;
+        let native_group = source.native_group.as_deref();
+        add(world, manifest, |world| world.add_pod_in(pod, native_group), |field| source.place(&field))?;
         let Some(pod) = world.cluster.pod(&key) else { return Ok(()) };
         match pod.group_key() {
             _ if pod.node.is_some() => {}
+            // kube-scheduler preempts for its own groups: here each pod is looked at by itself.
+            Some(_) if pod.native() => self.preemptor(Preemptor::Pod(key)),
             Some(group) if world.cluster.group(&group).is_some() => self.preemptor(Preemptor::Group(group)),
             Some(group) => drop(self.missing_groups.insert(group)),
             None => self.preemptor(Preemptor::Pod(key)),

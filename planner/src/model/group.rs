@@ -6,6 +6,7 @@ use super::pod::{Pod, nanoseconds};
 use giveway_crds::PodGroup;
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::lending;
+use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::Classes;
 use smol_str::SmolStr;
@@ -41,6 +42,8 @@ pub struct Group {
     pub deleting: bool,
     /// The workload and template it was made from.
     pub workload: Option<(String, String)>,
+    /// Whether it is a group of Kubernetes itself, which kube-scheduler schedules and preempts for.
+    pub native: bool,
     /// The members that its status remembers as finished.
     pub(super) finished: FinishedMembers,
     stated_priority: Option<i32>,
@@ -91,9 +94,41 @@ impl Group {
                 .pod_group_template_ref
                 .as_ref()
                 .map(|r| (r.workload.workload_name.clone(), r.workload.pod_group_template_name.clone())),
+            native: false,
             finished: group.status.as_ref().map(|status| status.finished.clone()).unwrap_or_default(),
             stated_priority: spec.priority,
             stated_policy: spec.preemption_policy,
+        };
+        read.resolve(classes);
+        Ok(read)
+    }
+
+    /// Reads a native group: what its pods are as victims. Nobody preempts for it here, and its members are no gang of ours.
+    pub(super) fn from_native(group: &NativeGroup, classes: &Classes) -> Result<Self, ModelError> {
+        let metadata = &group.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let Some(name) = &metadata.name else {
+            return Err(ModelError::nameless("PodGroup", namespace, "metadata.name"));
+        };
+        let mut read = Self {
+            key: ObjectKey::new(namespace, native::key_name(name)),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            generation: metadata.generation,
+            min_count: None,
+            topology: None,
+            mode: group.mode(),
+            priority: 0,
+            policy: PreemptionPolicy::Never,
+            class_name: group.class_name().map(str::to_owned),
+            class_problem: None,
+            created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
+            delay_seconds: 0,
+            deleting: metadata.deletion_timestamp.is_some(),
+            workload: None,
+            native: true,
+            finished: FinishedMembers::default(),
+            stated_priority: group.priority(),
+            stated_policy: Some(PreemptionPolicy::Never),
         };
         read.resolve(classes);
         Ok(read)
@@ -104,14 +139,19 @@ impl Group {
         self.class_problem.is_none().then_some(self.priority)
     }
 
-    /// The priority that counts for a member: the lower one of the two; its own while the group's is unknown.
+    /// The priority that counts for a member: the lower one of the two, but that of a native group as it is, as for
+    /// kube-scheduler; its own while the group's is unknown.
     pub fn counts_for(&self, pod: &Pod) -> i32 {
-        self.known_priority().map_or(pod.priority, |priority| lending::counting(pod.priority, priority))
+        match self.known_priority() {
+            None => pod.priority,
+            Some(priority) if self.native => priority,
+            Some(priority) => lending::counting(pod.priority, priority),
+        }
     }
 
     /// Whether a member pays for less than the group's priority.
     pub fn is_above(&self, pod: &Pod) -> bool {
-        self.known_priority().is_some_and(|priority| pod.priority < priority)
+        !self.native && self.known_priority().is_some_and(|priority| pod.priority < priority)
     }
 
     /// Fills in from the classes what the group does not state itself. Returns whether anything changed.

@@ -8,7 +8,7 @@ use super::requests;
 use super::resources::{Names, Resources};
 use super::unit::Given;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::{critical, keys, membership, priority};
+use giveway_crds::{critical, keys, membership, native, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use smol_str::SmolStr;
@@ -29,7 +29,8 @@ pub struct Pod {
     pub uid: SmolStr,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Name of its group, in its own namespace; the group need not exist.
+    /// Name of its group, in its own namespace; the group need not exist. That of a native group begins with the API
+    /// group (see [`giveway_crds::native`]), and counts where its labels name a group as well.
     pub group: Option<String>,
     /// Its own priority.
     pub priority: i32,
@@ -156,13 +157,18 @@ impl Pod {
             && self.claims == other.claims
     }
 
+    /// Whether it belongs to a native group: nobody preempts for it here.
+    pub fn native(&self) -> bool {
+        self.group.as_deref().is_some_and(native::is_native)
+    }
+
     /// Key of its group.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }
 
-    /// Reads a pod.
-    pub(super) fn from_object(pod: &PodObject, names: &Names) -> Result<Self, ModelError> {
+    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`.
+    pub(super) fn from_object(pod: &PodObject, native_group: Option<&str>, names: &Names) -> Result<Self, ModelError> {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let Some(name) = metadata.name.clone() else {
@@ -174,7 +180,10 @@ impl Pod {
         let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key)).map(String::as_str);
         let membership = membership::of(metadata.labels.as_ref()).ok().flatten();
-        let (group, template) = membership.map(|m| (m.group, m.template)).unzip();
+        let (group, template) = match native_group {
+            Some(name) => (Some(native::key_name(name)), None),
+            None => membership.map(|m| (m.group, m.template)).unzip(),
+        };
         let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let mut owners = metadata.owner_references.iter().flatten();

@@ -16,6 +16,7 @@ mod least_cost;
 mod lending;
 mod model;
 mod mutants;
+mod native;
 mod neighbours;
 mod nominations;
 mod overdue;

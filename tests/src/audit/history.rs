@@ -5,7 +5,7 @@ use super::record::{REST, is, list, map, number, text};
 use giveway_crds::condition::types;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
-use giveway_crds::{Preemption, critical, keys};
+use giveway_crds::{Preemption, critical, keys, native};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -100,6 +100,8 @@ pub struct NodeWrite {
 pub struct GroupRecord {
     /// Whether it gives way whole.
     pub whole: bool,
+    /// Whether it is one of Kubernetes' own: its name begins with their API group.
+    pub native: bool,
     /// How many members it needs; 0 for a basic group.
     pub min_count: usize,
     /// Its priority.
@@ -262,6 +264,7 @@ impl History {
                 }
                 self.take_group(line, removes);
             }
+            (native::GROUP, "podgroups", "") => self.take_group(line, removes),
             (keys::GROUP, "preemptions", _) if !removes => self.take_preemption(line),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
                 let class = &line.response_object;
@@ -282,7 +285,10 @@ impl History {
             let node = Some(text(pod, "/spec/nodeName")).filter(|node| !node.is_empty());
             let record = PodRecord {
                 key: key.clone(),
-                group: map(pod, "/metadata/labels").remove(keys::LABEL_POD_GROUP),
+                group: match native::group_of(pod) {
+                    Some(name) => Some(native::key_name(name)),
+                    None => map(pod, "/metadata/labels").remove(keys::LABEL_POD_GROUP),
+                },
                 priority: number(pod, "/spec/priority").unwrap_or(0),
                 created: line.stage_timestamp,
                 bound: node.map(|node| (line.stage_timestamp, node)),
@@ -407,8 +413,10 @@ impl History {
 
     fn take_group(&mut self, line: &Line, removes: bool) {
         let group = &line.response_object;
+        let native = line.object_ref.api_group == native::GROUP;
+        let key_of_group = |(namespace, name): Key| (namespace, if native { native::key_name(&name) } else { name });
         if removes {
-            if let Some(record) = self.groups.get_mut(&key_of(line)) {
+            if let Some(record) = self.groups.get_mut(&key_of_group(key_of(line))) {
                 record.deleted = true;
             }
             return;
@@ -416,11 +424,13 @@ impl History {
         if !is(group, "PodGroup") {
             return;
         }
-        let key = (text(group, "/metadata/namespace"), text(group, "/metadata/name"));
+        let key = key_of_group((text(group, "/metadata/namespace"), text(group, "/metadata/name")));
         let class = Some(text(group, "/spec/priorityClassName")).filter(|class| !class.is_empty());
         let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
         let record = GroupRecord {
-            whole: text(group, "/spec/disruptionMode") == "PodGroup",
+            whole: text(group, "/spec/disruptionMode") == "PodGroup"
+                || group.pointer("/spec/disruptionMode/all").is_some(),
+            native,
             min_count: usize::try_from(min_count).unwrap_or(0),
             priority: number(group, "/spec/priority"),
             class,
@@ -468,12 +478,14 @@ impl History {
         names
     }
 
-    /// The pod's priority as it counts: the lower one of its group's, where it has one, and its own.
+    /// The pod's priority as it counts: the lower one of its group's, where it has one, and its own; of a native group the
+    /// group's.
     pub fn effective_priority(&self, uid: &str) -> Option<i32> {
         let pod = self.pods.get(uid)?;
         let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
+        let native = group.as_ref().and_then(|key| self.groups.get(key)).is_some_and(|group| group.native);
         let of_group = group.and_then(|key| self.priority_of_group(&key));
-        Some(of_group.map_or(pod.priority, |group| group.min(pod.priority)))
+        Some(of_group.map_or(pod.priority, |group| if native { group } else { group.min(pod.priority) }))
     }
 
     /// The group's priority: as stored, or else as its class says.

@@ -163,6 +163,14 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         ("list resource \"secrets\"", Call::get(secrets)),
         ("list resource \"configmaps\"", Call::get("/api/v1/namespaces/giveway-system/configmaps")),
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
+        (
+            "delete resource \"podgroups\" in API group \"scheduling.k8s.io\"",
+            Call::delete("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/theirs"),
+        ),
+        (
+            "patch resource \"podgroups/status\" in API group \"scheduling.k8s.io\"",
+            Call::merge("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/theirs/status", &json!({})),
+        ),
         ("update resource \"podgroups/finalizers\"", Call::put(&format!("{groups}/train/finalizers"), &json!({}))),
         ("list resource \"jobs\"", Call::get("/apis/batch/v1/namespaces/default/jobs")),
         (

@@ -7,12 +7,13 @@
 //!
 //! The *effective priority* of a pod is the lower one of its group's and its own: a group [lends
 //! none](giveway_crds::lending), and kube-scheduler acts on the pod's own. So who opens a budget reaches its threshold by
-//! both. A victim that goes with its group counts as the cheapest pod of it, as for Giveway itself.
+//! both. For native groups kube-scheduler acts on the group's priority, whatever the pod's own: so it counts here, but for
+//! thresholds, for which the lower one counts as for everybody. A victim that goes with its group counts as the cheapest pod of it, as for Giveway itself.
 
 use super::facts::{Allowance, Bound, Waiting};
 use crate::view::View;
 use giveway_crds::condition::Reason;
-use giveway_crds::lending;
+use giveway_crds::{lending, native};
 use std::cmp::Reverse;
 
 /// How many possible preemptors are told why they wait.
@@ -94,6 +95,8 @@ struct Candidate<'a> {
     name: &'a str,
     pod: &'a Waiting,
     priority: i32,
+    /// What counts for thresholds: no group lends its pods more than they pay for.
+    paid: i32,
 }
 
 /// Decides.
@@ -106,13 +109,13 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
     let priority = worth(view, asked, &unit);
     let pending = pending(view, asked);
     let possible: Vec<&Candidate<'_>> = pending.iter().filter(|candidate| candidate.priority > priority).collect();
-    let Some(highest) = possible.iter().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name)))) else {
+    let Some(highest) = possible.iter().max_by_key(|c| (c.paid, c.priority, Reverse((c.namespace, c.name)))) else {
         return Verdict::Refused(no_preemptor(asked, priority, &pending));
     };
-    let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.priority < *threshold);
+    let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
-        highest: format!("{}/{} with priority {}", highest.namespace, highest.name, highest.priority),
+        highest: format!("{}/{} with priority {}", highest.namespace, highest.name, highest.paid),
         told: likely(possible, victim),
     });
     let budgets = || view.facts.budgets.get(&asked.namespace).into_iter().flatten();
@@ -146,19 +149,29 @@ fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
         for (name, pod) in pods {
             if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
                 let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);
-                pending.push(Candidate { namespace, name, pod, priority });
+                pending.push(Candidate {
+                    namespace,
+                    name,
+                    pod,
+                    priority,
+                    paid: lending::counting(pod.priority, priority),
+                });
             }
         }
     }
     pending
 }
 
-/// The lower one of a pod's own priority and its group's, where it has a group whose priority is known.
+/// The lower one of a pod's own priority and its group's, where it has a group whose priority is known; that of a native
+/// group as it is.
 fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32 {
-    let group = group.and_then(|group| view.group(namespace, group));
-    let Some(group) = group else { return own };
+    let Some((name, group)) = group.and_then(|name| Some((name, view.group(namespace, name)?))) else { return own };
     let class = || view.classes.resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
-    group.priority.or_else(class).map_or(own, |priority| lending::counting(own, priority))
+    match group.priority.or_else(class) {
+        None => own,
+        Some(priority) if native::is_native(name) => priority,
+        Some(priority) => lending::counting(own, priority),
+    }
 }
 
 /// The priority that a unit counts with: that of the cheapest pod of it.

@@ -338,3 +338,32 @@ fn those_that_are_told_are_the_ones_that_the_scheduler_most_probably_acts_for() 
     assert_eq!(told, ["nominated", "high", "low"]);
     assert_eq!(refusal.preemptors[0].uid, "uid-nominated");
 }
+
+fn of_native(priority: i32) -> Value {
+    json!({"spec": {"priority": priority, "schedulingGroup": {"podGroupName": "g"}}})
+}
+
+#[test]
+fn the_priority_of_a_native_group_counts_for_its_pods_and_opens_no_budget_that_they_do_not_pay_for() {
+    let waits = |own: i32| Cluster::new().waits("vip", own, of_native(own));
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, default/vip, counts as 9 by its pod group.";
+    let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, default/vip, counts as 1000 by its pod group.";
+    let unpaid = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 20.";
+    check(vec![
+        ("kube-scheduler acts for the group", waits(5).native("default", "g", 1000), api(), Goes(&[], false)),
+        ("also downwards", waits(1000).native("default", "g", 9), api(), Stays(NoPreemptor, lower)),
+        ("a group that does not exist", waits(1000), api(), Goes(&[], false)),
+        (
+            "a victim has its group's",
+            waits(1000).native("default", "g", 1000).native("web", "g", 2000),
+            merged(api(), of_native(10)),
+            Stays(NoPreemptor, shielded),
+        ),
+        (
+            "a threshold is reached by what the pod pays for",
+            waits(20).native("default", "g", 9000).budget("b", 0, json!({})),
+            guarded(),
+            Stays(GuaranteedBudget, unpaid),
+        ),
+    ]);
+}

@@ -7,7 +7,7 @@
 use crate::namespaced::Namespaced;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::{keys, membership, priority};
+use giveway_crds::{keys, membership, native, priority};
 use giveway_planner::model::Budget;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -35,7 +35,7 @@ pub struct Waiting {
     pub uid: String,
     /// Its own priority.
     pub priority: i32,
-    /// Name of its group.
+    /// Name of its group; that of a native one begins with the API group.
     pub group: Option<String>,
     /// Name of its scheduler.
     pub scheduler: String,
@@ -191,6 +191,13 @@ struct Spec {
     preemption_policy: Option<String>,
     scheduler_name: Option<String>,
     scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
+    scheduling_group: Option<SchedulingGroup>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SchedulingGroup {
+    pod_group_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -211,7 +218,12 @@ struct Condition {
 }
 
 impl<const MEMBER: bool> PodObject<MEMBER> {
+    /// The name of its group among those of both sorts.
     fn group(&self) -> Option<String> {
+        let native = self.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
+        if let Some(native) = native.filter(|name| !name.is_empty()) {
+            return Some(native::key_name(native));
+        }
         membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
     }
 

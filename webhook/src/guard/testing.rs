@@ -90,6 +90,14 @@ impl Cluster {
         self
     }
 
+    /// A group of Kubernetes itself.
+    pub(crate) fn native(mut self, namespace: &str, name: &str, priority: i32) -> Self {
+        let group = json!({"metadata": {"namespace": namespace, "name": name},
+            "spec": {"priority": priority, "disruptionMode": {"all": {}}}});
+        self.0.put_native(&serde_json::from_value(group).unwrap());
+        self
+    }
+
     pub(crate) fn group(mut self, namespace: &str, name: &str, priority: Option<i32>, mode: &str) -> Self {
         let mut spec = json!({"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": mode});
         if let Some(priority) = priority {

@@ -6,9 +6,9 @@ use super::{pod_gang, pod_priority};
 use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::review::Request;
-use crate::verdict::{Notes, Reference, Refusal};
+use crate::verdict::{Notes, Reference, Refusal, shorten};
 use crate::view::{Group, Known};
-use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP};
+use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
 use serde_json::json;
@@ -16,7 +16,7 @@ use serde_json::json;
 /// Prepares a pod that is created.
 ///
 /// Errors: labels that name no valid group or one that was made from another template or for another owner, a gate or a plan that the user set,
-/// a gate that is there twice, a class below the group's priority (422), annotations that differ from what the class gives
+/// a gate that is there twice, a group of ours beside a native one, a class below the group's priority (422), annotations that differ from what the class gives
 /// (403).
 pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let pod: Facts = object::read("Pod", request.object)?;
@@ -36,6 +36,10 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     let origin = origin.filter(|origin| named.as_ref().is_none_or(|named| named.group == origin.group));
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
     let member = named.or_else(of_owner);
+    if let Some(native) = pod.native_group() {
+        one_group(native, member.as_ref())?;
+        nobody_preempts(native, &pod, view, notes);
+    }
     let mut changes = Changes::default();
     let group = match &member {
         Some(member) => {
@@ -65,6 +69,33 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
 /// Whether a kubelet asks: only they make copies of static pods, and anybody can write the annotation of one.
 fn is_node(request: &Request<'_>) -> bool {
     request.user().starts_with("system:node:") && request.is_in_group("system:nodes")
+}
+
+/// A pod belongs to one group: either kube-scheduler schedules it with its group, or Giveway does.
+fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
+    let Some(member) = member else { return Ok(()) };
+    let (label, ours) = match &member.template {
+        Some((workload, _)) => (LABEL_WORKLOAD, workload),
+        None => (LABEL_POD_GROUP, &member.group),
+    };
+    let detail = format!(
+        "the pod belongs to the native pod group {native:?} (spec.schedulingGroup), and a pod belongs to one group: remove \
+         the labels of Giveway, or spec.schedulingGroup"
+    );
+    Err(Refusal::invalid(&label_path(label), ours, detail))
+}
+
+/// A managed class is Giveway's, and a native group is kube-scheduler's: nobody preempts for a pod of both.
+fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &Known<'_>, notes: &mut Notes) {
+    let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes.get(name));
+    if let Some(class) = class.filter(|class| class.managed) {
+        notes.warn(format!(
+            "priority class {} is managed by Giveway, which does not preempt for pods of native pod groups ({}): use a \
+             class that is not managed, or a PodGroup of Giveway",
+            class.name,
+            shorten(native)
+        ));
+    }
 }
 
 /// The group of a member: the PodGroup when it exists, otherwise the template that it will be made from.

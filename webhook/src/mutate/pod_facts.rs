@@ -31,9 +31,21 @@ pub struct Spec<'a> {
     /// Its node, when it is created bound.
     #[serde(borrow, default)]
     pub node_name: Option<Text<'a>>,
+    /// The native group that it belongs to.
+    #[serde(borrow, default)]
+    pub scheduling_group: Option<Map<SchedulingGroup<'a>>>,
     /// What holds it.
     #[serde(borrow, default)]
     pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
+}
+
+/// What a pod says of its native group.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingGroup<'a> {
+    /// Name of the group.
+    #[serde(borrow, default)]
+    pub pod_group_name: Option<Text<'a>>,
 }
 
 /// A scheduling gate.
@@ -59,6 +71,11 @@ impl Facts<'_> {
     pub(super) fn gates(&self) -> impl Iterator<Item = usize> {
         let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
         gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
+    }
+
+    /// Name of its native group.
+    pub(super) fn native_group(&self) -> Option<&str> {
+        self.spec.scheduling_group.as_ref()?.pod_group_name.as_deref().filter(|name| !name.is_empty())
     }
 
     pub(super) fn is_bound(&self) -> bool {

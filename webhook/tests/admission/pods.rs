@@ -190,3 +190,33 @@ fn a_pod_that_cannot_be_read_is_refused_with_the_field() {
         assert!(refusal.message.starts_with(message), "{}", refusal.message);
     }
 }
+
+/// A pod of this class and native group.
+fn native(class: &str, labels: Value) -> Value {
+    let mut object = pod_of(&cluster(), class, labels, json!({}));
+    object["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+    object
+}
+
+#[test]
+fn a_member_of_a_native_group_is_not_held_and_is_told_where_nobody_preempts_for_it() {
+    let view = cluster();
+    assert_untouched(&mutate(&create("pods", native("plain", json!({}))), &view));
+    let verdict = mutate(&create("pods", native("managed", json!({}))), &view);
+    let warning = "priority class managed is managed by Giveway, which does not preempt for pods of native pod groups (train): use a class that is not managed, or a PodGroup of Giveway";
+    assert_eq!(verdict.notes.warnings, [warning]);
+    let object = mutated(&create("pods", native("managed", json!({}))), &view);
+    assert_eq!(object["spec"], native("managed", json!({}))["spec"], "no gate, whatever its class");
+}
+
+#[test]
+fn a_pod_of_a_native_group_and_of_one_of_ours_is_refused() {
+    let view = cluster();
+    let why = "the pod belongs to the native pod group \"train\" (spec.schedulingGroup), and a pod belongs to one group: remove the labels of Giveway, or spec.schedulingGroup";
+    let labels = json!({LABEL_POD_GROUP: "ours"});
+    let message = format!("metadata.labels[{LABEL_POD_GROUP}]: Invalid value: \"ours\": {why}");
+    assert_refused(mutate(&create("pods", native("plain", labels)), &view), 422, &message);
+    let labels = json!({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"});
+    let message = format!("metadata.labels[{LABEL_WORKLOAD}]: Invalid value: \"w\": {why}");
+    assert_refused(mutate(&create("pods", native("plain", labels)), &view), 422, &message);
+}

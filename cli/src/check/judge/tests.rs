@@ -40,6 +40,7 @@ pub(in super::super) fn healthy() -> Facts {
             seconds: 15,
         })),
         in_tree: Ok(Vec::new()),
+        tolerations: Ok(Vec::new()),
         interrupted: Ok(Vec::new()),
         held: Ok(3),
         exposure: Ok(Exposure::default()),

@@ -4,6 +4,7 @@ use super::{Cluster, GroupSlot};
 use crate::model::ModelError;
 use crate::model::{Finished, Group, GroupIndex, ObjectKey, Pod, PodIndex};
 use giveway_crds::PodGroup;
+use giveway_crds::native::{self, NativeGroup};
 
 impl Cluster {
     /// Adds or replaces a group.
@@ -11,23 +12,45 @@ impl Cluster {
     /// # Errors
     /// Its scheduling policy cannot be read; the group is then not in the model.
     pub fn upsert_group(&mut self, object: &PodGroup) -> Result<bool, ModelError> {
-        let group = match Group::from_object(object, &self.classes) {
-            Ok(group) => group,
+        match Group::from_object(object, &self.classes) {
+            Ok(group) => Ok(self.put_group(group)),
             Err(error) => {
                 let metadata = &object.metadata;
                 let namespace = metadata.namespace.clone().unwrap_or_default();
                 self.remove_group(&ObjectKey::new(namespace, metadata.name.clone().unwrap_or_default()));
-                return Err(error);
+                Err(error)
             }
-        };
+        }
+    }
+
+    /// Adds or replaces a native group. Its key has the API group in its name, as its members have.
+    ///
+    /// # Errors
+    /// It has no name.
+    pub fn upsert_native_group(&mut self, object: &NativeGroup) -> Result<bool, ModelError> {
+        Group::from_native(object, &self.classes).map(|group| self.put_group(group))
+    }
+
+    /// Removes a native group, by the key that it has itself. Returns whether it was there.
+    pub fn remove_native_group(&mut self, key: &ObjectKey) -> bool {
+        self.remove_group(&ObjectKey::new(&key.namespace, native::key_name(&key.name)))
+    }
+
+    /// The keys that native groups have themselves.
+    pub fn native_groups(&self) -> impl Iterator<Item = ObjectKey> {
+        let named = |group: &Group| Some(ObjectKey::new(&group.key.namespace, native::own_name(&group.key.name)?));
+        self.groups().filter_map(named)
+    }
+
+    fn put_group(&mut self, group: Group) -> bool {
         let index = self.group_slot(&group.key);
-        let Some(slot) = self.groups.get_mut(index) else { return Ok(false) };
+        let Some(slot) = self.groups.get_mut(index) else { return false };
         if slot.group.as_ref() == Some(&group) {
-            return Ok(false);
+            return false;
         }
         slot.group = Some(group);
         self.renew_group(index);
-        Ok(true)
+        true
     }
 
     /// Removes a group. Returns whether it was there.

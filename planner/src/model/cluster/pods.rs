@@ -12,7 +12,15 @@ impl Cluster {
     /// # Errors
     /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
-        let mut pod = match Pod::from_object(object, &self.names) {
+        self.upsert_pod_in(object, None)
+    }
+
+    /// The same for a pod that names a native group in `spec.schedulingGroup`.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::upsert_pod`].
+    pub fn upsert_pod_in(&mut self, object: &PodObject, native_group: Option<&str>) -> Result<bool, ModelError> {
+        let mut pod = match Pod::from_object(object, native_group, &self.names) {
             Ok(pod) => pod,
             Err(error) => {
                 let metadata = &object.metadata;
@@ -132,8 +140,11 @@ impl Cluster {
     }
 
     /// Whether Giveway preempts for a pod: its group's policy; or its annotation's, or else `Never`
-    /// (see [`Cluster::trust_pod_policy`]).
+    /// (see [`Cluster::trust_pod_policy`]). For members of native groups never, also where the group does not exist.
     pub fn effective_policy(&self, pod: &Pod) -> PreemptionPolicy {
+        if pod.native() {
+            return PreemptionPolicy::Never;
+        }
         if let Some(group) = self.group_of(pod) {
             return group.policy;
         }

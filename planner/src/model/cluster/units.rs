@@ -185,7 +185,8 @@ impl Cluster {
                     kind: UnitKind::Pod,
                     key: &pod.key,
                     priority: self.row(index).priority,
-                    grouped: pod.group.is_some(),
+                    // Anybody can name a native group that does not exist.
+                    grouped: pod.group.is_some() && (!pod.native() || self.group_of(pod).is_some()),
                     pods: UnitPods::One([index]),
                     started: pod.start_time,
                     threshold: pod.threshold,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use giveway_crds::PodGroup;
+use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, SmolStr, still_fits};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -58,6 +59,11 @@ impl Built {
         let unset = self.0["spec"]["priority"] == 0;
         let member = self.label(LABEL_GROUP, name);
         if unset { member.priority(AMPLE) } else { member }
+    }
+
+    /// Makes it a member of a native group.
+    pub fn native(self, name: &str) -> Self {
+        self.set("/spec/schedulingGroup/podGroupName", json!(name))
     }
 
     pub fn priority(self, priority: i32) -> Self {
@@ -128,6 +134,15 @@ pub fn gang(name: &str, priority: i32, min_count: usize) -> Built {
     }))
 }
 
+/// A group of Kubernetes itself; `mode` is `single` or `all`.
+pub fn native_group(name: &str, priority: i32, mode: &str) -> Built {
+    Built(json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": format!("uid-native-{name}")},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {mode: {}}, "priority": priority}
+    }))
+}
+
 pub fn budget(name: &str, app: &str, allowed: i32) -> Built {
     Built(json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -166,7 +181,13 @@ pub fn add(cluster: &mut Cluster, object: &Built) {
     let kind = value["kind"].as_str().unwrap().to_owned();
     match kind.as_str() {
         "Node" => cluster.upsert_node(&serde_json::from_value::<Node>(value).unwrap()),
-        "Pod" => cluster.upsert_pod(&serde_json::from_value::<Pod>(value).unwrap()),
+        "Pod" => {
+            let native_group = native::group_of(&value).map(str::to_owned);
+            cluster.upsert_pod_in(&serde_json::from_value::<Pod>(value).unwrap(), native_group.as_deref())
+        }
+        "PodGroup" if value["apiVersion"] == "scheduling.k8s.io/v1beta1" => {
+            cluster.upsert_native_group(&serde_json::from_value::<NativeGroup>(value).unwrap())
+        }
         "PodGroup" => cluster.upsert_group(&serde_json::from_value::<PodGroup>(value).unwrap()),
         "PersistentVolume" => Ok(cluster.upsert_volume(&serde_json::from_value::<PersistentVolume>(value).unwrap())),
         "PersistentVolumeClaim" => {

@@ -1,0 +1,31 @@
+//! PodGroups of the scheduler plugin coscheduling (`scheduling.x-k8s.io/v1alpha1`).
+
+use super::shapes::{self, Fields};
+use super::{Converted, OURS};
+use serde_json::{Value, json};
+
+/// The API group that they had at first.
+pub(super) const EARLIER: &str = "scheduling.sigs.k8s.io";
+
+/// The labels by which pods name such a group.
+pub(super) const LABELS: [&str; 3] =
+    ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"];
+
+/// Such a group as ours. It has no class of its own: its pods' classes count there.
+pub(super) fn podgroup(from: &Value) -> Converted {
+    let mut notes = Vec::new();
+    let mut spec = Fields::of(&from["spec"], "spec");
+    let members = spec.take("minMember").filter(|members| members.as_i64().is_some_and(|members| members > 0));
+    let policy = members.map_or_else(|| json!({"basic": {}}), |members| json!({"gang": {"minCount": members}}));
+    spec.set("schedulingPolicy", policy);
+    spec.set("disruptionMode", "Pod".into());
+    notes.push(
+        "spec.priorityClassName: coscheduling goes by the classes of the pods: name one here, or the group has the default \
+         class"
+            .to_owned(),
+    );
+    shapes::long_name(from, &mut notes);
+    notes.push(shapes::label(from));
+    let spec = spec.done(&mut notes);
+    Converted { object: shapes::object(OURS, "PodGroup", from, spec), notes }
+}

@@ -1,0 +1,127 @@
+//! `kubectl giveway export` and `import`: our groups as Kubernetes' own, and the other way; also from the PodGroups of the
+//! scheduler plugin coscheduling. They print, and apply nothing. What has no counterpart is named on standard error.
+
+mod coscheduling;
+mod export;
+mod import;
+mod pods;
+mod shapes;
+
+use crate::args::{ExportArgs, ImportArgs, SourceKind};
+use crate::connect::{Api, Connection, Got, block_on};
+use crate::error::CliError;
+use crate::output;
+use crate::snapshot::{check, documents, read_text};
+use crate::world::name_of;
+use giveway_crds::native::{GROUP as NATIVE, version};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
+use serde_json::Value;
+use std::path::Path;
+
+/// The version in which native objects are printed.
+const NATIVE_VERSION: &str = "scheduling.k8s.io/v1beta1";
+/// Our version.
+const OURS: &str = "scheduling.giveway.dev/v1alpha1";
+/// The API group of coscheduling.
+const COSCHEDULING: &str = "scheduling.x-k8s.io";
+
+/// An object in its other form, and what is to be said of it.
+#[derive(Debug, PartialEq)]
+struct Converted {
+    object: Value,
+    notes: Vec<String>,
+}
+
+/// `kubectl giveway export`.
+pub(crate) fn export(args: &ExportArgs, connection: &Connection) -> Result<(), CliError> {
+    let (kind, name) = &args.target;
+    let plural = if *kind == SourceKind::Workload { "workloads" } else { "podgroups" };
+    let mut object: Value = block_on(async {
+        let api = connection.api().await?;
+        let path = format!("/apis/{OURS}/namespaces/{}/{plural}/{name}", api.namespace);
+        one(&api, &path).await?.ok_or_else(|| missing(&api, plural, "scheduling.giveway.dev", name))
+    })?;
+    settle(&mut object, if *kind == SourceKind::Workload { "Workload" } else { "PodGroup" }, OURS);
+    print(vec![export::object(&object)])
+}
+
+/// `kubectl giveway import`.
+pub(crate) fn import(args: &ImportArgs, connection: &Connection) -> Result<(), CliError> {
+    if let Some(file) = &args.file {
+        return print(objects_of(file)?.iter().map(import::object).collect::<Result<_, _>>()?);
+    }
+    let Some((kind, name)) = &args.target else { return Ok(()) };
+    let object = block_on(async { find(&connection.api().await?, *kind, name).await })?;
+    print(vec![import::object(&object)?])
+}
+
+/// The objects of a file, those of Lists one by one.
+fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
+    let (file, text) = read_text(path)?;
+    let mut found = Vec::new();
+    for (index, mut document) in documents(&file, &text)?.into_iter().enumerate().filter(|(_, d)| !d.is_null()) {
+        let place = format!("document {}", index + 1);
+        check(&document, &file, || place.clone())?;
+        match document.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) if document["kind"] == "List" => found.extend(items),
+            _ => found.push(document),
+        }
+    }
+    Ok(found)
+}
+
+/// A native object of any version that the API server has, or a PodGroup of coscheduling.
+async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError> {
+    let (plural, in_words) = match kind {
+        SourceKind::Workload => ("workloads", "Workload"),
+        SourceKind::PodGroup | SourceKind::Coscheduling => ("podgroups", "PodGroup"),
+    };
+    let groups: &[&str] = match kind {
+        SourceKind::Workload => &[NATIVE],
+        SourceKind::PodGroup => &[NATIVE, COSCHEDULING],
+        SourceKind::Coscheduling => &[COSCHEDULING],
+    };
+    for group in groups {
+        let served: Option<APIGroup> = one(api, &format!("/apis/{group}")).await?;
+        let versions = served.into_iter().flat_map(|group| group.versions).map(|v| v.version).collect::<Vec<_>>();
+        for version in version::by_preference(&versions) {
+            let path = format!("/apis/{group}/{version}/namespaces/{}/{plural}/{name}", api.namespace);
+            if let Some(mut object) = one::<Value>(api, &path).await? {
+                settle(&mut object, in_words, &format!("{group}/{version}"));
+                return Ok(object);
+            }
+        }
+    }
+    Err(missing(api, plural, &groups.join(" or "), name))
+}
+
+async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Option<T>, CliError> {
+    match api.get(path).await? {
+        Got::Found(object) => Ok(Some(object)),
+        Got::Missing => Ok(None),
+        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+    }
+}
+
+fn missing(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
+    CliError::NoSuchObject(format!("{plural} ({group}) {}/{name} does not exist", api.namespace))
+}
+
+/// Writes into an object what kind it is, where the API server left that out.
+fn settle(object: &mut Value, kind: &str, api_version: &str) {
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+}
+
+fn print(converted: Vec<Converted>) -> Result<(), CliError> {
+    let mut text = String::new();
+    for Converted { object, notes } in converted {
+        for note in notes {
+            anstream::eprintln!("note: {} {}: {note}", object["kind"].as_str().unwrap_or_default(), name_of(&object));
+        }
+        let yaml = serde_yaml_ng::to_string(&object).map_err(|error| CliError::stdout(std::io::Error::other(error)))?;
+        text.push_str("---\n");
+        text.push_str(&yaml);
+    }
+    output::show(&text)
+}

@@ -1,0 +1,56 @@
+//! Pods and pod templates in manifests: how they name their group becomes our label.
+
+use super::{Converted, coscheduling};
+use giveway_crds::keys::LABEL_POD_GROUP;
+use serde_json::{Value, json};
+
+/// An object whose pods name their groups by our label; one without such pods is as it was.
+pub(super) fn relabelled(from: &Value) -> Converted {
+    let (mut object, mut notes) = (from.clone(), Vec::new());
+    walk(&mut object, "", &mut notes);
+    Converted { object, notes }
+}
+
+fn walk(value: &mut Value, path: &str, notes: &mut Vec<String>) {
+    if value.pointer("/spec/containers").is_some_and(Value::is_array) {
+        return pod(value, path, notes);
+    }
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                walk(item, &format!("{}[{index}]", path.trim_end_matches('.')), notes);
+            }
+        }
+        Value::Object(map) => map.iter_mut().for_each(|(key, inner)| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            walk(inner, &path, notes);
+        }),
+        _ => {}
+    }
+}
+
+fn pod(pod: &mut Value, path: &str, notes: &mut Vec<String>) {
+    let at = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+    let native = pod["spec"].as_object_mut().and_then(|spec| spec.remove("schedulingGroup"));
+    let mut group = native.and_then(|native| native["podGroupName"].as_str().map(str::to_owned));
+    if let Some(labels) = pod.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        for label in coscheduling::LABELS {
+            let named = labels.remove(label).and_then(|name| name.as_str().map(str::to_owned));
+            group = group.or(named);
+        }
+    }
+    let Some(group) = group else { return };
+    if pod["metadata"].is_null() {
+        pod["metadata"] = json!({});
+    }
+    if pod["metadata"]["labels"].is_null() {
+        pod["metadata"]["labels"] = json!({});
+    }
+    pod["metadata"]["labels"][LABEL_POD_GROUP] = group.into();
+    if let Some(scheduler) = pod["spec"]["schedulerName"].as_str().filter(|name| *name != "default-scheduler") {
+        notes.push(format!(
+            "{}: {scheduler}: Giveway preempts for pods of the schedulers that it is told of (default: default-scheduler)",
+            at("spec.schedulerName")
+        ));
+    }
+}

@@ -1,0 +1,111 @@
+//! What both directions share: moving fields from one object into another, and naming those that stay behind.
+
+use giveway_crds::keys;
+use serde_json::{Map, Value, json};
+
+/// Fields of an object that are taken one by one; what is left at the end has no counterpart.
+pub(super) struct Fields {
+    path: String,
+    left: Map<String, Value>,
+    /// The other form.
+    pub(super) made: Map<String, Value>,
+}
+
+impl Fields {
+    /// The fields of `value`, which is at `path`.
+    pub(super) fn of(value: &Value, path: &str) -> Self {
+        let left = value.as_object().cloned().unwrap_or_default();
+        Self { path: path.to_owned(), left, made: Map::new() }
+    }
+
+    /// The path of a field, for messages.
+    pub(super) fn path(&self, field: &str) -> String {
+        format!("{}.{field}", self.path)
+    }
+
+    /// Takes a field out; `None` when it is not there, or is empty.
+    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+        self.left.remove(field).filter(|value| !is_empty(value))
+    }
+
+    /// A field that is the same in both.
+    pub(super) fn same(&mut self, field: &str) {
+        if let Some(value) = self.take(field) {
+            self.made.insert(field.to_owned(), value);
+        }
+    }
+
+    /// Takes a field out where it has a value that says nothing.
+    pub(super) fn drop_if(&mut self, field: &str, nothing: &Value) {
+        if self.left.get(field) == Some(nothing) {
+            self.left.remove(field);
+        }
+    }
+
+    /// Sets a field of the other form.
+    pub(super) fn set(&mut self, field: &str, value: Value) {
+        self.made.insert(field.to_owned(), value);
+    }
+
+    /// The other form, and a note for every field that has no counterpart.
+    pub(super) fn done(self, notes: &mut Vec<String>) -> Value {
+        for (field, value) in self.left.iter().filter(|(_, value)| !is_empty(value)) {
+            notes.push(format!("{}.{field}: has no counterpart: {value} is left out", self.path));
+        }
+        Value::Object(self.made)
+    }
+}
+
+/// Whether a value says nothing. An empty object says something: `basic: {}`.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Name, namespace, labels and annotations of an object; what the API server and Giveway wrote stays behind.
+pub(super) fn metadata(object: &Value) -> Value {
+    let from = &object["metadata"];
+    let mut made = Map::new();
+    for field in ["name", "namespace"] {
+        if let Some(value) = from.get(field).filter(|value| !is_empty(value)) {
+            made.insert(field.to_owned(), value.clone());
+        }
+    }
+    for field in ["labels", "annotations"] {
+        let mut map = from[field].as_object().cloned().unwrap_or_default();
+        map.retain(|key, _| {
+            !key.starts_with(keys::PREFIX) && key != "kubectl.kubernetes.io/last-applied-configuration"
+        });
+        if !map.is_empty() {
+            made.insert(field.to_owned(), Value::Object(map));
+        }
+    }
+    Value::Object(made)
+}
+
+/// An object of these parts.
+pub(super) fn object(api_version: &str, kind: &str, from: &Value, spec: Value) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata(from), "spec": spec })
+}
+
+/// What pods have to say.
+pub(super) fn label(group: &Value) -> String {
+    let name = group["metadata"]["name"].as_str().unwrap_or_default();
+    format!("pods belong to it by the label {}: {name} when they are created", keys::LABEL_POD_GROUP)
+}
+
+/// Pods name their group in a label.
+pub(super) fn long_name(group: &Value, notes: &mut Vec<String>) {
+    let name = group["metadata"]["name"].as_str().unwrap_or_default();
+    if name.len() > keys::MAX_GROUP_NAME {
+        notes.push(format!(
+            "metadata.name: must be no more than {} characters, it has {}: use a shorter name",
+            keys::MAX_GROUP_NAME,
+            name.len()
+        ));
+    }
+}

@@ -1,0 +1,143 @@
+//! A pod together with the native group that it names: the version of the API by which pods are read here is older than
+//! `spec.schedulingGroup`.
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// A pod, and the name of its native group in its own namespace. The group need not exist.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemberPod {
+    /// The pod.
+    pub pod: Pod,
+    /// `spec.schedulingGroup.podGroupName`.
+    pub native_group: Option<String>,
+}
+
+impl From<Pod> for MemberPod {
+    fn from(pod: Pod) -> Self {
+        Self { pod, native_group: None }
+    }
+}
+
+/// The native group that a pod names, read from the pod as JSON.
+pub fn group_of(pod: &Value) -> Option<&str> {
+    pod.pointer("/spec/schedulingGroup/podGroupName")?.as_str().filter(|name| !name.is_empty())
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    spec: Option<Spec>,
+    status: Option<PodStatus>,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    #[serde(rename = "schedulingGroup")]
+    group: Option<SchedulingGroup>,
+    #[serde(flatten)]
+    rest: PodSpec,
+}
+
+#[derive(Deserialize)]
+struct SchedulingGroup {
+    #[serde(rename = "podGroupName")]
+    name: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for MemberPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Object { metadata, spec, status } = Object::deserialize(deserializer)?;
+        let (spec, group) = spec.map(|spec| (spec.rest, spec.group)).unzip();
+        let native_group = group.flatten().and_then(|group| group.name).filter(|name| !name.is_empty());
+        Ok(Self { pod: Pod { metadata, spec, status }, native_group })
+    }
+}
+
+impl Resource for MemberPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.pod.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.pod.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::DeserializeGuard;
+    use serde_json::json;
+
+    fn pod() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "n", "labels": {"a": "b"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"priority": -5, "nodeName": "n1", "terminationGracePeriodSeconds": 30, "hostNetwork": true,
+                "schedulingGroup": {"podGroupName": "train"},
+                "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}},
+                    "ports": [{"containerPort": 80, "hostPort": 8080}],
+                    "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "readinessProbe": {"tcpSocket": {"port": "http"}}}]},
+            "status": {"phase": "Running", "startTime": "2026-01-01T00:00:01Z"}
+        })
+    }
+
+    #[test]
+    fn the_group_is_read_beside_everything_else_of_the_pod() {
+        let read: MemberPod = serde_json::from_value(pod()).unwrap();
+        assert_eq!(read.native_group.as_deref(), Some("train"));
+        assert_eq!(read.pod, serde_json::from_value::<Pod>(pod()).unwrap());
+        let guarded: DeserializeGuard<MemberPod> = serde_json::from_str(&pod().to_string()).unwrap();
+        assert_eq!(guarded.0.unwrap(), read, "as the watches read it");
+        assert_eq!(group_of(&pod()), Some("train"));
+    }
+
+    #[test]
+    fn a_pod_without_a_group_or_without_a_spec_has_none() {
+        let mut plain = pod();
+        plain["spec"].as_object_mut().unwrap().remove("schedulingGroup");
+        for object in
+            [plain, json!({"metadata": {"name": "p"}}), json!({"spec": {"containers": [], "schedulingGroup": {}}})]
+        {
+            let read: MemberPod = serde_json::from_value(object.clone()).unwrap();
+            assert_eq!((read.native_group, group_of(&object)), (None, None), "{object}");
+            assert_eq!(read.pod, serde_json::from_value::<Pod>(object).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_pod_that_cannot_be_read_is_an_error_that_names_it() {
+        let mut wrong = pod();
+        wrong["spec"]["priority"] = json!("high");
+        let guarded: DeserializeGuard<MemberPod> = serde_json::from_value(wrong).unwrap();
+        let invalid = guarded.0.unwrap_err();
+        assert_eq!(invalid.metadata.name.as_deref(), Some("p"));
+    }
+}

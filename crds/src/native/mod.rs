@@ -1,0 +1,51 @@
+//! Groups of Kubernetes itself: `PodGroup` of the API group `scheduling.k8s.io`, which pods name in `spec.schedulingGroup`.
+//!
+//! They are kube-scheduler's. Giveway holds none of their pods and preempts for none of them; as victims they are what they
+//! say: one priority, and one unit where their disruption mode is `all`. In every map and message that has groups of
+//! both sorts a native one has the API group in its [name](key_name), which no object can have.
+
+mod group;
+mod member;
+pub mod version;
+
+pub use group::NativeGroup;
+pub use member::{MemberPod, group_of};
+
+/// The API group.
+pub const GROUP: &str = "scheduling.k8s.io";
+/// Their kind.
+pub const KIND: &str = "PodGroup";
+/// Their resource.
+pub const PLURAL: &str = "podgroups";
+
+/// What the names of native groups begin with, where groups of both sorts have names.
+const PREFIX: &str = "scheduling.k8s.io/";
+
+/// The name of a native group among groups of both sorts: `scheduling.k8s.io/NAME`.
+pub fn key_name(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// The group's own name; `None` of a group of ours.
+pub fn own_name(key_name: &str) -> Option<&str> {
+    key_name.strip_prefix(PREFIX)
+}
+
+/// Whether a name among groups of both sorts is that of a native one.
+pub fn is_native(key_name: &str) -> bool {
+    own_name(key_name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_native_group_and_ours_of_the_same_name_have_different_names() {
+        let name = key_name("train");
+        assert_eq!(name, "scheduling.k8s.io/train");
+        assert_eq!(own_name(&name), Some("train"));
+        assert_eq!(own_name("train"), None);
+        assert!(is_native(&name) && !is_native("scheduling.k8s.io"), "no object has a slash in its name");
+    }
+}

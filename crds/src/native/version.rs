@@ -1,0 +1,53 @@
+//! Which of the versions that an API server has is read: the most stable one, and of two the newer.
+
+use super::{GROUP, KIND, PLURAL};
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// The versions that may be asked for the resource, the best first. Others were never served for groups, or cannot be read.
+pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
+    let mut known: Vec<(Rank, &str)> =
+        served.iter().filter_map(|version| Some((rank(version.as_ref())?, version.as_ref()))).collect();
+    known.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.cmp(y)));
+    known.into_iter().map(|(_, version)| version).collect()
+}
+
+/// The resource of the groups in a version.
+pub fn resource(version: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
+}
+
+/// How stable, and how new: larger is better.
+type Rank = (u8, u32, u32);
+
+/// Reads `v1`, `v1beta1` or `v1alpha3`.
+fn rank(version: &str) -> Option<Rank> {
+    let rest = version.strip_prefix('v')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (major, level) = rest.split_at(end);
+    let major = major.parse().ok()?;
+    if level.is_empty() {
+        return Some((2, major, 0));
+    }
+    let (stability, minor) = match (level.strip_prefix("beta"), level.strip_prefix("alpha")) {
+        (Some(minor), _) => (1, minor),
+        (None, Some(minor)) => (0, minor),
+        (None, None) => return None,
+    };
+    Some((stability, major, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_preference;
+
+    #[test]
+    fn the_most_stable_version_comes_first_and_of_two_the_newer() {
+        let served = ["v1alpha2", "v1", "v1beta1", "v1alpha3", "v1beta2"];
+        assert_eq!(by_preference(&served), ["v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"]);
+    }
+
+    #[test]
+    fn what_is_no_version_is_not_asked_for() {
+        assert_eq!(by_preference(&["vx", "1", "v1gamma1", "v1beta", ""]), Vec::<&str>::new());
+    }
+}

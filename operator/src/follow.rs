@@ -1,0 +1,98 @@
+//! One watch, turned into [`Input`]s for the arbiter.
+//!
+//! A re-list arrives as one [`Update::Replaced`], so that the model never shows half a cluster; an object that cannot
+//! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
+
+use crate::input::{Input, Update, key_of};
+use crate::watches::{EverySoOften, Watches};
+use futures::StreamExt;
+use giveway_planner::model::ObjectKey;
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// What every watch needs.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    pub(crate) client: Client,
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) watches: Watches,
+}
+
+/// Why a watch ended.
+pub(crate) enum Outcome {
+    /// Nobody listens any more.
+    Unheard,
+    /// The API server does not have the kind. That there are none was told.
+    Missing,
+}
+
+/// Watches one kind until nobody listens, or the API server says that it does not have it.
+pub(crate) async fn follow<K>(
+    feed: &Feed,
+    api: Api<DeserializeGuard<K>>,
+    config: watcher::Config,
+    kind: Cow<'static, str>,
+    wrap: fn(Update<K>) -> Input,
+) -> Outcome
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K::DynamicType: Clone,
+{
+    let Feed { inputs, watches, .. } = feed;
+    let mut missing = false;
+    let mut events = watcher(api, config).backoff(EverySoOften).boxed();
+    let mut listed = Vec::new();
+    while let Some(event) = events.next().await {
+        let update = match event {
+            Ok(watcher::Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.push(decode(object));
+                continue;
+            }
+            Ok(watcher::Event::InitDone) => Update::Replaced(std::mem::take(&mut listed)),
+            Ok(watcher::Event::Apply(object)) => decode(object),
+            Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
+            // An older server: there are none of this kind.
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+                tracing::debug!(%kind, "the API server does not have this kind");
+                missing = true;
+                Update::Replaced(Vec::new())
+            }
+            Err(error) => {
+                tracing::warn!(%kind, %error, "watch interrupted; it starts again");
+                watches.failed(kind.clone(), Instant::now());
+                continue;
+            }
+        };
+        watches.told(&kind);
+        if inputs.send(wrap(update)).await.is_err() {
+            return Outcome::Unheard;
+        }
+        if missing {
+            return Outcome::Missing;
+        }
+    }
+    Outcome::Missing
+}
+
+fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
+    match guard.0 {
+        Ok(object) => Update::Applied(Box::new(object)),
+        Err(invalid) => {
+            let key = ObjectKey::new(
+                invalid.metadata.namespace.clone().unwrap_or_default(),
+                invalid.metadata.name.clone().unwrap_or_default(),
+            );
+            Update::Invalid(key, invalid.error)
+        }
+    }
+}

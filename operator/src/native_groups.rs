@@ -1,0 +1,57 @@
+//! The watch of Kubernetes' own groups (see [`giveway_crds::native`]), in the best version that the API server has.
+//!
+//! Where it has none, which is most clusters, nothing is watched. One that has them later has them for the next operator
+//! that starts.
+
+use crate::follow::{Feed, Outcome, follow};
+use crate::input::{Input, Update};
+use crate::watches::AGAIN;
+use giveway_crds::native::{self, NativeGroup, version};
+use kube::api::ApiResource;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use std::borrow::Cow;
+use std::time::Instant;
+
+/// What this kind is called, beside ours of the same name.
+const KIND: Cow<'static, str> = Cow::Borrowed("PodGroup.scheduling.k8s.io");
+
+/// Watches them for as long as there is a version to watch; after that it waits and does nothing.
+pub(crate) async fn watch(feed: Feed) {
+    loop {
+        match served(&feed.client).await {
+            Ok(Some(resource)) => {
+                tracing::info!(version = %resource.api_version, "native pod groups are watched");
+                let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
+                let config = watcher::Config::default();
+                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, config, KIND, Input::NativeGroup).await {
+                    return;
+                }
+            }
+            Ok(None) => {
+                // Nobody listens any more, or nothing is left to tell.
+                let _ = feed.inputs.send(Input::NativeGroup(Update::Replaced(Vec::new()))).await;
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the API server does not say whether it has native pod groups; it is asked again");
+                feed.watches.failed(KIND, Instant::now());
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The best version in which the API server has them.
+async fn served(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
+    let groups = client.list_api_groups().await?.groups;
+    let versions = groups.into_iter().filter(|group| group.name == native::GROUP).flat_map(|group| group.versions);
+    let versions: Vec<String> = versions.map(|version| version.version).collect();
+    for version in version::by_preference(&versions) {
+        let list = client.list_api_group_resources(&format!("{}/{version}", native::GROUP)).await?;
+        if list.resources.iter().any(|resource| resource.name == native::PLURAL) {
+            return Ok(Some(version::resource(version)));
+        }
+    }
+    Ok(None)
+}
