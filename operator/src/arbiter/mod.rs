@@ -4,8 +4,8 @@
 //! that changed. It makes no call and reads no clock itself: [`Command`]s go to whoever carries them out, whose
 //! reports come back as inputs, and the time is given with each of them and with each pass.
 
-mod cascade;
 mod decide;
+mod going_whole;
 mod notices;
 mod plan;
 mod reports;

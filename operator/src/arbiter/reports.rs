@@ -1,7 +1,7 @@
 //! Taking in what came of API calls.
 
 use super::Arbiter;
-use super::cascade::rest_of;
+use super::going_whole::rest_of;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
 use crate::missing::Missing;
 use crate::report::{CallError, Report};

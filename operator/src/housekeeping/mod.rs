@@ -1,0 +1,134 @@
+//! What has to be done besides deciding, one file a chore: [groups made from templates](template) and the word to pods whose
+//! group does not exist, the [finalizer](finalizer) that protects groups, the [summary of workloads](workloads), and
+//! [nominations](nominations) that nobody stands behind.
+
+mod finalizer;
+mod nominations;
+mod template;
+mod workloads;
+
+use crate::command::Command;
+use crate::ledger::{Call, Clock};
+use crate::model::Model;
+use giveway_crds::native;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// What was done already, so that nothing is done twice.
+#[derive(Debug, Default)]
+pub struct Housekeeping {
+    /// Pods that were told that their group does not exist, by UID.
+    orphans: BTreeSet<SmolStr>,
+    /// Calls under way, by what they write.
+    calls: BTreeMap<String, Call>,
+    /// Groups that have to be looked at again, because a call for them has not shown its effect.
+    again: BTreeSet<ObjectKey>,
+    /// Workloads, likewise.
+    again_workloads: BTreeSet<ObjectKey>,
+}
+
+impl Housekeeping {
+    /// Notes the answer to a call.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        self.calls.entry(what.to_owned()).or_default().answered(ok, now);
+    }
+
+    /// Whether a call is to be made now.
+    fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
+        let call = self.calls.entry(what).or_default();
+        let due = call.due(now);
+        if due {
+            call.start();
+        }
+        // Looked at again until the watch shows the effect, or the call is made again.
+        self.again.insert(group.clone());
+        due
+    }
+
+    /// What is to be done for the groups that something happened to.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        touched: &BTreeSet<ObjectKey>,
+        mut workloads: BTreeSet<ObjectKey>,
+        clock: Clock,
+    ) -> Vec<Command> {
+        let now = clock.now;
+        self.forget(now);
+        let mut commands = Vec::new();
+        workloads.append(&mut self.again_workloads);
+        let keys: BTreeSet<ObjectKey> =
+            std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
+        for key in &keys {
+            match model.groups.get(key) {
+                Some(record) => {
+                    if let Some((workload, _)) = &record.template {
+                        workloads.insert(ObjectKey::new(&key.namespace, workload));
+                    }
+                    commands.extend(self.protect(model, key, record, now));
+                }
+                None if native::is_native(&key.name) => {}
+                None => self.missing(model, key, now, &mut commands),
+            }
+        }
+        for workload in workloads {
+            commands.extend(self.summarize(model, workload, clock));
+        }
+        commands
+    }
+
+    /// Forgets calls that are over, also those for objects that are gone.
+    fn forget(&mut self, now: Instant) {
+        self.calls.retain(|_, call| !call.is_over(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::{Input, Update};
+    use crate::ledger::Flights;
+    use crate::testing::{TestPod, World};
+    use serde_json::json;
+    use std::time::Duration;
+
+    pub(super) fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
+        let touched = std::mem::take(&mut world.model.touched);
+        housekeeping.pass(&world.model, &touched, BTreeSet::new(), Clock { now, epoch_seconds: 0 })
+    }
+
+    #[test]
+    fn a_native_group_gets_no_word_no_finalizer_and_no_nomination_withdrawn() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).native_group("a", 10, "all");
+        for group in ["a", "missing"] {
+            let pod = TestPod::new(&format!("of-{group}"), 0).native(group);
+            world.pod(pod.managed().unschedulable().nominated("n1").spec("preemptionPolicy", json!("Never")));
+        }
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(commands.is_empty(), "{commands:?}");
+        // The arbiter looks at the groups of victims, whatever they are.
+        let touched = BTreeSet::from([world.key(&native::key_name("a"))]);
+        let clock = Clock { now, epoch_seconds: 0 };
+        let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
+    }
+
+    #[test]
+    fn a_call_for_a_group_that_is_gone_is_forgotten() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
+        pass(&mut housekeeping, &mut world, now);
+        housekeeping.answered("finalizer of pod group default/g: true", false, now);
+        world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
+        world.remove_pod("p");
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));
+        assert_eq!(housekeeping.calls.len(), 1);
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(61));
+        assert!(housekeeping.calls.is_empty() && housekeeping.again.is_empty(), "{housekeeping:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Groups that pods name and that do not exist: made from the template that the pods name, or missed.
+
+use super::Housekeeping;
+use crate::command::{Command, Notice};
+use crate::model::Model;
+use giveway_crds::condition::Reason;
+use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource as _;
+use std::time::Instant;
+
+impl Housekeeping {
+    /// Pods name a group that does not exist: make it from its template, or say that it is missing. Those that a label asked
+    /// for are made in [`crate::gangs`].
+    pub(super) fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
+        let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
+        if members.iter().any(|pod| model.gang_of(pod).is_some()) {
+            return;
+        }
+        if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
+            if self.start(format!("pod group {key}"), key, now) {
+                commands.push(Command::CreateGroup(Box::new(group)));
+            }
+            return;
+        }
+        for pod in members {
+            if !self.orphans.insert(pod.uid.clone()) {
+                continue;
+            }
+            let note = match &pod.template {
+                Some((workload, template)) => format!(
+                    "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
+                    key.name, key.namespace
+                ),
+                None => format!(
+                    "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
+                    key.name, key.namespace
+                ),
+            };
+            commands.push(Command::Publish(Notice {
+                kind: "Pod",
+                key: pod.key.clone(),
+                uid: pod.uid.clone(),
+                warning: true,
+                reason: Reason::PodGroupNotFound,
+                action: "Holding".to_owned(),
+                note: note.into(),
+            }));
+        }
+        if self.orphans.len() > 100_000 {
+            self.orphans.clear();
+        }
+    }
+}
+
+/// The group that a pod's template describes; owned by the pod's controller, or by the workload where the pod has none, so that
+/// it goes when that goes.
+fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
+    let (workload, name) = pod.template.as_ref()?;
+    let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
+    let template = record.object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
+    let of_pod = pod.owner.as_ref().map(|o| OwnerReference {
+        api_version: o.api_version.clone(),
+        kind: o.kind.clone(),
+        name: o.name.clone(),
+        uid: o.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    });
+    let owner = of_pod.or_else(|| record.object.controller_owner_ref(&()));
+    let spec = PodGroupSpec {
+        pod_group_template_ref: Some(PodGroupTemplateRef {
+            workload: WorkloadTemplateRef { workload_name: workload.clone(), pod_group_template_name: name.clone() },
+        }),
+        scheduling_policy: template.scheduling_policy.clone(),
+        scheduling_constraints: template.scheduling_constraints.clone(),
+        disruption_mode: template.disruption_mode,
+        priority_class_name: template.priority_class_name.clone(),
+        ..PodGroupSpec::default()
+    };
+    Some(PodGroup {
+        metadata: ObjectMeta {
+            name: Some(key.name.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            owner_references: owner.map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::pass;
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use std::time::Duration;
+
+    #[test]
+    fn the_first_pod_of_a_template_makes_its_group_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.workload("serve", "worker").pod(TestPod::new("p", 0).templated("serve", "worker"));
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::CreateGroup(group)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(group.metadata.name.as_deref(), Some("serve-worker"));
+        assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
+        assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
+        let owners = group.metadata.owner_references.iter().flatten().map(|o| (o.kind.as_str(), o.name.as_str()));
+        assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
+        housekeeping.answered("pod group default/serve-worker", false, now);
+        let later = now + Duration::from_secs(1);
+        assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
+    }
+
+    #[test]
+    fn a_pod_without_its_group_is_told_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.pod(TestPod::new("p", 0).of("g").held());
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(
+            notice.note.to_string(),
+            "Pod group g does not exist in namespace default. The pod waits until it is created."
+        );
+        world.pod(TestPod::new("p", 0).of("g").held());
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty());
+    }
+}
