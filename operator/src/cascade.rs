@@ -32,6 +32,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a pod is left alone whose eviction is not allowed.
 const FORBIDDEN: Duration = Duration::from_secs(60);
+/// By how many seconds the time at which a group was told may be off: whole seconds, and what an earlier leader's clock may have
+/// differed by after it was [set right](crate::server_time).
+const MARGIN: i64 = 4;
 /// Who preempted, in `status.preemptedBy` of a group.
 const SCHEDULER: &str = "kube-scheduler";
 
@@ -97,8 +100,8 @@ impl Cascades {
         let begun: Vec<_> = begun
             .filter_map(|(key, record, began)| {
                 let found = condition::find(&record.status.conditions, types::DISRUPTION_TARGET)?;
-                // Who was created in the second in which the group was told may have been made instead, and bound since.
-                let before = found.last_transition_time.0.as_second().saturating_sub(1);
+                // Who was created when the group was told may have been made instead, and bound since.
+                let before = found.last_transition_time.0.as_second().saturating_sub(MARGIN);
                 Some((key.clone(), before, found.message.clone(), began))
             })
             .collect();
