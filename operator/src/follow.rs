@@ -30,9 +30,17 @@ pub(crate) enum Outcome {
     Unheard,
     /// The API server does not have the kind. That there are none was told.
     Missing,
+    /// The API server does not know any more what came after the last object that was heard of: a list has to begin anew. The
+    /// watcher of the library does that when the answer is an event, and asks for the same again for ever when it is a status.
+    Expired,
 }
 
-/// Watches one kind until nobody listens, or the API server says that it does not have it.
+/// Whether the API server has forgotten what came after a list.
+fn is_expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+/// Watches one kind until nobody listens, or the watch has to begin anew.
 pub(crate) async fn follow<K>(
     feed: &Feed,
     api: Api<DeserializeGuard<K>>,
@@ -70,6 +78,9 @@ where
             Err(error) => {
                 tracing::warn!(%kind, %error, "watch interrupted; it starts again");
                 watches.failed(kind.clone(), Instant::now());
+                if is_expired(&error) {
+                    return Outcome::Expired;
+                }
                 continue;
             }
         };

@@ -19,8 +19,11 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let (api, kind) = (Api::all(feed.client.clone()), K::kind(&()));
-    while let Outcome::Missing = follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
-        tokio::time::sleep(AGAIN).await;
+    loop {
+        match follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
+            Outcome::Unheard => return,
+            Outcome::Missing | Outcome::Expired => tokio::time::sleep(AGAIN).await,
+        }
     }
 }
 

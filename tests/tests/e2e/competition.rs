@@ -106,6 +106,10 @@ async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_
     // moment later, before the scheduler knows of the nominations.
     let examples = giveway_tests::paths::repository().join("examples");
     world.kubectl(&["apply", "-f", &examples.display().to_string()]).await.unwrap();
+    giveway_tests::wait::wait_for("the group of the Job is made", MINUTE, async || {
+        world.kubectl(&["get", "podgroup.scheduling.giveway.dev", "train"]).await
+    })
+    .await;
     let gang = world.gang("train", 16).without_group();
     told(&gang, SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
     world.check_promises().await;
