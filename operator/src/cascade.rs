@@ -65,10 +65,7 @@ enum Began {
 impl Cascade {
     /// Of a group of which a member was taken at this second.
     fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
-        let members = match began {
-            Began::HalfBound => half_bound::members(&model.cluster, group, at),
-            Began::Scheduler | Began::Plan => rest(model, group, at).map(|pod| pod.uid.clone()).collect(),
-        };
+        let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
         Self { members, message, began, calls: BTreeMap::new() }
     }
 }
@@ -112,7 +109,7 @@ impl Cascades {
     pub fn fallen(&mut self, model: &mut Model) -> Vec<(ObjectKey, Victimhood)> {
         let mut begun = Vec::new();
         for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
-            let rest = rest(model, &group, at).count();
+            let rest = rest(model, &group, at, Began::Scheduler).count();
             let message = format!(
                 "{OURS}{SCHEDULER}, which took pod {}. The group goes whole: {rest} more {}.",
                 pod.name,
@@ -191,9 +188,8 @@ impl Cascades {
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
-            let waits = cascade.began == Began::HalfBound;
-            let rest = model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror && (pod.bound() || waits));
-            let rest: Vec<&Pod> = rest.filter(|pod| cascade.members.contains(&pod.uid)).collect();
+            let rest: Vec<&Pod> =
+                there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).collect();
             if rest.is_empty() {
                 step.through.push(group.clone());
                 return false;
@@ -255,11 +251,16 @@ pub fn is_told(status: &giveway_crds::PodGroupStatus) -> bool {
     told(status).is_some()
 }
 
-/// The members with a node that were there when the first one was taken. Times are whole seconds: who was created in that second and has a
+/// The members that may go: those with a node; of a gang that is bound by half those that were released, too.
+fn there<'a>(model: &'a Model, group: &ObjectKey, began: Began) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let live = model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror);
+    live.filter(move |pod| pod.bound() || (began == Began::HalfBound && half_bound::is_free(pod)))
+}
+
+/// Those of them that were there when the first one was taken. Times are whole seconds: who was created in that second and has a
 /// node counts, since what is made instead of a member of a gang is held at first.
-fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let there = model.cluster.members(group).filter(|pod| pod.live() && pod.bound() && !pod.mirror);
-    there.filter(move |pod| pod.created.is_none_or(|created| created / 1_000_000_000 <= at))
+fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64, began: Began) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    there(model, group, began).filter(move |pod| pod.existed_at(at))
 }
 
 #[cfg(test)]
@@ -399,6 +400,21 @@ mod tests {
         world.model.groups.get_mut(&world.key("low")).unwrap().status = status;
         assert_eq!(cascades.resume(&world.model)[0].1.message.to_string(), "Preempted by kube-scheduler.");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+
+    #[test]
+    fn a_gang_that_is_bound_by_half_goes_with_the_members_that_were_released_and_no_budget_is_forced() {
+        let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
+        world.node("n1", 8).group("g", 3, 10, "PodGroup");
+        for name in ["g0", "g1"] {
+            world.pod(TestPod::new(name, 10).of("g").created(100).on("n1"));
+        }
+        world.pod(TestPod::new("g2", 10).of("g").created(100).unschedulable());
+        world.pod(TestPod::new("held", 10).of("g").created(100).held());
+        let begun = cascades.take_down(&world.model, world.key("g"), 700, "Bound by half.".into());
+        assert_eq!(begun.map(|(_, victimhood)| victimhood.preemptor.is_none()), Some(true));
+        world.pod(TestPod::new("later", 10).of("g").created(701).on("n1"));
+        assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask", "g2 ask"]);
     }
 
     #[test]

@@ -5,16 +5,15 @@
 //! because a number can change without a pod. Nothing is read of kinds without such pods. A group that a user made under this
 //! name is his.
 
-use crate::command::{Command, Notice};
-use crate::ledger::{Call, Clock};
+use crate::command::Command;
+use crate::ledger::{Call, Calls, Clock};
 use crate::model::{GroupRecord, Model};
 use crate::origin::{GangPod, OwnerFacts, OwnerKey};
+use crate::orphans::Orphans;
 use crate::report::CallError;
-use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
-use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,17 +45,15 @@ pub struct Gangs {
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
     /// Calls under way, by what they write.
-    calls: BTreeMap<String, Call>,
-    /// Pods that were told that their group cannot be made, by UID.
-    told: BTreeSet<SmolStr>,
+    calls: Calls,
+    /// Pods that were told that their group cannot be made.
+    orphans: Orphans,
 }
 
 impl Gangs {
     /// Notes the answer to a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
-        if let Some(call) = self.calls.get_mut(what) {
-            call.answered(ok, now);
-        }
+        self.calls.answered(what, ok, now);
     }
 
     /// Notes what an owner says.
@@ -81,7 +78,7 @@ impl Gangs {
     /// What is to be done for the groups that something happened to, and for some others in turn.
     pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) -> Vec<Command> {
         let (now, mut commands) = (clock.now, Vec::new());
-        self.calls.retain(|_, call| !(matches!(call, Call::Done(_)) && call.due(now)));
+        self.calls.forget(now);
         for key in touched {
             self.note(model, key, now);
         }
@@ -164,7 +161,7 @@ impl Gangs {
         match record {
             Some(record) => self.follow(key, record, &facts, size, now, commands),
             None => {
-                if self.start(format!("pod group {key}"), now) {
+                if self.calls.start(format!("pod group {key}"), now) {
                     commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size))));
                 }
                 // Until the watch shows it.
@@ -188,7 +185,7 @@ impl Gangs {
         if !is_its_own || record.min_count == Some(size) {
             return true;
         }
-        if self.start(format!("minCount of pod group {key}: {size}"), now) {
+        if self.calls.start(format!("minCount of pod group {key}: {size}"), now) {
             commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count: size });
         }
         false
@@ -227,35 +224,10 @@ impl Gangs {
         None
     }
 
-    /// Whether a call is to be made now.
-    fn start(&mut self, what: String, now: Instant) -> bool {
-        let call = self.calls.entry(what).or_default();
-        let due = call.due(now);
-        if due {
-            call.start();
-        }
-        due
-    }
-
     /// Says why a group cannot be made, once to each of its pods.
     fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str, commands: &mut Vec<Command>) {
-        for pod in model.cluster.members(key).filter(|pod| pod.live()) {
-            if !self.told.insert(pod.uid.clone()) {
-                continue;
-            }
-            commands.push(Command::Publish(Notice {
-                kind: "Pod",
-                key: pod.key.clone(),
-                uid: pod.uid.clone(),
-                warning: true,
-                reason: Reason::PodGroupNotFound,
-                action: "Holding".to_owned(),
-                note: format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name).into(),
-            }));
-        }
-        if self.told.len() > 100_000 {
-            self.told.clear();
-        }
+        let note = |_: &Pod| format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name);
+        self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note, commands);
     }
 }
 

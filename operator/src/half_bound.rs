@@ -7,8 +7,7 @@
 //! evicted for want of it.
 
 use crate::model::Model;
-use giveway_planner::SmolStr;
-use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Pod};
+use giveway_planner::model::{Finished, Group, ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -36,14 +35,13 @@ impl HalfBound {
         if bound == 0 {
             return None;
         }
+        // Until a kubelet has said when a pod started, it has not.
+        let started = live().filter(|pod| pod.bound()).map(|pod| pod.start_time.unwrap_or(i64::MAX)).min()?;
+        let waits = live().filter(|pod| is_free(pod)).find(|pod| pod.existed_at(started / NANOSECONDS))?;
         let record = model.groups.get(&group.key)?;
         let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
         let needed = min_count.saturating_sub(finished);
-        // Until a kubelet has said when a pod started, it has not.
-        let started = live().filter(|pod| pod.bound()).map(|pod| pod.start_time.unwrap_or(i64::MAX)).min()?;
-        let with_them = |pod: &&Pod| pod.created.is_none_or(|at| at / NANOSECONDS <= started / NANOSECONDS);
-        let waits = live().filter(|pod| free(pod)).find(with_them)?;
-        let ownerless = live().find(|pod| (pod.bound() || free(pod)) && pod.owner.is_none());
+        let ownerless = live().find(|pod| (pod.bound() || is_free(pod)) && pod.owner.is_none());
         (bound < needed).then(|| Self {
             bound,
             needed,
@@ -75,15 +73,8 @@ impl HalfBound {
 }
 
 /// Whether a pod has no node though nobody holds it.
-fn free(pod: &Pod) -> bool {
+pub fn is_free(pod: &Pod) -> bool {
     !pod.bound() && !pod.held && !pod.gated_by_others
-}
-
-/// UIDs of the members that go when a gang is taken down at this second: those with a node, and those that were released.
-pub fn members(cluster: &Cluster, group: &ObjectKey, at: i64) -> BTreeSet<SmolStr> {
-    let live = cluster.members(group).filter(|pod| pod.live() && !pod.mirror && (pod.bound() || free(pod)));
-    let there = live.filter(|pod| pod.created.is_none_or(|created| created / NANOSECONDS <= at));
-    there.map(|pod| pod.uid.clone()).collect()
 }
 
 /// Since when gangs are bound by half, without another member being bound.
@@ -152,7 +143,6 @@ mod tests {
         let found = due(&mut starts, &mut world, now + AFTER);
         let half = HalfBound { bound: 2, needed: 3, waits: world.key("g2"), ownerless: None };
         assert_eq!(found, [(world.key("g"), half)]);
-        assert_eq!(members(&world.model.cluster, &world.key("g"), 700).len(), 3);
         starts.start_anew(&world.key("g"), now + AFTER);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
     }

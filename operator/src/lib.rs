@@ -32,6 +32,7 @@ pub mod missing;
 pub mod model;
 mod native_groups;
 pub mod origin;
+pub mod orphans;
 pub mod pulse;
 pub mod queue;
 pub mod report;

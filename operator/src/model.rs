@@ -392,7 +392,7 @@ impl Model {
         };
         match &gang.origin.uid {
             Some(uid) => uid == owner,
-            None => pod.created.is_none_or(|created| created / 1_000_000_000 <= deleted),
+            None => pod.existed_at(deleted),
         }
     }
 

@@ -6,10 +6,9 @@
 use crate::follow::{Feed, Outcome, follow};
 use crate::input::{Input, Update};
 use crate::watches::AGAIN;
-use giveway_crds::native::{self, NativeGroup, version};
-use kube::api::ApiResource;
+use giveway_crds::native::{NativeGroup, version};
+use kube::Api;
 use kube::runtime::watcher;
-use kube::{Api, Client};
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -19,7 +18,7 @@ const KIND: Cow<'static, str> = Cow::Borrowed("PodGroup.scheduling.k8s.io");
 /// Watches them for as long as there is a version to watch; after that it waits and does nothing.
 pub(crate) async fn watch(feed: Feed) {
     loop {
-        match served(&feed.client).await {
+        match version::served(&feed.client).await {
             Ok(Some(resource)) => {
                 tracing::info!(version = %resource.api_version, "native pod groups are watched");
                 let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
@@ -40,18 +39,4 @@ pub(crate) async fn watch(feed: Feed) {
         }
         tokio::time::sleep(AGAIN).await;
     }
-}
-
-/// The best version in which the API server has them.
-async fn served(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
-    let groups = client.list_api_groups().await?.groups;
-    let versions = groups.into_iter().filter(|group| group.name == native::GROUP).flat_map(|group| group.versions);
-    let versions: Vec<String> = versions.map(|version| version.version).collect();
-    for version in version::by_preference(&versions) {
-        let list = client.list_api_group_resources(&format!("{}/{version}", native::GROUP)).await?;
-        if list.resources.iter().any(|resource| resource.name == native::PLURAL) {
-            return Ok(Some(version::resource(version)));
-        }
-    }
-    Ok(None)
 }

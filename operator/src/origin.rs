@@ -1,7 +1,7 @@
 //! Gangs that a label asked for: what a pod says of its owner, and what the owner says of the group.
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
-use giveway_crds::kinds::{Controller, Kind, Origin, PodFacts, Sizes, origin, settings};
+use giveway_crds::kinds::{Kind, Origin, Sizes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -26,15 +26,7 @@ impl GangPod {
         if label(LABEL_GANG) != Some("true") {
             return None;
         }
-        let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
-        let controller = owner.map(|owner| Controller {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-        });
-        let name = pod.metadata.name.as_deref();
-        let origin = origin::of(&PodFacts { name, label, controller }).ok()?;
+        let origin = origin::of_pod(pod).ok()?;
         if label(LABEL_POD_GROUP) != Some(origin.group.as_str()) {
             return None;
         }

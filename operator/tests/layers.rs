@@ -26,7 +26,7 @@ const LAYERS: [&[&str]; 9] = [
     &["report"],
     &["input"],
     &["actuate", "follow", "model"],
-    &["certificate", "half_bound", "ledger", "native_groups"],
+    &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
     &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue", "watch"],
     &["history"],
     &["arbiter"],

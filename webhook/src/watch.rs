@@ -14,7 +14,7 @@ use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::{ApiResource, DeserializeGuard, ObjectMeta};
+use kube::core::{DeserializeGuard, ObjectMeta};
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
@@ -274,7 +274,7 @@ async fn follow_until<K: Viewed>(
 async fn follow_native(client: Client, view: Arc<SharedView>) {
     let gone = |error: &watcher::Error| matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     loop {
-        match native_resource(&client).await {
+        match native::version::served(&client).await {
             Ok(Some(resource)) => {
                 let api = Api::all_with(client.clone(), &resource);
                 follow_until::<NativeGroup>(api, &view, gone).await;
@@ -291,20 +291,6 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
         }
         tokio::time::sleep(PAUSE.0).await;
     }
-}
-
-/// The best version in which the API server has them.
-async fn native_resource(client: &Client) -> Result<Option<ApiResource>, kube::Error> {
-    let groups = client.list_api_groups().await?.groups;
-    let versions = groups.into_iter().filter(|group| group.name == native::GROUP).flat_map(|group| group.versions);
-    let versions: Vec<String> = versions.map(|version| version.version).collect();
-    for version in native::version::by_preference(&versions) {
-        let list = client.list_api_group_resources(&format!("{}/{version}", native::GROUP)).await?;
-        if list.resources.iter().any(|resource| resource.name == native::PLURAL) {
-            return Ok(Some(native::version::resource(version)));
-        }
-    }
-    Ok(None)
 }
 
 fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view: &SharedView) {

@@ -5,7 +5,7 @@ use super::manifest::Manifest;
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
-use giveway_crds::kinds::{self, Controller, KINDS, Kind, Origin, PodFacts, Sizes, Told, origin, settings};
+use giveway_crds::kinds::{self, KINDS, Kind, Origin, Sizes, Told, origin, settings};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::{PodGroup, PodGroupSpec};
 use k8s_openapi::api::core::v1::Pod;
@@ -103,15 +103,7 @@ pub(super) fn origin_of(pod: &Pod) -> Result<Option<Origin>, String> {
     if settings::gang(label(LABEL_GANG)).map_err(|error| error.to_string())? != Some(true) {
         return Ok(None);
     }
-    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
-    let controller = owner.map(|owner| Controller {
-        api_version: &owner.api_version,
-        kind: &owner.kind,
-        name: &owner.name,
-        uid: &owner.uid,
-    });
-    let facts = PodFacts { name: pod.metadata.name.as_deref(), label, controller };
-    origin::of(&facts).map(Some).map_err(|error| error.to_string())
+    origin::of_pod(pod).map(Some).map_err(|error| error.to_string())
 }
 
 /// The group that Giveway would make for the first pod of this origin; `None` when nothing says how large it is.

@@ -2,6 +2,8 @@
 
 use super::{KINDS, Kind, Told, name, of_version};
 use crate::keys::{LABEL_GANG, LABEL_POD_GROUP};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 
 /// The controller of a pod, from its owner references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,22 @@ pub struct Origin {
     LABEL_POD_GROUP
 )]
 pub struct OriginError;
+
+/// Where a pod comes from that was read as a whole.
+///
+/// # Errors
+/// No row suits, and it has no controller.
+pub fn of_pod(pod: &Pod) -> Result<Origin, OriginError> {
+    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+    let controller = owner.map(|owner| Controller {
+        api_version: &owner.api_version,
+        kind: &owner.kind,
+        name: &owner.name,
+        uid: &owner.uid,
+    });
+    let label = |key: &str| pod.labels().get(key).map(String::as_str);
+    of(&PodFacts { name: pod.metadata.name.as_deref(), label, controller })
+}
 
 /// Where a pod comes from.
 ///

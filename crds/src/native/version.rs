@@ -16,6 +16,24 @@ pub fn resource(version: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
 }
 
+/// The resource of the groups in the best version that the API server has; `None` when it has none.
+///
+/// # Errors
+/// The API server does not say.
+#[cfg(feature = "client")]
+pub async fn served(client: &kube::Client) -> Result<Option<ApiResource>, kube::Error> {
+    let groups = client.list_api_groups().await?.groups;
+    let versions = groups.into_iter().filter(|group| group.name == GROUP).flat_map(|group| group.versions);
+    let versions: Vec<String> = versions.map(|version| version.version).collect();
+    for version in by_preference(&versions) {
+        let list = client.list_api_group_resources(&format!("{GROUP}/{version}")).await?;
+        if list.resources.iter().any(|served| served.name == PLURAL) {
+            return Ok(Some(resource(version)));
+        }
+    }
+    Ok(None)
+}
+
 /// How stable, and how new: larger is better.
 type Rank = (u8, u32, u32);
 

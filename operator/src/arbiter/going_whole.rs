@@ -1,9 +1,9 @@
-//! Cascades in the arbiter: begun when the model shows that kube-scheduler took a pod, told in the group's status and by
-//! an event, and carried out once the status is written.
+//! Groups that go whole without a plan: begun when the model shows that kube-scheduler took a pod, or left a gang bound by half
+//! for too long, told in the group's status and by an event, and carried out once the status is written.
 
 use super::Arbiter;
 use crate::cascade::is_told;
-use crate::command::{Command, Notice};
+use crate::command::Command;
 use crate::ledger::Clock;
 use crate::status::Victimhood;
 use crate::words::Sentence;
@@ -32,16 +32,14 @@ impl Arbiter {
         }
         self.dirty.extend(step.through);
     }
-}
 
-impl Arbiter {
     /// Takes down the gangs that have been bound by half for too long.
     fn take_down(&mut self, clock: Clock) {
-        self.half_starts.note(&self.model, &self.dirty, clock.now);
         let after = self.config.half_bound_timeout;
         if after.is_zero() {
             return;
         }
+        self.half_starts.note(&self.model, &self.dirty, clock.now);
         for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
             let preemptor = Preemptor::Group(group.clone());
             // Room that is being made may yet help. What was released is what stands still.
@@ -73,18 +71,11 @@ impl Arbiter {
         self.victims.insert(group, victimhood);
     }
 
-    /// Tells a group something by an event.
-    fn tell_group(&mut self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
-        if let Some(record) = self.model.groups.get(group) {
-            self.actuator.dispatch(Command::Publish(Notice {
-                kind: "PodGroup",
-                key: group.clone(),
-                uid: record.uid.clone(),
-                warning: true,
-                reason,
-                action: action.to_owned(),
-                note,
-            }));
+    /// Warns a group by an event.
+    pub(super) fn tell_group(&self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
+        let group = Preemptor::Group(group.clone());
+        if let Some(notice) = self.notice(&group, true, reason, action.to_owned(), note) {
+            self.actuator.dispatch(Command::Publish(notice));
         }
     }
 }

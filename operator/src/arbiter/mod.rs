@@ -16,7 +16,7 @@ mod statuses;
 use crate::backfill::BackFill;
 use crate::book::Book;
 use crate::cascade::Cascades;
-use crate::command::{Command, Dispatch, Notice};
+use crate::command::{Command, Dispatch};
 use crate::config::Config;
 use crate::gangs::Gangs;
 use crate::half_bound::HalfStarts;
@@ -340,16 +340,8 @@ impl Arbiter {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let whole = victim.kind == "PodGroup";
             let message = status::victim_message(&flight, &victim.kind, victim.priority, None);
-            if whole && let Some(record) = self.model.groups.get(&key) {
-                self.actuator.dispatch(Command::Publish(Notice {
-                    kind: "PodGroup",
-                    key: key.clone(),
-                    uid: record.uid.clone(),
-                    warning: true,
-                    reason: Reason::Preempted,
-                    action: format!("Preempting {}", flight.plan.id),
-                    note: message.clone(),
-                }));
+            if whole {
+                self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
                 self.dirty.insert(group.clone());

@@ -8,21 +8,21 @@ mod template;
 mod workloads;
 
 use crate::command::Command;
-use crate::ledger::{Call, Clock};
+use crate::ledger::{Calls, Clock};
 use crate::model::Model;
+use crate::orphans::Orphans;
 use giveway_crds::native;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// What was done already, so that nothing is done twice.
 #[derive(Debug, Default)]
 pub struct Housekeeping {
-    /// Pods that were told that their group does not exist, by UID.
-    orphans: BTreeSet<SmolStr>,
+    /// Pods that were told that their group does not exist.
+    orphans: Orphans,
     /// Calls under way, by what they write.
-    calls: BTreeMap<String, Call>,
+    calls: Calls,
     /// Groups that have to be looked at again, because a call for them has not shown its effect.
     again: BTreeSet<ObjectKey>,
     /// Workloads, likewise.
@@ -32,19 +32,14 @@ pub struct Housekeeping {
 impl Housekeeping {
     /// Notes the answer to a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
-        self.calls.entry(what.to_owned()).or_default().answered(ok, now);
+        self.calls.answered(what, ok, now);
     }
 
     /// Whether a call is to be made now.
     fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
-        let call = self.calls.entry(what).or_default();
-        let due = call.due(now);
-        if due {
-            call.start();
-        }
         // Looked at again until the watch shows the effect, or the call is made again.
         self.again.insert(group.clone());
-        due
+        self.calls.start(what, now)
     }
 
     /// What is to be done for the groups that something happened to.
@@ -56,7 +51,7 @@ impl Housekeeping {
         clock: Clock,
     ) -> Vec<Command> {
         let now = clock.now;
-        self.forget(now);
+        self.calls.forget(now);
         let mut commands = Vec::new();
         workloads.append(&mut self.again_workloads);
         let keys: BTreeSet<ObjectKey> =
@@ -77,11 +72,6 @@ impl Housekeeping {
             commands.extend(self.summarize(model, workload, clock));
         }
         commands
-    }
-
-    /// Forgets calls that are over, also those for objects that are gone.
-    fn forget(&mut self, now: Instant) {
-        self.calls.retain(|_, call| !call.is_over(now));
     }
 }
 
@@ -129,6 +119,6 @@ mod tests {
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));
         assert_eq!(housekeeping.calls.len(), 1);
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(61));
-        assert!(housekeeping.calls.is_empty() && housekeeping.again.is_empty(), "{housekeeping:?}");
+        assert!(housekeeping.calls.len() == 0 && housekeeping.again.is_empty(), "{housekeeping:?}");
     }
 }

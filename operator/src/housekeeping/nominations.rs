@@ -2,7 +2,7 @@
 
 use super::Housekeeping;
 use crate::command::Command;
-use crate::ledger::{Call, Clock, Flights};
+use crate::ledger::{Clock, Flights};
 use crate::model::Model;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
@@ -33,10 +33,7 @@ impl Housekeeping {
             if !ours || meant.contains(pod.uid.as_str()) {
                 continue;
             }
-            // Reports of withdrawals are not kept: the watch shows the effect, or it is tried again.
-            let call = self.calls.entry(nomination_of(&pod.uid)).or_default();
-            if call.due(now) {
-                *call = Call::Done(now);
+            if self.calls.start_unheard(nomination_of(&pod.uid), now) {
                 commands.push(Command::Nominate {
                     preemptor: Preemptor::Pod(pod.key.clone()),
                     plan: String::new(),
@@ -51,7 +48,7 @@ impl Housekeeping {
 
     /// A plan has asked for the withdrawal of its nomination of this pod.
     pub fn withdrawn(&mut self, uid: &str, now: Instant) {
-        self.calls.insert(nomination_of(uid), Call::Done(now));
+        self.calls.made(nomination_of(uid), now);
     }
 }
 

@@ -1,9 +1,8 @@
 //! Groups that pods name and that do not exist: made from the template that the pods name, or missed.
 
 use super::Housekeeping;
-use crate::command::{Command, Notice};
+use crate::command::Command;
 use crate::model::Model;
-use giveway_crds::condition::Reason;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -24,33 +23,17 @@ impl Housekeeping {
             }
             return;
         }
-        for pod in members {
-            if !self.orphans.insert(pod.uid.clone()) {
-                continue;
-            }
-            let note = match &pod.template {
-                Some((workload, template)) => format!(
-                    "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
-                    key.name, key.namespace
-                ),
-                None => format!(
-                    "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
-                    key.name, key.namespace
-                ),
-            };
-            commands.push(Command::Publish(Notice {
-                kind: "Pod",
-                key: pod.key.clone(),
-                uid: pod.uid.clone(),
-                warning: true,
-                reason: Reason::PodGroupNotFound,
-                action: "Holding".to_owned(),
-                note: note.into(),
-            }));
-        }
-        if self.orphans.len() > 100_000 {
-            self.orphans.clear();
-        }
+        let note = |pod: &Pod| match &pod.template {
+            Some((workload, template)) => format!(
+                "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
+                key.name, key.namespace
+            ),
+            None => format!(
+                "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
+                key.name, key.namespace
+            ),
+        };
+        self.orphans.tell(members.into_iter(), note, commands);
     }
 }
 
@@ -60,14 +43,7 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
     let (workload, name) = pod.template.as_ref()?;
     let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
     let template = record.object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
-    let of_pod = pod.owner.as_ref().map(|o| OwnerReference {
-        api_version: o.api_version.clone(),
-        kind: o.kind.clone(),
-        name: o.name.clone(),
-        uid: o.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: None,
-    });
+    let of_pod = pod.owner.clone().map(|owner| OwnerReference { block_owner_deletion: None, ..owner });
     let owner = of_pod.or_else(|| record.object.controller_owner_ref(&()));
     let spec = PodGroupSpec {
         pod_group_template_ref: Some(PodGroupTemplateRef {

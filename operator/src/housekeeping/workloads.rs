@@ -16,10 +16,7 @@ impl Housekeeping {
             return None;
         }
         self.again_workloads.insert(workload.clone());
-        let call = self.calls.entry(format!("status of workload {workload}")).or_default();
-        call.due(clock.now).then(|| {
-            call.start();
-            Command::WriteWorkloadStatus { workload, status: Box::new(wanted) }
-        })
+        let due = self.calls.start(format!("status of workload {workload}"), clock.now);
+        due.then(|| Command::WriteWorkloadStatus { workload, status: Box::new(wanted) })
     }
 }

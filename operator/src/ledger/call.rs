@@ -1,5 +1,6 @@
 //! One API call that a flight needs: whether it was made, how it ended, and when it may be made again.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long the watch may lag behind an acknowledged call before the call is made again.
@@ -78,5 +79,53 @@ impl Call {
     /// Whether it failed so often that there is no prospect.
     pub fn exhausted(self) -> bool {
         self.tries() >= MAX_TRIES
+    }
+}
+
+/// Calls under way, by what they write: none is made twice at once, and one that failed is made again after a while.
+#[derive(Debug, Default)]
+pub struct Calls(BTreeMap<String, Call>);
+
+impl Calls {
+    /// Whether a call is to be made now; then it counts as made.
+    pub fn start(&mut self, what: String, now: Instant) -> bool {
+        let call = self.0.entry(what).or_default();
+        let due = call.due(now);
+        if due {
+            call.start();
+        }
+        due
+    }
+
+    /// The same of a call whose answer is not reported: the watch shows its effect, or it is made again.
+    pub fn start_unheard(&mut self, what: String, now: Instant) -> bool {
+        let due = self.0.get(&what).is_none_or(|call| call.due(now));
+        if due {
+            self.made(what, now);
+        }
+        due
+    }
+
+    /// Notes that somebody else makes a call.
+    pub fn made(&mut self, what: String, now: Instant) {
+        self.0.insert(what, Call::Done(now));
+    }
+
+    /// Notes the answer to a call.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        if let Some(call) = self.0.get_mut(what) {
+            call.answered(ok, now);
+        }
+    }
+
+    /// Forgets calls that are over, also those for objects that are gone.
+    pub fn forget(&mut self, now: Instant) {
+        self.0.retain(|_, call| !call.is_over(now));
+    }
+
+    /// How many are remembered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }

@@ -25,7 +25,7 @@ mod stages;
 mod tests;
 mod wind_down;
 
-pub use call::Call;
+pub use call::{Call, Calls};
 pub use check::Check;
 pub use rescue::Rescue;
 

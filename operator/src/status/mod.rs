@@ -316,12 +316,10 @@ pub fn besides(below: usize) -> String {
 }
 
 /// How many members do not count yet because somebody else has put a scheduling gate on them.
-pub fn gated(cluster: &Cluster, group: &ObjectKey) -> usize {
-    let group = cluster.group(group);
-    let members = group.into_iter().flat_map(|group| cluster.members(&group.key).map(move |pod| (group, pod)));
-    let waits =
-        |(group, pod): &(&Group, &Pod)| pod.live() && !pod.bound() && pod.gated_by_others && !group.is_above(pod);
-    members.filter(waits).count()
+pub fn gated(cluster: &Cluster, key: &ObjectKey) -> usize {
+    let Some(group) = cluster.group(key) else { return 0 };
+    let waits = |pod: &&Pod| pod.live() && !pod.bound() && pod.gated_by_others && !group.is_above(pod);
+    cluster.members(key).filter(waits).count()
 }
 
 /// What is to be added where pods are counted and this many have the gate of somebody else.

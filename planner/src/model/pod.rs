@@ -110,6 +110,11 @@ impl Pod {
         !self.ended() && !self.terminating
     }
 
+    /// Whether it existed at this second; a pod whose age is not known has always been there.
+    pub fn existed_at(&self, second: i64) -> bool {
+        self.created.is_none_or(|created| created / 1_000_000_000 <= second)
+    }
+
     /// Has a node.
     pub fn bound(&self) -> bool {
         self.node.is_some()
