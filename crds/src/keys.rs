@@ -20,6 +20,10 @@ pub const GROUP_LABELS: [&str; 4] = [LABEL_POD_GROUP, LABEL_WORKLOAD, LABEL_TEMP
 
 /// Label of an owner of pods or of a pod: `"true"` makes a gang of its pods; Giveway makes the PodGroup (see [`crate::kinds`]).
 pub const LABEL_GANG: &str = "scheduling.giveway.dev/gang";
+/// Label of a PodGroup that Giveway made itself (Kubernetes' recommended labels), with the value [`MANAGED_BY`].
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`LABEL_MANAGED_BY`].
+pub const MANAGED_BY: &str = "giveway-operator";
 /// Annotation beside [`LABEL_GANG`]: how many pods start together, where the owner's own fields do not say it.
 pub const ANNOTATION_MIN_COUNT: &str = "scheduling.giveway.dev/min-count";
 /// Annotation beside [`LABEL_GANG`]: `Pod` or `PodGroup`, the unit in which the gang gives way. Without it: `PodGroup`.

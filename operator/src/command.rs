@@ -116,6 +116,15 @@ pub enum Command {
     },
     /// Create a group, from a workload's template or for an owner whose label asked for it.
     CreateGroup(Box<PodGroup>),
+    /// Delete a group that Giveway made and nobody uses.
+    DeleteGroup {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// Its resource version: one that changed meanwhile stays.
+        version: SmolStr,
+    },
     /// Read what an owner says of its groups.
     ReadOwner(OwnerKey),
     /// Set how many pods of a gang start together.
@@ -172,6 +181,7 @@ impl Command {
             | Self::Publish(_)
             | Self::LetNodeGo { .. }
             | Self::ForgetPlan { .. }
+            | Self::DeleteGroup { .. }
             | Self::DropOldPlan { .. } => true,
             Self::Nominate { .. }
             | Self::Release { .. }

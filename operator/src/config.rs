@@ -54,6 +54,10 @@ pub struct Config {
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub half_bound_timeout: Duration,
 
+    /// How long a group that was made from a template is kept when no pod names it any more, such as 10m.
+    #[arg(long, default_value = "10m", value_parser = parse_duration)]
+    pub unused_group_timeout: Duration,
+
     /// How long a Preemption that is over is kept, such as 168h or 30m.
     #[arg(long, default_value = "168h", value_parser = parse_duration)]
     pub preemption_history: Duration,

@@ -24,6 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct GroupRecord {
     /// UID of the object.
     pub uid: SmolStr,
+    /// `metadata.resourceVersion`.
+    pub resource_version: SmolStr,
     /// `metadata.generation`.
     pub generation: Option<i64>,
     /// The status as last seen, or as last written by us if that is newer.
@@ -34,6 +36,8 @@ pub struct GroupRecord {
     pub deleting: bool,
     /// Template it was made from: workload and template name.
     pub template: Option<(String, String)>,
+    /// Whether Giveway made it.
+    pub managed: bool,
     /// UID of the owner that it was made for, where a label asked for it.
     pub made_for: Option<String>,
     /// How many pods start together.
@@ -488,6 +492,7 @@ impl Model {
         self.arrivals += u64::from(changed.as_ref().is_ok_and(|changed| *changed));
         let record = GroupRecord {
             uid: group.uid().unwrap_or_default().into(),
+            resource_version: group.resource_version().unwrap_or_default().into(),
             generation: group.metadata.generation,
             protected: group.finalizers().iter().any(|f| f == keys::FINALIZER_PROTECTION),
             deleting: group.metadata.deletion_timestamp.is_some(),
@@ -496,6 +501,7 @@ impl Model {
                 .pod_group_template_ref
                 .as_ref()
                 .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
+            managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
             made_for: made_for(&group),
             min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
             deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),

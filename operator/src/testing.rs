@@ -154,15 +154,26 @@ impl World {
 
     /// A group that was made from a template, with this status.
     pub(crate) fn made_from(&mut self, workload: &str, template: &str, name: &str, status: Value) -> &mut Self {
+        self.apply_made(workload, template, name, json!({}), status)
+    }
+
+    fn apply_made(&mut self, workload: &str, template: &str, name: &str, labels: Value, status: Value) -> &mut Self {
         let reference = json!({"workload": {"workloadName": workload, "podGroupTemplateName": template}});
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "metadata": {
+                "name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1, "labels": labels
+            },
             "spec": {"podGroupTemplateRef": reference, "schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 1},
             "status": status
         });
         self.model.apply(Input::Group(Update::Applied(object(group))));
         self
+    }
+
+    /// A group that Giveway made from a template, with this status.
+    pub(crate) fn made_by_giveway(&mut self, name: &str, status: Value) -> &mut Self {
+        self.apply_made("serve", "worker", name, json!({ keys::LABEL_MANAGED_BY: keys::MANAGED_BY }), status)
     }
 
     pub(crate) fn class(&mut self, class: Value) -> &mut Self {

@@ -10,10 +10,11 @@ use giveway_crds::keys::GATE;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
 /// The policies of the chart.
-const POLICIES: [&str; 6] = [
+const POLICIES: [&str; 7] = [
     "giveway-bindings",
     "giveway-critical-addons",
     "giveway-operator",
+    "giveway-operator-groups",
     "giveway-pod-groups",
     "giveway-pods",
     "giveway-preemptions",

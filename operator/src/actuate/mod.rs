@@ -182,6 +182,10 @@ impl Actuator {
                 let result = self.write("create-group", object::create_group(client, &group)).await;
                 Report::Object { what, result }
             }
+            Command::DeleteGroup { group, uid, version } => {
+                let result = self.write("delete-group", object::delete_group(client, &group, &uid, &version)).await;
+                Report::Object { what: format!("deletion of pod group {group}"), result }
+            }
             Command::ReadOwner(owner) => {
                 let result = self.write("read-owner", owner::read(client, &owner)).await;
                 Report::Owner { owner, result }

@@ -8,7 +8,7 @@ use crate::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -59,6 +59,22 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     match groups.create(&PostParams::default(), group).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Deletes a group that has not changed; one that has, or that is gone, is as good.
+pub(super) async fn delete_group(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    version: &str,
+) -> Result<(), CallError> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) });
+    match groups.delete(&group.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

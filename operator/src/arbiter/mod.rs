@@ -221,6 +221,8 @@ impl Arbiter {
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock);
         chores.append(&mut self.gangs.pass(&self.model, &self.dirty, clock));
+        let unused_for = self.config.unused_group_timeout;
+        chores.append(&mut self.housekeeping.delete_unused(&self.model, unused_for, clock.now));
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));

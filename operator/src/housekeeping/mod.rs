@@ -1,10 +1,11 @@
 //! What has to be done besides deciding, one file a chore: [groups made from templates](template) and the word to pods whose
-//! group does not exist, the [finalizer](finalizer) that protects groups, the [summary of workloads](workloads), and
+//! group does not exist, [those that nobody uses any more](unused), the [finalizer](finalizer) that protects groups, the [summary of workloads](workloads), and
 //! [nominations](nominations) that nobody stands behind.
 
 mod finalizer;
 mod nominations;
 mod template;
+mod unused;
 mod workloads;
 
 use crate::command::Command;
@@ -15,6 +16,7 @@ use giveway_crds::native;
 use giveway_planner::model::ObjectKey;
 use std::collections::BTreeSet;
 use std::time::Instant;
+use unused::Unused;
 
 /// What was done already, so that nothing is done twice.
 #[derive(Debug, Default)]
@@ -27,6 +29,7 @@ pub struct Housekeeping {
     again: BTreeSet<ObjectKey>,
     /// Workloads, likewise.
     again_workloads: BTreeSet<ObjectKey>,
+    unused: Unused,
 }
 
 impl Housekeeping {
@@ -63,6 +66,7 @@ impl Housekeeping {
                         workloads.insert(ObjectKey::new(&key.namespace, workload));
                     }
                     commands.extend(self.protect(model, key, record, now));
+                    self.note_use(model, key, record, now);
                 }
                 None if native::is_native(&key.name) => {}
                 None => self.missing(model, key, now, &mut commands),

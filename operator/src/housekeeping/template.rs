@@ -3,6 +3,7 @@
 use super::Housekeeping;
 use crate::command::Command;
 use crate::model::Model;
+use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -59,6 +60,7 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
         metadata: ObjectMeta {
             name: Some(key.name.to_string()),
             namespace: Some(key.namespace.to_string()),
+            labels: Some([(LABEL_MANAGED_BY.to_owned(), MANAGED_BY.to_owned())].into()),
             owner_references: owner.map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },

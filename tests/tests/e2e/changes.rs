@@ -1,6 +1,6 @@
 //! The cluster changes while a plan is carried out.
 
-use crate::MINUTE;
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::Shaped;
@@ -50,6 +50,35 @@ async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
     let middle = names.iter().filter(|name| name.contains("middle")).count();
     // One eviction may have been under way while the node was cordoned.
     assert!(middle == 2 && (6..=7).contains(&names.len()), "{names:?}");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let taken = world.nodes(1).cpus(4).prefix("taken").label("pool", "taken").create().await;
+    // Room for those that are made anew: only the barrier keeps them from starting.
+    world.nodes(1).cpus(3).prefix("free").create().await;
+    let batch = world.gang("batch", 4).whole().priority("low").on(&taken).create().await;
+    let gang = world.gang("train", 4).priority("high").node_selector("pool", "taken").create().await;
+    evicted(&world, 1).await;
+    // As a controller does: other names, no node.
+    let mut again = world.gang("batch", 4).priority("low").without_group();
+    again.pods.clone_from(&batch.pods);
+    again.add_pods(3).await;
+    gang.wait_bound(MINUTE).await;
+    batch.wait_gone(MINUTE).await;
+    let words = "Was scheduled; now waits again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
+    told(&batch, SCHEDULED, "False WaitingForPods", words).await;
+    let history = world.audit().await;
+    let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
+    assert!(!["batch-4", "batch-5", "batch-6"].into_iter().any(alone), "members started beside those that were going");
+    world.nodes(1).cpus(1).prefix("late").create().await;
+    again.add_pods(1).await;
+    again.pods.drain(..4);
+    again.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
 

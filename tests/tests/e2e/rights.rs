@@ -162,7 +162,6 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         ("get resource \"pods/exec\"", Call::get(&format!("{held}/exec?command=sh"))),
         ("list resource \"secrets\"", Call::get(secrets)),
         ("list resource \"configmaps\"", Call::get("/api/v1/namespaces/giveway-system/configmaps")),
-        ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
         (
             "delete resource \"podgroups\" in API group \"scheduling.k8s.io\"",
             Call::delete("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/theirs"),
@@ -192,7 +191,14 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
+    let words = "metadata: Giveway's operator deletes only groups that it made from a template and that have no pods";
+    Call::delete(&format!("{groups}/train")).refused(&operator, "the operator", words).await;
+    let taken =
+        Call::merge(&format!("{groups}/train"), &json!({"metadata": {"labels": {keys::LABEL_MANAGED_BY: "me"}}}));
+    let words = "metadata: Giveway's operator changes only the finalizers of a group";
+    taken.refused(&operator, "the operator", words).await;
     let for_the_webhook = [
+        ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
         ("get resource \"jobs\"", Call::get("/apis/batch/v1/namespaces/default/jobs/train")),
         ("patch resource \"pods\"", Call::patch(&held, &json!({"metadata": {"labels": {"a": "b"}}}))),
         (

@@ -51,6 +51,45 @@ async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_from_a_template_goes_when_no_pod_names_it_any_more() {
+    let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(1).cpus(4).create().await;
+    world.apply(WORKLOAD).await.unwrap();
+    let mine = "
+apiVersion: scheduling.giveway.dev/v1alpha1
+kind: PodGroup
+metadata: {name: serve-worker-7}
+spec:
+  podGroupTemplateRef: {workload: {workloadName: serve, podGroupTemplateName: worker}}
+  schedulingPolicy: {gang: {minCount: 2}}
+  disruptionMode: PodGroup
+  priorityClassName: high
+";
+    world.apply(mine).await.unwrap();
+    let pod = |name: &str, replica: &str| {
+        let pod = world.pod(name).label(keys::LABEL_WORKLOAD, "serve").label(keys::LABEL_TEMPLATE, "worker");
+        pod.label(keys::LABEL_REPLICA, replica)
+    };
+    let (gone, stays) = (pod("a-0", "0").create().await, pod("b-0", "1").create().await);
+    for group in ["serve-worker-0", "serve-worker-1"] {
+        wait_for("the group is made", MINUTE, async || world.kubectl(&["get", "gpg", group]).await).await;
+    }
+    gone.delete().await;
+    wait_for("the group that nobody uses is deleted", MINUTE, async || {
+        let left = world.kubectl(&["get", "gpg", "-o", "jsonpath={.items[*].metadata.name}"]).await?;
+        if left == "serve-worker-1 serve-worker-7" { Ok(()) } else { Err(left) }
+    })
+    .await;
+    // The next pod that names it makes it anew.
+    let (first, second) = (pod("a-1", "0").create().await, pod("a-2", "0").create().await);
+    first.wait_bound(MINUTE).await;
+    second.wait_bound(MINUTE).await;
+    assert_eq!(stays.get().await.unwrap().spec.unwrap().node_name, None, "it waits for another one");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_cannot_vanish_under_its_members() {
     let world = World::start().await;
     world.class("high", 1000).managed().create().await;

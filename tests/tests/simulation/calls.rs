@@ -96,6 +96,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
         | Command::DropOldPlan { .. }
         | Command::BackFill { .. }
         | Command::CreateGroup(_)
+        | Command::DeleteGroup { .. }
         | Command::ReadOwner(_)
         | Command::SetMinCount { .. }
         | Command::Taint { .. }
@@ -209,6 +210,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
             let name = group.metadata.name.unwrap_or_default();
             Report::Object { what: format!("pod group default/{name}"), result }
         }
+        Command::DeleteGroup { group, .. } => Report::Object { what: format!("deletion of pod group {group}"), result },
         Command::ReadOwner(owner) => Report::Owner { owner, result: Err(CallError::Gone) },
         Command::SetMinCount { group, min_count, .. } => {
             Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }

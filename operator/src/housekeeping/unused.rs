@@ -1,0 +1,95 @@
+//! Groups made from a template that no pod names any more: those of replicas that were taken away, which their owner, still
+//! there, keeps. They are deleted after a time. The next pod that names one makes it anew.
+
+use super::Housekeeping;
+use crate::command::Command;
+use crate::model::{GroupRecord, Model};
+use giveway_planner::model::ObjectKey;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Since when groups have no pods. As many as there are such groups.
+#[derive(Debug, Default)]
+pub(super) struct Unused {
+    since: BTreeMap<ObjectKey, Instant>,
+    /// The same, the longest first; an entry that says another time than the map is of no use any more.
+    queue: VecDeque<(Instant, ObjectKey)>,
+}
+
+impl Housekeeping {
+    /// Something happened to a group: it may have lost its last pod, or got one.
+    pub(super) fn note_use(&mut self, model: &Model, key: &ObjectKey, record: &GroupRecord, now: Instant) {
+        if !is_unused(model, key, record) {
+            self.unused.since.remove(key);
+        } else if !self.unused.since.contains_key(key) {
+            self.unused.since.insert(key.clone(), now);
+            self.unused.queue.push_back((now, key.clone()));
+        }
+    }
+
+    /// Deletes the groups that have had no pods for so long. One that is there still, because the call failed or it had just
+    /// changed, has its turn again.
+    pub fn delete_unused(&mut self, model: &Model, after: Duration, now: Instant) -> Vec<Command> {
+        let mut commands = Vec::new();
+        while self.unused.queue.front().is_some_and(|(since, _)| now.duration_since(*since) >= after) {
+            let Some((since, key)) = self.unused.queue.pop_front() else { break };
+            if self.unused.since.get(&key) != Some(&since) {
+                continue;
+            }
+            self.unused.since.remove(&key);
+            let Some(record) = model.groups.get(&key) else { continue };
+            self.note_use(model, &key, record, now);
+            if self.unused.since.contains_key(&key) {
+                let (uid, version) = (record.uid.clone(), record.resource_version.clone());
+                commands.push(Command::DeleteGroup { group: key, uid, version });
+            }
+        }
+        commands
+    }
+}
+
+/// Whether Giveway made the group from a template, no pod of it is there, and it remembers none that has finished.
+fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
+    let ours = record.managed && record.template.is_some() && !record.deleting;
+    ours && record.status.finished.is_empty() && model.cluster.members(key).next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::pass;
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use serde_json::json;
+
+    const AFTER: Duration = Duration::from_secs(600);
+
+    fn deleted(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<String> {
+        pass(housekeeping, world, now);
+        let commands = housekeeping.delete_unused(&world.model, AFTER, now);
+        let names = commands.into_iter().map(|command| match command {
+            Command::DeleteGroup { group, .. } => group.name.to_string(),
+            other => panic!("{other:?}"),
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn a_group_from_a_template_goes_when_nobody_has_used_it_for_long() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.made_by_giveway("a", json!({})).made_from("serve", "worker", "of-a-user", json!({}));
+        world.made_by_giveway("remembers", json!({"finished": {"pods": ["uid-q"]}}));
+        world.node("n1", 1).pod(TestPod::new("p", 0).of("a").on("n1"));
+        assert!(deleted(&mut housekeeping, &mut world, now).is_empty());
+        world.remove_pod("p");
+        assert!(deleted(&mut housekeeping, &mut world, now + AFTER).is_empty(), "its time begins now");
+        let later = now + AFTER + AFTER / 2;
+        world.pod(TestPod::new("q", 0).of("a").on("n1"));
+        assert!(deleted(&mut housekeeping, &mut world, later).is_empty());
+        world.remove_pod("q");
+        assert!(deleted(&mut housekeeping, &mut world, later).is_empty());
+        assert!(deleted(&mut housekeeping, &mut world, now + 2 * AFTER).is_empty(), "it was used meanwhile");
+        assert_eq!(deleted(&mut housekeeping, &mut world, later + AFTER), ["a"]);
+        assert!(deleted(&mut housekeeping, &mut world, later + AFTER).is_empty(), "once");
+        assert_eq!(deleted(&mut housekeeping, &mut world, later + 2 * AFTER), ["a"], "it is still there");
+    }
+}
