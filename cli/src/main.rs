@@ -33,6 +33,7 @@ mod decide;
 mod error;
 mod history;
 mod live;
+mod manual;
 mod mask;
 mod output;
 mod plan;

@@ -40,7 +40,7 @@ impl Role<'_> {
 
 /// The user whom RBAC refuses something: `pods is forbidden: User "a" cannot list resource "pods" in API group ""`. What
 /// admission refuses is forbidden as well, and no role helps against it.
-fn user_without_right(said: &str) -> Option<&str> {
+pub(crate) fn user_without_right(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once(" is forbidden: User \"")?;
     let (user, rest) = rest.split_once('"')?;
     rest.starts_with(" cannot ").then_some(user)

@@ -28,6 +28,8 @@ pub enum Reason {
     UnschedulableGuaranteedBudget,
     /// A plan exists; victims have to go first.
     WaitingForPreemption,
+    /// There is a place, and nobody is evicted for it; pods that terminate there already have to go first.
+    WaitingForTermination,
     /// The scheduler could not bind what was released.
     SchedulerError,
     /// `minCount` pods were bound.
@@ -94,6 +96,7 @@ impl Reason {
             Self::Unschedulable => "Unschedulable",
             Self::UnschedulableGuaranteedBudget => "UnschedulableGuaranteedBudget",
             Self::WaitingForPreemption => "WaitingForPreemption",
+            Self::WaitingForTermination => "WaitingForTermination",
             Self::SchedulerError => "SchedulerError",
             Self::Scheduled => "Scheduled",
             Self::Planned => "Planned",

@@ -1,8 +1,10 @@
 //! A finding, and how findings are printed.
 
 use super::facts::GuardedPod;
+use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table;
+use crate::role::user_without_right;
 use serde::Serialize;
 
 /// How bad it is.
@@ -63,7 +65,11 @@ impl Finding {
 
     /// Not known, and why.
     pub(super) fn unknown(check: &'static str, what: &str, why: &str) -> Self {
-        Self::warn(check, format!("{what} is not known: {why}"), "Ask somebody with the right to read it.")
+        let remedy = match user_without_right(why) {
+            Some(user) => format!("Run it as an administrator, or give user {user} the right that is named here."),
+            None => "Do away with what is named here, and run it again.".to_owned(),
+        };
+        Self::warn(check, format!("{what} is not known: {why}"), remedy)
     }
 }
 
@@ -107,6 +113,7 @@ impl Report {
         }
         let count = |status| self.findings.iter().filter(|finding| finding.status == status).count();
         let (bad, odd) = (count(Status::Fail), count(Status::Warn));
-        text + &format!("\n{bad} wrong, {odd} worth knowing, {} well.\n", count(Status::Ok))
+        let more = if bad + odd > 0 { format!("More of each: {}\n", manual::about("checks")) } else { String::new() };
+        text + &format!("\n{bad} wrong, {odd} worth knowing, {} well.\n{more}", count(Status::Ok))
     }
 }

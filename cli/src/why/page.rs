@@ -3,6 +3,7 @@
 use super::Facts;
 use super::addon::step;
 use super::events::age;
+use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table, victims};
 use giveway_crds::PodGroup;
@@ -59,6 +60,9 @@ impl Page<'_> {
                 let style = if told.status == "True" { GOOD } else { COSTS };
                 let since = self.ago(told.last_transition_time.0);
                 self.line("State:", &format!("{} (since {since}): {}", paint(style, &told.reason), told.message));
+                if told.status != "True" {
+                    self.line("More:", &manual::about(&told.reason));
+                }
             }
             None => self.line("State:", "Not looked at yet: is giveway-operator running?"),
         }

@@ -9,6 +9,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Decision, Preemptor};
 use std::collections::BTreeSet;
+use std::iter;
 use std::time::Duration;
 
 /// How often a plan is checked while it evicts, at the most.
@@ -24,12 +25,30 @@ pub struct Check {
 }
 
 impl Flight {
-    /// Whether a call failed so often that the plan has no prospect. A group that was begun is never given up.
-    pub(super) fn given_up(&self) -> bool {
-        self.members.iter().any(|m| m.nominate.exhausted() || m.release.exhausted())
-            || self.rescue.as_ref().is_some_and(|rescue| rescue.add.exhausted())
-            || self.victims.iter().any(|v| v.rehearsal.exhausted())
-            || self.victims.iter().any(|v| v.call.exhausted() && self.plan.victims[v.unit].kind != "PodGroup")
+    /// The call that failed so often that the plan has no prospect, if there is one. A group that was begun is never given up.
+    pub(super) fn given_up(&self) -> Option<Sentence> {
+        let members = self.members.iter().flat_map(|m| {
+            [(m.nominate, "Nominating a node for"), (m.release, "Removing the scheduling gate of")]
+                .map(|(call, what)| (call, what, m.pod.clone(), &m.uid))
+        });
+        let victims = self.victims.iter().flat_map(|v| {
+            let dry_run = (v.rehearsal, "Trying the eviction of", v.pod.clone(), &v.uid);
+            let single = self.plan.victims[v.unit].kind != "PodGroup";
+            let eviction = single.then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
+            iter::once(dry_run).chain(eviction)
+        });
+        let node = self
+            .rescue
+            .as_ref()
+            .zip(self.members.first())
+            .map(|(rescue, m)| (rescue.add, "Keeping a node by a taint for", m.pod.clone(), &m.uid));
+        let mut calls = members.chain(node).chain(victims);
+        let (call, what, key, uid) = calls.find(|(call, ..)| call.exhausted())?;
+        Some(
+            Sentence::from(format!("{what} "))
+                .object("pod", &key, uid)
+                .text(format!(" failed {} times; the operator's log has the answers of the API server.", call.tries())),
+        )
     }
 
     /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
@@ -57,9 +76,14 @@ impl Flight {
         let mut unbound = 0;
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {
-                None if !released => return cancelled(format!("Pod {} is gone.", member.pod)),
+                None if !released => {
+                    return cancelled(format!("Pod {}, for which there was to be a place, was deleted.", member.pod));
+                }
                 Some(pod) if !pod.live() && !released => {
-                    return cancelled(format!("Pod {} is going away.", member.pod));
+                    return cancelled(format!(
+                        "Pod {}, for which there was to be a place, has ended or is being deleted.",
+                        member.pod
+                    ));
                 }
                 Some(pod) if pod.live() && pod.node.is_none() => unbound += 1,
                 _ => {}

@@ -346,11 +346,10 @@ impl Flight {
         {
             self.drop_plan(ending.state, ending.message);
         }
-        if self.ending.is_none() && self.given_up() {
-            self.drop_plan(
-                PlanState::Failed,
-                "An API call for the plan failed again and again; see the operator's log.",
-            );
+        if self.ending.is_none()
+            && let Some(why) = self.given_up()
+        {
+            self.drop_plan(PlanState::Failed, why);
         }
         if let Some(ending) = self.ending.clone() {
             self.wind_down(model, clock, ending, &mut out);

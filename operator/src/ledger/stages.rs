@@ -175,15 +175,28 @@ impl Flight {
         if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
             self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
         } else if late {
-            let said = waiting.iter().find_map(|p| model.scheduler_message(&p.pod));
-            let said = said.map_or("It has not said why.".to_owned(), |said| format!("It says: {said}"));
             let message = format!(
-                "The scheduler did not bind every released pod within {} s. {said}",
-                limits.release_timeout.as_secs()
+                "kube-scheduler did not bind every released pod within {} s{}",
+                limits.release_timeout.as_secs(),
+                said_by_scheduler(model, &waiting)
             );
             let uid = |p: &Placement| cluster.pod(&p.pod).map(|pod| (pod.uid.clone(), p.node.clone()));
             self.unbound = waiting.iter().filter_map(uid).collect();
             self.drop_plan(PlanState::Failed, message);
+        }
+    }
+}
+
+/// The end of a sentence about pods that wait for kube-scheduler: what it says of the first of which it says anything.
+fn said_by_scheduler(model: &Model, waiting: &[Placement]) -> String {
+    let said = |p: &Placement| {
+        model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))
+    };
+    match waiting.iter().find_map(said) {
+        Some((pod, said)) => format!(" and says of pod {pod}: {said}"),
+        None => {
+            let pod = waiting.first().map_or("-", |p| &p.pod.name);
+            format!(" and wrote no reason on pod {pod}; see whether kube-scheduler runs and what it logs of that pod.")
         }
     }
 }

@@ -19,6 +19,7 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::collections::BTreeSet;
 
 /// What was last decided for a preemptor, while no decision is in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,11 +220,19 @@ fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
         );
         (Reason::WaitingForPreemption, message)
     } else {
-        let message = format!(
-            "{} have a place{within}, which is being reserved; pods that terminate there go first.",
-            pods(placed)
-        );
-        (Reason::WaitingForPreemption, message)
+        let nodes: BTreeSet<&str> = flight.members.iter().map(|m| m.node.as_str()).collect();
+        let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.terminating).count();
+        let placed = pods(placed);
+        match leaving {
+            0 => (Reason::Releasing, format!("A place{within} for {placed} is being reserved. Nobody is evicted.")),
+            _ => (
+                Reason::WaitingForTermination,
+                format!(
+                    "There is a place{within} for {placed} once the terminating pods there ({leaving}) are gone. Nobody is \
+                     evicted."
+                ),
+            ),
+        }
     }
 }
 

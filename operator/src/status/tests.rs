@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{TestPod, World};
-use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
+use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::Preemptor;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -180,6 +180,22 @@ fn the_domain_of_a_plan_is_told() {
     case.flight = Some(taken);
     let status = case.status();
     assert!(says(&status, types::INITIALLY_SCHEDULED).contains("0 pods wait for room in rack=r1: "), "{status:?}");
+}
+
+#[test]
+fn who_waits_for_pods_that_terminate_by_themselves_is_not_said_to_preempt() {
+    let mut case = Case::new();
+    case.world.pod(TestPod::new("a", 100).of("g").held());
+    let mut free = flight(PlanState::Planned);
+    free.plan.victims.clear();
+    free.plan.placements = vec![StoredPlacement { pod: "a".into(), uid: "uid-a".into(), node: "n1".into() }];
+    case.flight = Some(Flight::new(free.preemptor, 100, free.plan, Instant::now()));
+    let words = "False Releasing: A place for 1 pod is being reserved. Nobody is evicted.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+    case.world.pod(TestPod::new("old", 10).on("n1").terminating());
+    let words = "False WaitingForTermination: There is a place for 1 pod once the terminating pods there (1) are gone. Nobody is \
+                 evicted.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
 
 #[test]

@@ -160,7 +160,12 @@ impl Shortfall {
             Help::NotAllowed => return f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
             Help::NobodyBelow => return write!(f, " No workload has a priority below {}.", self.priority),
             Help::NobodyMayGo => {
-                return write!(f, " No workload below priority {} may be evicted now.", self.priority);
+                return write!(
+                    f,
+                    " There are pods below priority {}, but none may be evicted now: they are static, protected, or were \
+                     refused to this preemptor a short while ago.",
+                    self.priority
+                );
             }
             Help::NotEnough(fit) => fit,
         };

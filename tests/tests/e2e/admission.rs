@@ -26,7 +26,7 @@ async fn refused(world: &World, manifest: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_get_their_priority_from_their_class_or_are_refused_in_the_words_of_the_priority_plugin() {
+async fn groups_get_their_priority_from_their_class_or_are_refused() {
     let world = World::start().await;
     world.class("high", 1000).managed().create().await;
     world.class("plain", 5).create().await;
@@ -49,7 +49,7 @@ async fn groups_get_their_priority_from_their_class_or_are_refused_in_the_words_
 
     let unknown = "spec.priorityClassName: no PriorityClass with name missing was found";
     refused(&world, &group("bad", "  priorityClassName: missing\n"), unknown).await;
-    let differs = "spec.priority: the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name";
+    let differs = "spec.priority: the integer value of priority (7) must not be provided in the spec of a PodGroup; its priority by PriorityClass high is 1000: leave the field out";
     refused(&world, &group("bad", "  priorityClassName: high\n  priority: 7\n"), differs).await;
     let template = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: bad}\nspec:\n  podGroupTemplates:\n  - name: a\n    schedulingPolicy: {basic: {}}\n  - name: b\n    schedulingPolicy: {basic: {}}\n    priorityClassName: missing\n";
     let unknown = "spec.podGroupTemplates[1].priorityClassName: no PriorityClass with name missing was found";

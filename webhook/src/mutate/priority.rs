@@ -49,6 +49,14 @@ impl Place {
         }
     }
 
+    /// What the values are given in.
+    fn kind(self) -> &'static str {
+        match self.0 {
+            None => "PodGroup",
+            Some(_) => "PodGroup template",
+        }
+    }
+
     /// Sets a field.
     pub fn set(self, field: &str, value: impl Into<Value>, changes: &mut Changes) {
         match self.0 {
@@ -65,7 +73,7 @@ impl Place {
 /// refuse other changes. What was stored while the webhook was away has no priority, and gets one.
 ///
 /// Returns what the class resolves to, unless the priority was stored already. Errors: an unknown class, or a value
-/// that differs from the class's (403, in the Priority plugin's words).
+/// that differs from the class's (403).
 pub fn fill(
     place: &Place,
     given: &Given<'_>,
@@ -160,8 +168,10 @@ fn compare(place: &Place, given: &Given<'_>, stored: Option<&Given<'_>>, resolve
         return Err(Refusal::forbidden(
             &format!("{}.priority", place.path()),
             format_args!(
-                "the integer value of priority ({priority}) must not be provided in pod spec; priority admission \
-                 controller computed {} from the given PriorityClass name",
+                "the integer value of priority ({priority}) must not be provided in the spec of a \
+                 {}; {} is {}: leave the field out",
+                place.kind(),
+                origin(resolved, "its priority"),
                 resolved.priority
             ),
         ));
@@ -174,14 +184,24 @@ fn compare(place: &Place, given: &Given<'_>, stored: Option<&Given<'_>>, resolve
         return Err(Refusal::forbidden(
             &format!("{}.preemptionPolicy", place.path()),
             format_args!(
-                "the string value of PreemptionPolicy ({}) must not be provided in pod spec; priority admission \
-                 controller computed {} from the given PriorityClass name",
+                "the string value of PreemptionPolicy ({}) must not be provided in the spec of a \
+                 {}; {} is {}: leave the field out",
                 shorten(policy),
+                place.kind(),
+                origin(resolved, "its policy"),
                 resolved.policy
             ),
         ));
     }
     Ok(())
+}
+
+/// Where a value comes from: the class that was named, or that every pod without one has.
+fn origin(resolved: &Resolved, what: &str) -> String {
+    match resolved.class_name.as_str() {
+        "" => format!("{what} without a PriorityClass"),
+        name => format!("{what} by PriorityClass {name}"),
+    }
 }
 
 fn warn_unmanaged(resolved: &Resolved, notes: &mut Notes) {

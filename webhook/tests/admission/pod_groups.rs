@@ -74,37 +74,37 @@ fn an_unknown_class_is_refused_with_the_field_and_looked_up_first() {
 }
 
 #[test]
-fn a_priority_or_policy_that_differs_from_the_class_is_refused_in_the_words_of_the_priority_plugin() {
-    let tail = "from the given PriorityClass name";
+fn a_priority_or_policy_that_differs_from_the_class_is_refused_with_what_the_class_gives() {
+    let tail = "leave the field out";
     for (given, message) in [
         (
             json!({"priorityClassName": "managed", "priority": 5}),
             format!(
-                "spec.priority: the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 20 {tail}"
+                "spec.priority: the integer value of priority (5) must not be provided in the spec of a PodGroup; its priority by PriorityClass managed is 20: {tail}"
             ),
         ),
         (
             json!({"priority": 7}),
             format!(
-                "spec.priority: the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 0 {tail}"
+                "spec.priority: the integer value of priority (7) must not be provided in the spec of a PodGroup; its priority without a PriorityClass is 0: {tail}"
             ),
         ),
         (
             json!({"priorityClassName": "managed", "priority": 99_999_999_999_u64}),
             format!(
-                "spec.priority: the integer value of priority (99999999999) must not be provided in pod spec; priority admission controller computed 20 {tail}"
+                "spec.priority: the integer value of priority (99999999999) must not be provided in the spec of a PodGroup; its priority by PriorityClass managed is 20: {tail}"
             ),
         ),
         (
             json!({"priorityClassName": "managed", "preemptionPolicy": "Never"}),
             format!(
-                "spec.preemptionPolicy: the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority {tail}"
+                "spec.preemptionPolicy: the string value of PreemptionPolicy (Never) must not be provided in the spec of a PodGroup; its policy by PriorityClass managed is PreemptLowerPriority: {tail}"
             ),
         ),
         (
             json!({"priorityClassName": "managed", "preemptionPolicy": "Sometimes"}),
             format!(
-                "spec.preemptionPolicy: the string value of PreemptionPolicy (Sometimes) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority {tail}"
+                "spec.preemptionPolicy: the string value of PreemptionPolicy (Sometimes) must not be provided in the spec of a PodGroup; its policy by PriorityClass managed is PreemptLowerPriority: {tail}"
             ),
         ),
     ] {

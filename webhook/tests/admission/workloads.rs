@@ -39,7 +39,7 @@ fn refusals_name_the_template() {
         (
             json!({"priorityClassName": "managed", "priority": 3}),
             403,
-            "spec.podGroupTemplates[1].priority: the integer value of priority (3) must not be provided in pod spec; priority admission controller computed 20 from the given PriorityClass name",
+            "spec.podGroupTemplates[1].priority: the integer value of priority (3) must not be provided in the spec of a PodGroup template; its priority by PriorityClass managed is 20: leave the field out",
         ),
         (
             json!({"priority": []}),
