@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
 	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
-	demo demo-critical clean need-cargo
+	demo demo-critical clean need-cargo reference docs
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -16,6 +16,7 @@ NODES ?= 20
 CPUS ?= 8
 GPUS ?= 0
 IN_TREE ?=
+MDBOOK := 0.5.4
 KEEP ?=
 
 help: ## List the targets
@@ -46,6 +47,17 @@ crds: need-cargo ## Regenerate crds/*.yaml from crds/src
 
 kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
 	$(CARGO) run -q -p giveway-crds --bin giveway-kindgen .
+
+reference: need-cargo ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
+	$(CARGO) run -q -p giveway-crds --bin giveway-docgen docs/reference
+	GIVEWAY_WRITE_REFERENCE=1 $(CARGO) test -q --workspace --test reference
+
+# Links, headings and commands in the pages are checked by a test of crds, `pages`, without mdbook.
+docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into target/tools the first time)
+	@target/tools/bin/mdbook --version 2>/dev/null | grep -qx "mdbook v$(MDBOOK)" || \
+		$(CARGO) install mdbook --version $(MDBOOK) --locked --no-default-features --features search --root target/tools
+	target/tools/bin/mdbook build docs
+	@echo "The book: target/docs/index.html"
 
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all
