@@ -117,3 +117,20 @@ impl Report {
         text + &format!("\n{bad} wrong, {odd} worth knowing, {} well.\n{more}", count(Status::Ok))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_something_is_told_which_right_is_missing_and_others_are_not() {
+        let said =
+            "leases is forbidden: User \"ann\" cannot list resource \"leases\" in API group \"coordination.k8s.io\"";
+        let found = Finding::unknown("operator", "Whether an operator leads", said);
+        assert_eq!(found.message, format!("Whether an operator leads is not known: {said}"));
+        assert_eq!(found.remedy, "Run it as an administrator, or give user ann the right that is named here.");
+        let taken =
+            Finding::unknown("webhook", "Whether admission works", "a PriorityClass giveway-check-probe exists");
+        assert_eq!(taken.remedy, "Do away with what is named here, and run it again.");
+    }
+}

@@ -162,8 +162,8 @@ impl Shortfall {
             Help::NobodyMayGo => {
                 return write!(
                     f,
-                    " There are pods below priority {}, but none may be evicted now: they are static, protected, or were \
-                     refused to this preemptor a short while ago.",
+                    " There are pods below priority {}, but none of them may go now: they are on nodes that cannot be used, \
+                     are static or protected, go for another plan, or were refused to this preemptor a short while ago.",
                     self.priority
                 );
             }

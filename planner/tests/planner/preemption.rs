@@ -136,8 +136,8 @@ fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
     all.push(pod("low-1").group("low").on("c"));
     let context = Context { exempt: BTreeSet::from(["uid-low-1".into()]), ..Context::default() };
     let sentence = shortfall(plan(&cluster(&all), &for_pod("p"), &context));
-    let why = " There are pods below priority 10, but none may be evicted now: they are static, protected, or were refused \
-               to this preemptor a short while ago.";
+    let why = " There are pods below priority 10, but none of them may go now: they are on nodes that cannot be used, are static \
+               or protected, go for another plan, or were refused to this preemptor a short while ago.";
     assert!(sentence.ends_with(why), "{sentence}");
 }
 

@@ -87,7 +87,8 @@ fn limits(schema: &Value) -> String {
             words.push(format!("{what} {bound}."));
         }
     }
-    if let Some(default) = schema.get("default") {
+    if let Some(default) = schema.get("default").filter(|default| default.as_str() != Some("") && !default.is_object())
+    {
         words.push(format!("Default: `{default}`.").replace('"', ""));
     }
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
