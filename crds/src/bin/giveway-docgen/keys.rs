@@ -8,8 +8,8 @@ const HEAD: &str = "# Reference: labels and annotations
 
 <!-- Generated from crds/src/keys.rs by `make reference`; do not edit. -->
 
-Everything that Giveway writes on objects of others, and everything by which others tell it something. One search finds all of it:
-`scheduling.giveway.dev/`.
+Everything that Giveway writes on objects of others, and everything by which others tell it something. Nearly all of it begins with
+`scheduling.giveway.dev/`, so that one search finds it.
 
 | key | meaning |
 |---|---|
@@ -34,7 +34,7 @@ pub fn page() -> Result<String, String> {
     let values: BTreeMap<&str, &str> = keys.iter().map(|key| (key.name.as_str(), key.value.as_str())).collect();
     let rows = keys
         .iter()
-        .filter(|key| !matches!(key.name.as_str(), "GROUP" | "PREFIX"))
+        .filter(|key| !matches!(key.name.as_str(), "GROUP" | "PREFIX" | "MANAGED_BY"))
         .map(|key| format!("| `{}` | {} |\n", key.value, cell(&unlinked(&key.meaning, &values))));
     Ok(HEAD.to_owned() + &rows.collect::<String>())
 }
