@@ -76,7 +76,7 @@ fn an_api_server_that_is_away_is_waited_for() {
     }
     assert_eq!(
         run.flight.given_up().unwrap().to_string(),
-        "Nominating a node for pod default/g1 failed 6 times; the operator's log has the answers of the API server."
+        "Nominating a node for pod default/g1 failed 9 times; the operator's log has the answers of the API server."
     );
 }
 
