@@ -1,8 +1,8 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
-	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
+.PHONY: help controlplane controllers node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
+	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test-kinds test release up down \
 	demo demo-critical clean need-cargo reference docs
 
 CARGO ?= cargo
@@ -30,6 +30,9 @@ need-cargo:
 
 controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes)
 	@sh tests/controlplane/build.sh $(CONTROLPLANE)
+
+controllers: controlplane ## Build real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay, Trainer (once, 10 minutes)
+	@sh tests/controllers/build.sh target/controllers
 
 node: controlplane ## Build a real node: kubelet, kube-proxy, containerd, network plugins (once, 4 minutes)
 	@sh tests/node/build.sh $(NODE)
@@ -136,6 +139,10 @@ node-can-run:
 test-node: node-can-run node daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
 	$(CARGO) test --workspace --test node -- $(TEST)
 
+test-kinds: controllers daemons ## Run the examples of JobSet, LeaderWorkerSet, RayJob and TrainJob with their real controllers (TEST=name runs some of them)
+	$(CARGO) test --workspace --test kinds -- $(TEST)
+
+# The tests of `make test-kinds` are among them where the controllers are built.
 test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 

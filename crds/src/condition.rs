@@ -58,6 +58,8 @@ pub enum Reason {
     EvictionRefused,
     /// A pod that admission did not see got the annotations of its class (event on the pod).
     BackFilled,
+    /// The label that makes gangs came when the owner had pods already (event on the owner).
+    GangLabelTooLate,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
     /// A guaranteed budget holds a preemption back (event on the budget, the victim or the preemptor; KEP-3280).
@@ -111,6 +113,7 @@ impl Reason {
             Self::Preempted => "Preempted",
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",
+            Self::GangLabelTooLate => "GangLabelTooLate",
             Self::PodGroupNotFound => "PodGroupNotFound",
             Self::GuaranteedBudget => "GuaranteedBudget",
             Self::NoPreemptor => "NoPreemptor",

@@ -75,7 +75,8 @@ caBundle: {{ $webhook.caBundle }}
 clientConfig:
   {{- include "giveway.clientConfig" . | nindent 2 }}
 admissionReviewVersions: [v1]
-sideEffects: None
+# Events, where the request is not a dry run.
+sideEffects: NoneOnDryRun
 matchPolicy: Equivalent
 timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
 {{- end }}

@@ -4,7 +4,9 @@
 //! control_plane  starts and stops a real Kubernetes control plane
 //! node           adds a real node: containerd, kubelet, kube-proxy, images
 //! giveway        installs Giveway on it the way a user does
+//! controllers    adds real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay, Trainer
 //! cluster        builders for nodes, classes, groups, pods and budgets
+//! example        the manifests of `examples/`, applied
 //! attack         requests of somebody who should not make them
 //! proxy          faults between a daemon and the API server
 //! random         choices that follow from a seed
@@ -20,7 +22,9 @@ pub mod attack;
 pub mod audit;
 pub mod cluster;
 pub mod control_plane;
+pub mod controllers;
 pub mod dev;
+pub mod example;
 pub mod giveway;
 pub mod node;
 pub mod paths;

@@ -4,6 +4,7 @@ use crate::audit::{History, Promises, log, rest};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options};
+use crate::controllers::Controllers;
 use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::node::{self, Node};
 use crate::paths;
@@ -28,6 +29,7 @@ pub struct WorldBuilder {
     settings: Settings,
     bare: bool,
     real_node: bool,
+    controllers: bool,
     unjudged: bool,
 }
 
@@ -58,6 +60,13 @@ impl WorldBuilder {
     pub fn real_node(mut self) -> Self {
         self.real_node = true;
         self.options.own_machine = true;
+        self
+    }
+
+    /// With the real controllers of workloads that are not Kubernetes' own; those that are built.
+    #[must_use]
+    pub fn controllers(mut self) -> Self {
+        self.controllers = true;
         self
     }
 
@@ -146,7 +155,15 @@ impl WorldBuilder {
         let plane = ControlPlane::start(self.options).await?;
         let judged = AtomicBool::new(self.unjudged || self.bare);
         let log = Mutex::new(log::Reader::new(&plane.audit_log()));
-        let mut world = World { kit: Kit::new(plane.client()), giveway: None, node: None, judged, log, plane };
+        let mut world = World {
+            kit: Kit::new(plane.client()),
+            giveway: None,
+            controllers: Controllers::default(),
+            node: None,
+            judged,
+            log,
+            plane,
+        };
         if self.real_node {
             world.node = Some(Node::start(&world.plane).await?);
             if !self.bare {
@@ -160,6 +177,9 @@ impl WorldBuilder {
             }
             world.giveway = Some(Giveway::install(&world.plane, &self.settings).await?);
         }
+        if self.controllers {
+            world.controllers = Controllers::start(&world.plane).await?;
+        }
         Ok(world)
     }
 }
@@ -168,6 +188,7 @@ impl WorldBuilder {
 /// `target/e2e` first.
 pub struct World {
     giveway: Option<Giveway>,
+    controllers: Controllers,
     kit: Kit,
     node: Option<Node>,
     /// Whether the oracle was asked.
@@ -455,8 +476,8 @@ impl World {
 
     /// Promise 7: no daemon has ended by itself, and none has panicked; as a sentence each.
     fn ended(&mut self) -> Vec<String> {
+        let mut told = self.controllers.ended();
         let daemons = self.giveway.iter_mut().flat_map(|giveway| [&mut giveway.operator, &mut giveway.webhook]);
-        let mut told = Vec::new();
         for daemon in daemons {
             let name = daemon.program().name.clone();
             if let Some(status) = daemon.exited() {

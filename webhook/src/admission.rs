@@ -7,6 +7,7 @@ use crate::deadline::Deadline;
 use crate::judge::{Endpoint, judge};
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
+use crate::notice::Notice;
 use crate::review::{self, Answer, Request};
 use crate::verdict::{Outcome, Refusal, Verdict};
 use crate::view::{Found, Known};
@@ -14,6 +15,7 @@ use crate::watch::SharedView;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 
 /// How often missing objects are looked up for one request: a pod names a workload, which names a class.
 const LOOKUP_ROUNDS: usize = 2;
@@ -32,18 +34,24 @@ pub struct Admission<L> {
     lookup: L,
     metrics: Arc<Metrics>,
     rule: Rule,
+    notices: Option<mpsc::Sender<Notice>>,
     patience: Duration,
 }
 
 impl<L: Lookup> Admission<L> {
     /// Answers by the rules of this crate, after at most `patience` of waiting for the view to be complete.
     pub fn new(view: Arc<SharedView>, lookup: L, metrics: Arc<Metrics>, patience: Duration) -> Self {
-        Self { view, lookup, metrics, rule: judge, patience }
+        Self { view, lookup, metrics, rule: judge, notices: None, patience }
     }
 
     /// Answers by another rule.
     pub fn with_rule(self, rule: Rule) -> Self {
         Self { rule, ..self }
+    }
+
+    /// Tells events of what is allowed into this queue.
+    pub fn with_notices(self, notices: mpsc::Sender<Notice>) -> Self {
+        Self { notices: Some(notices), ..self }
     }
 
     /// Answers a request.
@@ -84,6 +92,7 @@ impl<L: Lookup> Admission<L> {
         }
         self.metrics.verdict(endpoint, &request, &verdict, started.elapsed());
         log(endpoint, &request, &verdict);
+        self.tell(&request, &mut verdict);
         let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request.uid, &verdict)));
         Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
     }
@@ -94,6 +103,18 @@ impl<L: Lookup> Admission<L> {
             (self.rule)(endpoint, request, &Known::with(&view, found))
         }));
         judged.unwrap_or_else(|_| Verdict { outcome: Outcome::Refused(self.panicked()), ..Verdict::default() })
+    }
+
+    /// Hands the events on, unless nothing happens.
+    fn tell(&self, request: &Request<'_>, verdict: &mut Verdict) {
+        let events = std::mem::take(&mut verdict.notes.events);
+        let happens = !request.dry_run && !matches!(verdict.outcome, Outcome::Refused(_));
+        if let Some(notices) = self.notices.as_ref().filter(|_| happens) {
+            for event in events {
+                // A full queue means that there are more events than anybody reads.
+                let _ = notices.try_send(event);
+            }
+        }
     }
 
     fn panicked(&self) -> Refusal {

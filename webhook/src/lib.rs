@@ -19,6 +19,7 @@ pub mod lookup;
 pub mod metrics;
 pub mod mutate;
 pub mod namespaced;
+pub mod notice;
 pub mod object;
 pub mod patch;
 pub mod review;

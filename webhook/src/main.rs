@@ -7,12 +7,13 @@ use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
 use giveway_webhook::body::{BodyLimits, Budget};
 use giveway_webhook::config::{Config, LogFormat};
+use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::ApiLedger;
 use giveway_webhook::guard::hold::Holds;
-use giveway_webhook::guard::{Guard, notice};
 use giveway_webhook::health::Health;
 use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
+use giveway_webhook::notice;
 use giveway_webhook::routes;
 use giveway_webhook::supervise::Tasks;
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
@@ -56,7 +57,11 @@ async fn main() -> anyhow::Result<()> {
     let health = Health::new(certificate, Arc::clone(&view), shutdown.drain.clone());
     let budget = Budget::new(config.body_budget_bytes, BodyLimits::default(), Arc::clone(&metrics));
     let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
-    let admission = Arc::new(Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE));
+    // A queue each: events that any user can cause take no room from those of the guard.
+    let (notices, queue) = notice::queue();
+    tasks.start("the writer of events on owners", notice::write(client.clone(), queue));
+    let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
+    let admission = Arc::new(admission);
     let mut limits = Limits::default();
     let mut reviews = routes::admission(admission, health.clone(), &budget);
     if config.guard {
@@ -65,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
         let longest = Duration::from_secs(config.guard_longest_hold_seconds);
         let holds = Holds::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
         let (notices, queue) = notice::queue();
-        tasks.start("the writer of events", notice::write(client.clone(), queue));
+        tasks.start("the writer of events on pods", notice::write(client.clone(), queue));
         let ledger = ApiLedger::new(client);
         let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
         reviews = reviews.or(routes::guard(guard, &budget)).unify().boxed();

@@ -185,6 +185,9 @@ pub struct Metadata<'a> {
     /// Name of the object; absent while the API server has still to generate it.
     #[serde(borrow, default)]
     pub name: Option<Text<'a>>,
+    /// UID of the object; absent while the API server has still to make it.
+    #[serde(borrow, default)]
+    pub uid: Option<Text<'a>>,
     /// Labels.
     #[serde(borrow, default)]
     pub labels: Option<Keys<'a>>,

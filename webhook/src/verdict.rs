@@ -1,5 +1,6 @@
 //! What a rule answers, before it is put into the words of the admission protocol.
 
+use crate::notice::Notice;
 use json_patch::Patch;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,6 +31,8 @@ pub enum Outcome {
 pub struct Notes {
     /// Warnings for the user; kubectl prints them.
     pub warnings: Vec<String>,
+    /// Events on objects, for those who do not see the warnings.
+    pub events: Vec<Notice>,
     /// Objects that the verdict depends on and that the view does not have: they may have been created a moment ago.
     pub missing: BTreeSet<Reference>,
 }

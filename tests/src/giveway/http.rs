@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 ///
 /// # Errors
 /// Nobody answers, or not in HTTP.
-pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
+pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let answer = async {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

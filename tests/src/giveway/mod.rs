@@ -2,7 +2,7 @@
 //! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
 
 mod daemon;
-mod http;
+pub(crate) mod http;
 mod manifests;
 mod release;
 mod skew;

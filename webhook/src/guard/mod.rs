@@ -2,7 +2,7 @@
 //!
 //! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and asks no budget. The API server sends
 //! exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request and of the
-//! [`facts`]; what is refused is [held](hold) and [told](notice), and no answer is later than the request's deadline.
+//! [`facts`]; what is refused is [held](hold) and [told](crate::notice), and no answer is later than the request's deadline.
 //!
 //! A deletion that is permitted under a budget is [claimed](claim) there first, so that an allowance is spent once. Only
 //! a deletion spends, and only when the API server has the announcement on the pod: whatever a review says about a pod,
@@ -16,7 +16,7 @@ pub mod claim;
 pub mod decide;
 pub mod facts;
 pub mod hold;
-pub mod notice;
+mod notice;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -27,6 +27,7 @@ use crate::admission::NotReady;
 use crate::body::Body;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
+use crate::notice::Notice;
 use crate::review::{self, Answer, Operation, Request};
 use crate::verdict;
 use crate::watch::SharedView;
@@ -35,7 +36,7 @@ use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
 use hold::{Hold, Holds};
-use notice::Notice;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;

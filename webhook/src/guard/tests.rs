@@ -68,7 +68,7 @@ fn scene_of(
     let holds = Holds::new(hold, hold, most, end.clone(), metrics.guard.clone());
     let calls = Arc::default();
     let ledger = Scripted { stored, answers, calls: Arc::clone(&calls) };
-    let (sender, notices) = notice::queue();
+    let (sender, notices) = crate::notice::queue();
     let guard = Guard::new(Arc::clone(&view), ledger, holds, sender, Arc::clone(&metrics), Duration::from_millis(20));
     Scene { guard: Arc::new(guard), view, metrics, notices, calls, end }
 }
@@ -304,7 +304,7 @@ async fn a_dry_run_changes_nothing_and_is_not_held() {
 async fn an_incomplete_view_is_left_to_the_failure_policy() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let blind = SharedView::new(refusing().0.settings);
-    let (sender, _receiver) = notice::queue();
+    let (sender, _receiver) = crate::notice::queue();
     let (metrics, end) = (Arc::clone(&scene.metrics), CancellationToken::new());
     let holds = Holds::new(LONG, LONG, 1, end, metrics.guard.clone());
     let ledger = Scripted { stored: Ok(None), answers: vec![], calls: Arc::default() };

@@ -5,12 +5,14 @@
 //! whose template names a group, into which nothing is carried.
 
 use super::job;
+use crate::notice::{Notice, Object};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::tree::{self, MOST, Place};
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
+use giveway_crds::condition::Reason;
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
@@ -189,11 +191,18 @@ fn restore(
         if has_no_pods(row, request.old_object) {
             templates.iter().for_each(|template| fill(template, &owner.metadata, changes));
         } else if templates.iter().any(|template| !template.decides()) {
-            notes.warn(format!(
-                "{}: the pods that this {} has are no gang, and it makes others like them: delete it and create it anew",
-                label_path(LABEL_GANG),
+            let why = format!(
+                "the pods that this {} has are no gang, and it makes others like them: delete it and create it anew",
                 row.kind
-            ));
+            );
+            notes.warn(format!("{}: {why}", label_path(LABEL_GANG)));
+            notes.events.push(Notice {
+                about: object(row, request, owner),
+                related: None,
+                reason: Reason::GangLabelTooLate,
+                action: "LeavingAlone",
+                note: format!("The label {LABEL_GANG} came too late: {why}."),
+            });
         }
         return Ok(());
     }
@@ -213,6 +222,18 @@ fn restore(
         }
     }
     Ok(())
+}
+
+/// The owner, as events name it.
+fn object(row: &Kind, request: &Request<'_>, owner: &Facts<'_>) -> Object {
+    let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
+    Object {
+        api_version: row.api_version(),
+        kind: row.kind,
+        namespace: request.namespace().to_owned(),
+        name: own(owner.metadata.name.as_ref()),
+        uid: own(owner.metadata.uid.as_ref()),
+    }
 }
 
 /// Whether an owner has no pods, as far as it says: then its templates may still become those of a gang.

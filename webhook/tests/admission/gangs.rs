@@ -180,6 +180,9 @@ fn a_label_that_comes_when_there_are_pods_is_not_carried_and_says_what_to_do() {
     let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it makes others like \
                  them: delete it and create it anew";
     assert_eq!(verdict.notes.warnings, [words]);
+    let [event] = verdict.notes.events.as_slice() else { panic!("{:?}", verdict.notes.events) };
+    let about = (event.about.api_version.as_str(), event.about.kind, event.about.name.as_str());
+    assert_eq!((about, event.reason.as_str()), (("batch/v1", "Job", "train"), "GangLabelTooLate"));
     let suspended = job(json!({}), json!({"suspend": true}));
     let object = mutated(&update("jobs", job(labelled(), json!({"suspend": true})), suspended), &empty());
     assert_eq!(labels_at(&object, "/spec/template"), "true", "it has not started yet");

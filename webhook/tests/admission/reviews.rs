@@ -1,13 +1,15 @@
 //! The protocol: whatever the bytes are, the answer is a well-formed review.
 
 use crate::fixtures::*;
+use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_POD_GROUP;
 use giveway_webhook::admission::{Admission, NotReady};
 use giveway_webhook::deadline::Deadline;
 use giveway_webhook::judge::Endpoint;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
-use giveway_webhook::verdict::{Reference, Verdict};
+use giveway_webhook::notice::{self, Notice, Object};
+use giveway_webhook::verdict::{Notes, Outcome, Reference, Refusal, Verdict};
 use giveway_webhook::view::{Found, View};
 use giveway_webhook::watch::SharedView;
 use serde_json::{Value, json};
@@ -248,6 +250,36 @@ async fn a_request_is_answered_by_its_deadline_whatever_is_looked_up_for_it() {
     let answer = tokio::time::timeout(PATIENCE, answered).await.expect("long before").unwrap().into_bytes();
     let review: Value = serde_json::from_slice(&answer).unwrap();
     assert!(patch_of(&review).contains("schedulingGates"), "judged by what is known");
+}
+
+#[tokio::test]
+async fn an_event_is_told_of_what_happens_and_not_of_a_dry_run_or_a_refusal() {
+    let (sender, mut told) = notice::queue();
+    let shared = Arc::new(SharedView::complete(cluster()));
+    let admission = admission(shared, NoLookup).with_notices(sender).with_rule(|_, request, _| {
+        let object = |name: &str| Object {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job",
+            namespace: "team".to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        };
+        let (about, note) = (object(&request.uid), "why".to_owned());
+        let reason = Reason::GangLabelTooLate;
+        let event = Notice { about, related: None, reason, action: "LeavingAlone", note };
+        let outcome = match &*request.uid {
+            "refused" => Outcome::Refused(Refusal::unprocessable("no")),
+            _ => Outcome::Allowed,
+        };
+        Verdict { outcome, notes: Notes { events: vec![event], ..Notes::default() } }
+    });
+    for (uid, dry_run) in [("dry", true), ("refused", false), ("done", false)] {
+        let resource = json!({"group": "batch", "resource": "jobs"});
+        let request = json!({"uid": uid, "resource": resource, "operation": "UPDATE", "dryRun": dry_run});
+        admission.answer(Endpoint::Mutate, &review(request), Deadline::after(PATIENCE)).await.unwrap();
+    }
+    assert_eq!(told.try_recv().unwrap().about.name, "done");
+    assert!(told.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::{apply, cluster, field, job, patch, wait_bound, wait_group};
 use crate::MINUTE;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{Shaped, wait_for_event};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::json;
@@ -80,6 +80,10 @@ async fn a_user_s_own_group_and_labels_win_over_the_label_and_a_late_label_is_an
     let label = "scheduling.giveway.dev/gang=true";
     let said = world.kubectl(&["label", "--warnings-as-errors", "job/plain", label]).await.unwrap_err();
     assert!(said.contains("the pods that this Job has are no gang"), "{said}");
+    let told = wait_for_event(&world.kit(), "Job", "plain", "GangLabelTooLate", MINUTE).await;
+    let words = "The label scheduling.giveway.dev/gang came too late: the pods that this Job has are no gang, and it makes others like \
+                 them: delete it and create it anew.";
+    assert_eq!(told, words);
     let refused = world.kubectl(&["label", "job/plain", "--overwrite", "scheduling.giveway.dev/gang=yes"]).await;
     assert!(refused.unwrap_err().contains("Invalid value: \"yes\": must be \"true\" or \"false\""));
     world.check_promises().await;

@@ -5,8 +5,7 @@ mod others;
 mod sets;
 mod survival;
 
-use crate::MINUTE;
-use giveway_tests::wait::wait_for;
+pub(crate) use giveway_tests::example::{wait_bound, wait_group};
 use giveway_tests::world::World;
 use serde_json::{Value, json};
 
@@ -39,31 +38,6 @@ pub(crate) fn job(name: &str, size: usize, class: &str) -> Value {
 /// Applies an object.
 pub(crate) async fn apply(world: &World, object: &Value) {
     world.apply(&object.to_string()).await.unwrap();
-}
-
-/// Waits until exactly so many live pods with this label have a node. A Job takes its time after pods that failed.
-pub(crate) async fn wait_bound(world: &World, selector: &str, count: usize) {
-    wait_for(&format!("{count} pods with {selector} are bound"), 2 * MINUTE, async || {
-        let path =
-            "jsonpath={range .items[*]}{.metadata.name}={.spec.nodeName} {.metadata.deletionTimestamp}{\"\\n\"}{end}";
-        let text = world.kubectl(&["get", "pods", "-l", selector, "-o", path]).await?;
-        let live: Vec<&str> = text.lines().filter(|line| line.ends_with(' ')).collect();
-        let bound = live.iter().filter(|line| !line.contains("= ")).count();
-        if (bound, live.len()) == (count, count) { Ok(()) } else { Err(text) }
-    })
-    .await;
-}
-
-/// Waits until a group has this `minCount` and this owner, as `KIND/NAME`.
-pub(crate) async fn wait_group(world: &World, name: &str, min_count: usize, owner: &str) {
-    let wanted = format!("{min_count} {owner}");
-    wait_for(&format!("group {name} is {wanted}"), MINUTE, async || {
-        let reference = "{.metadata.ownerReferences[0]";
-        let path = format!("jsonpath={{.spec.schedulingPolicy.gang.minCount}} {reference}.kind}}/{reference}.name}}");
-        let text = world.kubectl(&["get", "gpg", name, "-o", &path]).await?;
-        if text == wanted { Ok(()) } else { Err(text) }
-    })
-    .await;
 }
 
 /// One field of an object.

@@ -1,0 +1,7 @@
+module giveway.dev/tests/controllers/kuberay
+
+go 1.26.0
+
+tool github.com/ray-project/kuberay/ray-operator
+
+require github.com/ray-project/kuberay/ray-operator v1.4.2

@@ -1,0 +1,275 @@
+//! Real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer, built by `make controllers`, with the
+//! CRDs and the webhooks of their own projects, which reach them by URL.
+
+use crate::control_plane::{ControlPlane, Process, Program, ports, write_private};
+use crate::giveway::{http, run_kubectl};
+use crate::{paths, wait};
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a controller may take to become ready.
+const READY: Duration = Duration::from_secs(90);
+/// Where Kubeflow Trainer, wherever it runs, wants to see a certificate before it begins. It serves with the one of its own
+/// temporary directory.
+const TRAINER_LOOKS: &str = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
+
+/// A controller that is not Kubernetes' own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controller {
+    /// Of the kind JobSet.
+    JobSet,
+    /// Of the kind LeaderWorkerSet.
+    LeaderWorkerSet,
+    /// Of the kinds RayCluster and RayJob.
+    KubeRay,
+    /// Of the kind TrainJob; it needs that of JobSet.
+    Trainer,
+}
+
+/// Says in one line which controllers cannot run here; `None` when all can.
+pub fn missing() -> Option<String> {
+    let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !one.is_built()).map(Controller::name).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "Tests with real controllers of workloads do not run here: not built are {} (`make test-kinds` builds them, once, in 10 \
+             minutes, and runs all).",
+            missing.join(", ")
+        )
+    })
+}
+
+/// The controllers that run for a control plane. They end when this value is dropped.
+#[derive(Default)]
+pub struct Controllers(Vec<Process>);
+
+impl Controllers {
+    /// Starts all that are built, one after the other, and waits until each is ready and its webhooks are in force.
+    ///
+    /// # Errors
+    /// One does not become ready.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let mut processes = Vec::new();
+        for controller in Controller::ALL.into_iter().filter(|one| one.is_built()) {
+            let started = controller.start(plane).await;
+            processes.push(started.with_context(|| format!("starting the controller of {controller:?}"))?);
+        }
+        Ok(Self(processes))
+    }
+
+    /// Those that have ended by themselves, as a sentence each.
+    pub fn ended(&mut self) -> Vec<String> {
+        let ended = self.0.iter_mut().filter_map(|process| {
+            let status = process.exited()?;
+            Some(format!("{} has ended by itself ({status}):\n{}", process.program().name, process.log_tail(10)))
+        });
+        ended.collect()
+    }
+}
+
+impl Controller {
+    /// All of them, in the order in which they start.
+    pub const ALL: [Self; 4] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer];
+
+    /// Its name under `tests/controllers`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::JobSet => "jobset",
+            Self::LeaderWorkerSet => "lws",
+            Self::KubeRay => "kuberay",
+            Self::Trainer => "trainer",
+        }
+    }
+
+    /// Whether `make controllers` has built it.
+    pub fn is_built(self) -> bool {
+        self.program().is_file() && self.manifests().is_dir()
+    }
+
+    fn program(self) -> PathBuf {
+        built().join("bin").join(self.name())
+    }
+
+    fn manifests(self) -> PathBuf {
+        built().join("manifests").join(self.name())
+    }
+
+    async fn start(self, plane: &ControlPlane) -> Result<Process> {
+        let (kubeconfig, crds) = (plane.kubeconfig(), self.manifests().join("crds").display().to_string());
+        // Some are too large for the annotation of a client-side apply.
+        run_kubectl(&kubeconfig, &["apply", "--server-side", "-f", &crds]).await?;
+        run_kubectl(&kubeconfig, &["wait", "--for=condition=established", "--timeout=60s", "-f", &crds]).await?;
+        if self == Self::Trainer {
+            prepare_trainer(plane).await?;
+        }
+        let [probe, webhook] = ports::free()?;
+        let program = self.command(plane, probe, webhook)?;
+        let mut process = plane.spawner().spawn(program)?;
+        self.wait_ready(&mut process, probe).await?;
+        self.register_webhooks(plane, webhook).await?;
+        Ok(process)
+    }
+
+    /// Its command line: no leader election, no metrics.
+    fn command(self, plane: &ControlPlane, probe: u16, webhook: u16) -> Result<Program> {
+        let folder = plane.directory().join(self.name());
+        let certificates = folder.join("k8s-webhook-server/serving-certs");
+        fs::create_dir_all(&certificates)?;
+        let identity = plane.pki().server(&[])?;
+        write_private(&certificates.join("tls.crt"), identity.certificate.as_bytes())?;
+        write_private(&certificates.join("tls.key"), identity.key.as_bytes())?;
+        let mut args = vec![format!("--health-probe-bind-address=127.0.0.1:{probe}")];
+        match self {
+            Self::JobSet | Self::LeaderWorkerSet => {
+                let config = json!({
+                    "apiVersion": format!("config.{}.x-k8s.io/v1alpha1", self.name()), "kind": "Configuration",
+                    "webhook": {"host": "127.0.0.1", "port": webhook, "certDir": certificates},
+                    "internalCertManagement": {"enable": false},
+                });
+                let file = folder.join("config.yaml");
+                fs::write(&file, config.to_string())?;
+                args.extend([format!("--config={}", file.display()), "--metrics-bind-address=0".to_owned()]);
+                args.push("--leader-elect=false".to_owned());
+            }
+            Self::KubeRay => args.extend(["--metrics-addr=0", "--enable-leader-election=false"].map(str::to_owned)),
+            Self::Trainer => args.push(format!("--webhook-server-port={webhook}")),
+        }
+        let user = plane.kubeconfig_of(self.name(), &["system:masters"], &format!("{}.kubeconfig", self.name()))?;
+        let env = [
+            ("KUBECONFIG", user.display().to_string()),
+            ("TMPDIR", folder.display().to_string()),
+            ("GOMAXPROCS", "2".to_owned()),
+        ];
+        Ok(Program {
+            name: self.name().to_owned(),
+            path: self.program(),
+            args,
+            env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+            directory: plane.directory().to_path_buf(),
+        })
+    }
+
+    async fn wait_ready(self, process: &mut Process, probe: u16) -> Result<()> {
+        let ready = wait::until(&format!("the controller of {self:?} is ready"), READY, async || {
+            if let Some(status) = process.exited() {
+                return Ok(Err(anyhow!("it has ended ({status}):\n{}", process.log_tail(20))));
+            }
+            match http::get(probe, "/readyz").await {
+                Ok((200, _)) => Ok(Ok(())),
+                Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
+                Err(error) => Err(format!("/readyz: {error}")),
+            }
+        })
+        .await;
+        match ready {
+            Ok(ready) => ready,
+            Err(error) => bail!("{error}; the end of its log:\n{}", process.log_tail(20)),
+        }
+    }
+
+    /// Registers its webhooks as its project has them, by URL, and waits until they answer.
+    async fn register_webhooks(self, plane: &ControlPlane, port: u16) -> Result<()> {
+        let file = self.manifests().join("webhooks.yaml");
+        if !file.is_file() {
+            return Ok(());
+        }
+        let ca = crate::control_plane::kubeconfig::base64(plane.pki().ca().as_bytes());
+        let text = fs::read_to_string(&file)?;
+        for document in serde_yaml_ng::Deserializer::from_str(&text) {
+            let mut configuration = Value::deserialize(document)?;
+            configuration["metadata"]["name"] = json!(self.configuration(&configuration));
+            for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+                let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
+                webhook["clientConfig"] =
+                    json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": ca.as_str()});
+            }
+            let name = format!("{}-{}.json", self.name(), configuration["kind"].as_str().unwrap_or_default());
+            let rendered = plane.directory().join(name);
+            fs::write(&rendered, configuration.to_string())?;
+            run_kubectl(&plane.kubeconfig(), &["apply", "-f", &rendered.display().to_string()]).await?;
+        }
+        for (object, answer) in self.probes() {
+            self.wait_for_answer(plane, &object, answer).await?;
+        }
+        Ok(())
+    }
+
+    /// The name that its project gives the configuration when it is installed, except that of Trainer, which would write an
+    /// authority of its own into it.
+    fn configuration(self, configuration: &Value) -> String {
+        match configuration["kind"].as_str() {
+            _ if self == Self::Trainer => "trainer".to_owned(),
+            Some("MutatingWebhookConfiguration") => format!("{}-mutating-webhook-configuration", self.name()),
+            _ => format!("{}-validating-webhook-configuration", self.name()),
+        }
+    }
+
+    /// Objects, and what a dry run answers when the mutating and the validating webhooks are in force.
+    fn probes(self) -> Vec<(Value, &'static str)> {
+        let pods = json!({"spec": {"containers": [{"name": "main", "image": "busybox:1.37"}]}});
+        let object = |api_version: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
+        match self {
+            Self::JobSet => {
+                let set = |name: &str| {
+                    let jobs = json!([{"name": "a", "template": {"spec": {"template": pods}}}]);
+                    object("jobset.x-k8s.io/v1alpha2", "JobSet", name, json!({"replicatedJobs": jobs}))
+                };
+                // A name becomes part of a host name, which begins with a letter.
+                vec![(set("probe"), "completionMode: Indexed"), (set("1"), "vjobset.kb.io")]
+            }
+            Self::LeaderWorkerSet => {
+                let set = |replicas: i32| {
+                    let spec =
+                        json!({"replicas": replicas, "leaderWorkerTemplate": {"size": 1, "workerTemplate": pods}});
+                    object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "probe", spec)
+                };
+                vec![(set(1), "subdomainPolicy: Shared"), (set(-1), "vleaderworkerset.kb.io")]
+            }
+            Self::Trainer => {
+                let spec = json!({"runtimeRef": {"name": "none"}});
+                let job = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "1", spec);
+                vec![(job, "validator.trainjob.trainer.kubeflow.org")]
+            }
+            Self::KubeRay => Vec::new(),
+        }
+    }
+
+    async fn wait_for_answer(self, plane: &ControlPlane, object: &Value, answer: &str) -> Result<()> {
+        let file = plane.directory().join(format!("{}-probe.json", self.name()));
+        fs::write(&file, object.to_string())?;
+        let file = file.display().to_string();
+        let kubeconfig = plane.kubeconfig();
+        wait::until(&format!("the webhooks of {self:?} are in force ({answer})"), READY, async || {
+            let said = run_kubectl(&kubeconfig, &["create", "--dry-run=server", "-o", "yaml", "-f", &file]).await;
+            let said = said.unwrap_or_else(|error| error.to_string());
+            // Also while nobody answers the API server names the webhook.
+            let is_it = said.contains(answer) && !said.contains("failed calling webhook");
+            if is_it { Ok(()) } else { Err(said) }
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+/// `target/controllers`.
+fn built() -> PathBuf {
+    paths::repository().join("target/controllers")
+}
+
+/// Trainer rotates certificates itself: it wants its Secret in its namespace, and a file at a place that is fixed.
+async fn prepare_trainer(plane: &ControlPlane) -> Result<()> {
+    let kubeconfig = plane.kubeconfig();
+    run_kubectl(&kubeconfig, &["create", "namespace", "kubeflow-system"]).await?;
+    let secret = ["create", "secret", "generic", "kubeflow-trainer-webhook-cert", "--namespace=kubeflow-system"];
+    run_kubectl(&kubeconfig, &secret).await?;
+    let looks = Path::new(TRAINER_LOOKS);
+    if !looks.exists() {
+        fs::create_dir_all(looks.parent().unwrap_or(looks))?;
+        fs::write(looks, "")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The examples that need no controllers but those of Kubernetes; the others are among the tests of `make test-kinds`.
+
+use crate::{MINUTE, SCHEDULED, told};
+use giveway_tests::cluster::Shaped;
+use giveway_tests::example::{Example, evicted_by_group, path, wait_bound, wait_group};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use serde_json::{Value, json};
+
+async fn apply(world: &World, file: &str) {
+    world.kubectl(&["apply", "-f", &path(file)]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_job_takes_and_gives_place_whole() {
+    let world = World::start().await;
+    let selector = "batch.kubernetes.io/job-name=train";
+    let example = Example { file: "2-gang.yaml", selector, groups: 1, size: 16 };
+    example.takes_and_gives_place(&world, async |world| wait_group(world, "train", 16, "Job/train").await).await;
+    assert_eq!(world.kubectl(&["get", "job/train", "-o", "jsonpath={.status.failed}"]).await.unwrap(), "");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stateful_set_takes_and_gives_place_whole() {
+    let world = World::start().await;
+    let example = Example { file: "7-statefulset.yaml", selector: "app=db", groups: 1, size: 3 };
+    example.takes_and_gives_place(&world, async |world| wait_group(world, "db", 3, "StatefulSet/db").await).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod() {
+    let world = World::start().await;
+    world.nodes(20).cpus(8).create().await;
+    apply(&world, "1-background.yaml").await;
+    wait_bound(&world, "app=background", 160).await;
+    apply(&world, "2-gang.yaml").await;
+    wait_bound(&world, "batch.kubernetes.io/job-name=train", 16).await;
+    assert_eq!(world.audit().await.evicted().len(), 16);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds() {
+    let world = World::start().await;
+    world.class("background", 10).managed().create().await;
+    world.class("important", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(3).create().await;
+    world.fill(&nodes).prefix("filler").priority("background").whole().groups_of(3).await;
+    let before = world.audit().await;
+    apply(&world, "8-deployment-with-budget.yaml").await;
+    wait_bound(&world, "app=api", 6).await;
+    let now = world.audit().await;
+    let gone: Vec<(String, usize)> = evicted_by_group(&now, &before).into_iter().collect();
+    assert_eq!(gone, [("filler-000".to_owned(), 3), ("filler-001".to_owned(), 3)]);
+    wait_for("the budget allows one disruption", MINUTE, async || {
+        let allowed = world.kubectl(&["get", "pdb/api", "-o", "jsonpath={.status.disruptionsAllowed}"]).await?;
+        if allowed == "1" { Ok(()) } else { Err(allowed) }
+    })
+    .await;
+    let gang = world.gang("train", 2).priority("important").create().await;
+    let words = "pods of budget default/api, which allows 1 more disruption to preemptors below 5000.";
+    told(&gang, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
+    assert_eq!(evicted_by_group(&world.audit().await, &now).len(), 0);
+    world.check_promises().await;
+}
+
+/// What the pod of the Job `chain` runs, one container after the other: the arguments of kubectl.
+async fn steps(world: &World) -> Vec<Vec<String>> {
+    let text = world.kubectl(&["get", "job/chain", "-o", "jsonpath={.spec.template.spec}"]).await.unwrap();
+    let spec: Value = serde_json::from_str(&text).unwrap();
+    let containers = ["initContainers", "containers"].into_iter().flat_map(|kind| spec[kind].as_array().unwrap());
+    let args = containers.map(|container| serde_json::from_value(container["args"].clone()).unwrap());
+    args.collect()
+}
+
+/// Lets the pods of a Job succeed, as a kubelet does when their containers have ended.
+async fn succeed(world: &World, job: &str) {
+    let selector = format!("batch.kubernetes.io/job-name={job}");
+    let names = world.kubectl(&["get", "pods", "-l", &selector, "-o", "name"]).await.unwrap();
+    let done = json!({"status": {"phase": "Succeeded"}}).to_string();
+    for pod in names.lines() {
+        world.kubectl(&["patch", pod, "--subresource=status", "--type=merge", "-p", &done]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs() {
+    let world = World::start().await;
+    world.class("background", 10).managed().create().await;
+    let nodes = world.nodes(1).resource("cpu", "4500m").create().await;
+    world.fill(&nodes).prefix("filler").priority("background").whole().groups_of(2).await;
+    let before = world.audit().await;
+    apply(&world, "9-chain-of-jobs.yaml").await;
+    let of = |job: &str| format!("batch.kubernetes.io/job-name={job}");
+    wait_bound(&world, &of("prepare"), 2).await;
+    wait_bound(&world, &of("chain"), 1).await;
+    let gone = evicted_by_group(&world.audit().await, &before);
+    assert_eq!(gone.values().copied().collect::<Vec<_>>(), [2], "the later Jobs hold no place: {gone:?}");
+    let mut running = "prepare";
+    for step in steps(&world).await {
+        // As the pod does it: with the rights of its ServiceAccount.
+        let mut args = vec!["--as=system:serviceaccount:default:chain"];
+        args.extend(step.iter().map(String::as_str));
+        match step[0].as_str() {
+            "wait" => {
+                assert_eq!(step.last().unwrap(), &format!("job/{running}"));
+                succeed(&world, running).await;
+            }
+            _ => running = if step[1] == "job/fit" { "fit" } else { "report" },
+        }
+        world.kubectl(&args).await.unwrap();
+        if step[0] == "patch" {
+            let size = if running == "fit" { 4 } else { 1 };
+            wait_bound(&world, &of(running), size).await;
+            wait_group(&world, running, size, &format!("Job/{running}")).await;
+        }
+    }
+    assert_eq!(running, "report");
+    let gone = evicted_by_group(&world.audit().await, &before);
+    assert_eq!(gone.values().copied().collect::<Vec<_>>(), [2, 2], "{gone:?}");
+    world.check_promises().await;
+}

@@ -1,0 +1,42 @@
+//! Workloads of other projects with their real controllers: JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer.
+//!
+//! They share one world, one after the other. A test whose controller is not built is ignored, and one line says so.
+// Tests end on the spot, with a message, when an expectation fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod examples;
+mod shared;
+
+use giveway_tests::controllers::{self, Controller};
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    if let Some(why) = controllers::missing() {
+        println!("{why}");
+    }
+    let conclusion = libtest_mimic::run(&arguments, tests());
+    shared::end();
+    conclusion.exit_code()
+}
+
+/// A test that needs these controllers, which has the name of its function.
+macro_rules! test {
+    ($module:ident::$function:ident, $($needs:expr),+) => {
+        shared::trial(concat!(stringify!($module), "::", stringify!($function)), async |world| {
+            $module::$function(world).await;
+        })
+        .with_ignored_flag(![$($needs),+].into_iter().all(Controller::is_built))
+    };
+}
+
+fn tests() -> Vec<Trial> {
+    vec![
+        test!(examples::each_job_of_a_jobset_takes_and_gives_place_whole, Controller::JobSet),
+        test!(examples::each_replica_of_a_leaderworkerset_takes_and_gives_place_whole, Controller::LeaderWorkerSet),
+        test!(examples::the_cluster_of_a_rayjob_takes_and_gives_place_whole, Controller::KubeRay),
+        test!(examples::the_nodes_of_a_trainjob_take_and_give_place_whole, Controller::JobSet, Controller::Trainer),
+    ]
+}
