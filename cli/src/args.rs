@@ -3,7 +3,7 @@
 use crate::connect::Connection;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use giveway_crds::kinds::{KINDS, Kind};
+use giveway_crds::kinds::{KINDS, Kind, Told};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
@@ -146,14 +146,15 @@ pub(crate) struct CriticalFlags {
 Examples:
   kubectl giveway why podgroup/training -n research
   kubectl giveway why job/training             Of the group that is made for a Job with the label gang.
+  kubectl giveway why jobset/training          A page for each of the groups of a JobSet.
   kubectl giveway why pod/web-7d9f-x2x4k       Also of a pod that is gone, while its events are kept.
   kubectl giveway why -A                       Everything that waits, in all namespaces.
 
 Exit status: 0 with an answer; 1 when the cluster cannot be read; 2 when there is no such group or pod.")]
 pub(crate) struct WhyArgs {
-    /// podgroup/NAME or pod/NAME.
-    #[arg(value_name = "KIND/NAME", value_parser = Target::parse)]
-    pub(crate) target: Option<Target>,
+    /// podgroup/NAME or pod/NAME, or an owner of groups, such as job/NAME.
+    #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
+    pub(crate) target: Option<Subject>,
 
     /// All namespaces; without a name only.
     #[arg(long, short = 'A', conflicts_with = "target")]
@@ -472,15 +473,14 @@ impl Target {
 
     /// The group that is made for an owner whose kind has one group each.
     fn of_owner(kind: &str, name: &str) -> Result<Self, String> {
-        let lower = kind.to_lowercase();
-        let named = |row: &&Kind| row.kind.to_lowercase() == lower || row.plural == lower;
-        match KINDS.iter().find(named) {
+        match row_of(kind) {
             Some(row) if row.has_groups() && row.replica.is_empty() => {
                 Ok(Self::Group(giveway_crds::kinds::name::of(name, &[])))
             }
-            Some(row) => {
-                Err(format!("a {} has several pod groups, or others have them: name one as podgroup/NAME", row.kind))
-            }
+            Some(row) => Err(match row.told {
+                Told::ByChild(child) => format!("a {} has no pod groups: name the {child} that it makes", row.kind),
+                _ => format!("a {} has several pod groups: name one as podgroup/NAME", row.kind),
+            }),
             None => Err(format!("unknown kind \"{kind}\": must be podgroup or pod")),
         }
     }
@@ -490,6 +490,39 @@ impl Target {
         match self {
             Self::Group(name) => Preemptor::Group(ObjectKey::new(namespace, name)),
             Self::Pod(name) => Preemptor::Pod(ObjectKey::new(namespace, name)),
+        }
+    }
+}
+
+/// The row of a kind that somebody wrote, as kubectl takes it: singular or plural, with or without its API group.
+fn row_of(text: &str) -> Option<&'static Kind> {
+    let lower = text.to_lowercase();
+    let named = |row: &&Kind| {
+        let rest = [row.kind.to_lowercase(), row.plural.to_owned()].into_iter().find_map(|name| {
+            let rest = lower.strip_prefix(&name)?;
+            (rest.is_empty() || rest.starts_with('.')).then(|| rest.to_owned())
+        });
+        rest.is_some_and(|rest| rest.is_empty() || rest[1..] == *row.group)
+    };
+    KINDS.iter().find(named)
+}
+
+/// What `why` is asked about.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    /// A group or a pod.
+    One(Target),
+    /// All groups of an owner, whose kind has several each.
+    GroupsOf(&'static Kind, String),
+}
+
+impl Subject {
+    fn parse(text: &str) -> Result<Self, String> {
+        let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
+        let several = |row: &&Kind| row.has_groups() && !row.replica.is_empty();
+        match owner.and_then(|(kind, name)| Some((row_of(kind).filter(several)?, name))) {
+            Some((row, name)) => Ok(Self::GroupsOf(row, name.to_owned())),
+            None => Target::parse(text).map(Self::One),
         }
     }
 }

@@ -159,8 +159,10 @@ fn flags_that_cannot_be_used() {
     let kind = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "cronjob/p"]);
     assert!(kind.contains("unknown kind \"cronjob\": must be podgroup or pod"), "{kind}");
     let several = usage(&["plan", "--snapshot", "cluster.yaml", "--for", "jobset/p"]);
-    let words = "a JobSet has several pod groups, or others have them: name one as podgroup/NAME";
+    let words = "a JobSet has several pod groups: name one as podgroup/NAME";
     assert!(several.contains(words), "{several}");
+    let none = usage(&["why", "rayjob/p"]);
+    assert!(none.contains("a RayJob has no pod groups: name the RayCluster that it makes"), "{none}");
     let neither = usage(&["plan", "--snapshot", "cluster.yaml"]);
     assert!(neither.contains("--filename <FILE>|--for <KIND/NAME>"), "{neither}");
     let both = usage(&["plan", "--snapshot", "cluster.yaml", "-f", "training.yaml", "--for", "pod/p"]);

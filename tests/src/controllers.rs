@@ -102,7 +102,12 @@ impl Controller {
         let (kubeconfig, crds) = (plane.kubeconfig(), self.manifests().join("crds").display().to_string());
         // Some are too large for the annotation of a client-side apply.
         run_kubectl(&kubeconfig, &["apply", "--server-side", "-f", &crds]).await?;
-        run_kubectl(&kubeconfig, &["wait", "--for=condition=established", "--timeout=60s", "-f", &crds]).await?;
+        wait::until(&format!("the CRDs of {self:?} are established"), READY, async || {
+            // It fails on one that has no condition yet.
+            let wait = ["wait", "--for=condition=established", "--timeout=10s", "-f", &crds];
+            run_kubectl(&kubeconfig, &wait).await.map_err(|error| error.to_string())
+        })
+        .await?;
         if self == Self::Trainer {
             prepare_trainer(plane).await?;
         }
@@ -208,7 +213,8 @@ impl Controller {
         }
     }
 
-    /// Objects, and what a dry run answers when the mutating and the validating webhooks are in force.
+    /// Objects, and what a dry run answers when the mutating and the validating webhooks are in force. The name of each becomes a
+    /// part of host names, which begin with a letter.
     fn probes(self) -> Vec<(Value, &'static str)> {
         let pods = json!({"spec": {"containers": [{"name": "main", "image": "busybox:1.37"}]}});
         let object = |api_version: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
@@ -218,16 +224,14 @@ impl Controller {
                     let jobs = json!([{"name": "a", "template": {"spec": {"template": pods}}}]);
                     object("jobset.x-k8s.io/v1alpha2", "JobSet", name, json!({"replicatedJobs": jobs}))
                 };
-                // A name becomes part of a host name, which begins with a letter.
                 vec![(set("probe"), "completionMode: Indexed"), (set("1"), "vjobset.kb.io")]
             }
             Self::LeaderWorkerSet => {
-                let set = |replicas: i32| {
-                    let spec =
-                        json!({"replicas": replicas, "leaderWorkerTemplate": {"size": 1, "workerTemplate": pods}});
-                    object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "probe", spec)
+                let set = |name: &str| {
+                    let spec = json!({"leaderWorkerTemplate": {"size": 1, "workerTemplate": pods}});
+                    object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec)
                 };
-                vec![(set(1), "subdomainPolicy: Shared"), (set(-1), "vleaderworkerset.kb.io")]
+                vec![(set("probe"), "subdomainPolicy: Shared"), (set("1"), "vleaderworkerset.kb.io")]
             }
             Self::Trainer => {
                 let spec = json!({"runtimeRef": {"name": "none"}});

@@ -5,6 +5,10 @@ use crate::cluster::Shaped;
 use crate::paths;
 use crate::wait::wait_for;
 use crate::world::World;
+use giveway_crds::keys::LABEL_POD_GROUP;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::ListParams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -56,16 +60,34 @@ impl Example {
         let whole = gone.iter().all(|(group, count)| group.starts_with("filler-") && *count == self.size);
         assert!(whole, "every one of them whole: {gone:?}");
         check(world).await;
+        let members = members(world, self.selector).await;
         let urgent = world.gang("urgent", 2).priority("urgent").create().await;
         urgent.wait_bound(LIMIT).await;
-        let gone = evicted_by_group(&world.audit().await, &now);
+        // Some of a gang may be deleted by its own controller, which makes the whole anew when one pod has gone.
+        let after = world.audit().await;
+        let is_gone = |uid: &String| after.pods.get(uid).is_some_and(|pod| pod.removed.is_some());
+        let gone = members.iter().map(|(group, uids)| (group.as_str(), uids.iter().filter(|uid| is_gone(uid)).count()));
+        let gone: BTreeMap<&str, usize> = gone.filter(|(_, count)| *count > 0).collect();
         assert_eq!(gone.values().copied().collect::<Vec<_>>(), [self.size], "one gang of the example, whole: {gone:?}");
+        let evicted = evicted_by_group(&after, &now);
+        assert!(evicted.keys().eq(gone.keys()), "Giveway evicted no other: {evicted:?}");
         for pod in &urgent.pods {
             pod.delete().await;
         }
         urgent.delete().await;
         wait_bound(world, self.selector, self.pods()).await;
     }
+}
+
+/// The UIDs of the live members of each group.
+async fn members(world: &World, selector: &str) -> BTreeMap<String, Vec<String>> {
+    let pods = world.kit().api::<Pod>().list(&ListParams::default().labels(selector)).await.unwrap();
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pod in pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        let group = pod.labels().get(LABEL_POD_GROUP).cloned().expect("it is a member");
+        groups.entry(group).or_default().extend(pod.uid());
+    }
+    groups
 }
 
 /// The path of a file in `examples/`.

@@ -4,11 +4,12 @@ mod addon;
 mod change;
 mod events;
 mod list;
+mod owned;
 mod page;
 mod topology;
 
 use crate::answer::Answer;
-use crate::args::WhyArgs;
+use crate::args::{Subject, WhyArgs};
 use crate::connect::{Api, Connection, Got, block_on};
 use crate::error::CliError;
 use crate::live;
@@ -53,10 +54,21 @@ pub(crate) fn run(args: &WhyArgs, connection: &Connection) -> Result<(), CliErro
                 let world = World::new(live::read(&api).await?)?;
                 list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
             }
-            Some(target) => page::text(&gather(&api, target.in_namespace(&api.namespace)).await?, style::width()),
+            Some(Subject::One(target)) => page(&api, target.in_namespace(&api.namespace)).await?,
+            Some(Subject::GroupsOf(row, name)) => {
+                let mut pages = Vec::new();
+                for group in owned::groups(&api, row, name).await? {
+                    pages.push(page(&api, Preemptor::Group(group)).await?);
+                }
+                pages.join("\n")
+            }
         };
         output::show(&text)
     })
+}
+
+async fn page(api: &Api, target: Preemptor) -> Result<String, CliError> {
+    Ok(page::text(&gather(api, target).await?, style::width()))
 }
 
 async fn gather(api: &Api, target: Preemptor) -> Result<Facts, CliError> {

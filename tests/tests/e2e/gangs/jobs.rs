@@ -12,7 +12,7 @@ const TRAIN: &str = "batch.kubernetes.io/job-name=train";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_label_on_a_job_starts_a_gang_and_a_full_cluster_ends_with_whole_groups_evicted() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     cluster(&world, 2).await;
     apply(&world, &job("old", 8, "low")).await;
     wait_bound(&world, OLD, 8).await;
@@ -21,6 +21,8 @@ async fn one_label_on_a_job_starts_a_gang_and_a_full_cluster_ends_with_whole_gro
     wait_bound(&world, TRAIN, 4).await;
     wait_group(&world, "train", 4, "Job/train").await;
     assert_eq!(field(&world, "gpg/train", ".spec.priorityClassName").await, "high");
+    let page = crate::cli::giveway(&mut world, &["why", "job/train"]).await;
+    assert!(page.ok().contains("podgroup/default/train\n"), "{}", page.out);
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.iter().filter(|name| name.starts_with("old-")).count(), 8, "all of it went: {evicted:?}");
     world.check_promises().await;

@@ -55,7 +55,7 @@ fn owner(object: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_job_of_a_jobset_is_a_group_of_its_own() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     cluster(&world, 1).await;
     let jobs = json!([{"name": "workers", "replicas": 2,
         "template": {"spec": {"parallelism": 2, "completions": 2, "template": template("high", &json!({}))}}}]);
@@ -78,6 +78,15 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own() {
         wait_bound(&world, &format!("batch.kubernetes.io/job-name=train-workers-{index}"), 2).await;
         wait_group(&world, &format!("train-workers-{index}"), 2, "JobSet/train").await;
     }
+    for name in ["jobset/train", "jobsets.jobset.x-k8s.io/train"] {
+        let pages = crate::cli::giveway(&mut world, &["why", name]).await;
+        for group in ["podgroup/default/train-workers-0\n", "podgroup/default/train-workers-1\n"] {
+            assert!(pages.ok().contains(group), "{}", pages.out);
+        }
+    }
+    let nobody = crate::cli::giveway(&mut world, &["why", "jobset/nobody"]).await;
+    let words = "no pod group of namespace default is made for JobSet nobody: groups come with the first pod";
+    assert!(nobody.status == Some(2) && nobody.err.contains(words), "{}", nobody.err);
     world.check_promises().await;
 }
 

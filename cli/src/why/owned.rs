@@ -1,0 +1,43 @@
+//! The groups that are made for an owner.
+
+use crate::connect::{Api, Got};
+use crate::error::CliError;
+use crate::role::Role;
+use giveway_crds::PodGroup;
+use giveway_crds::kinds::{Kind, of_version};
+use giveway_planner::ObjectKey;
+use kube::ResourceExt as _;
+use kube::core::ObjectList;
+
+/// Those that name this object of the namespace as their owner, by name.
+pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
+    let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", api.namespace);
+    let all = match api.get::<ObjectList<PodGroup>>(&path).await? {
+        Got::Found(groups) => groups.items,
+        Got::Missing => Vec::new(),
+        Got::Forbidden(problem) => {
+            return Err(CliError::Cluster { what: format!("GET {path}"), problem: Role::Planner.explain(&problem) });
+        }
+    };
+    let mut keys: Vec<ObjectKey> = all
+        .iter()
+        .filter(|group| is_of(group, row, name))
+        .map(|group| ObjectKey::new(&api.namespace, &group.name_any()))
+        .collect();
+    if keys.is_empty() {
+        let namespace = &api.namespace;
+        let (kind, label) = (row.kind, giveway_crds::keys::LABEL_GANG);
+        return Err(CliError::NoSuchObject(format!(
+            "no pod group of namespace {namespace} is made for {kind} {name}: groups come with the first pod of an object that \
+             was created with the label {label}: \"true\""
+        )));
+    }
+    keys.sort();
+    Ok(keys)
+}
+
+fn is_of(group: &PodGroup, row: &Kind, name: &str) -> bool {
+    let mut owners = group.owner_references().iter();
+    owners
+        .any(|owner| owner.name == name && of_version(&owner.api_version, &owner.kind).is_some_and(|kind| kind == row))
+}
