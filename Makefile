@@ -140,7 +140,7 @@ test-node: node-can-run node daemons ## Run the tests on a real node: containers
 	$(CARGO) test --workspace --test node -- $(TEST)
 
 test-kinds: controllers daemons ## Run the examples of JobSet, LeaderWorkerSet, RayJob and TrainJob with their real controllers (TEST=name runs some of them)
-	$(CARGO) test --workspace --test kinds -- $(TEST)
+	$(CARGO) test --workspace --test controllers -- $(TEST)
 
 # The tests of `make test-kinds` are among them where the controllers are built.
 test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs

@@ -164,6 +164,15 @@ impl WorldBuilder {
             log,
             plane,
         };
+        if let Err(error) = self.furnish(&mut world).await {
+            // There is nothing to judge, and the error is what counts.
+            world.judged.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        Ok(world)
+    }
+
+    async fn furnish(&mut self, world: &mut World) -> Result<()> {
         if self.real_node {
             world.node = Some(Node::start(&world.plane).await?);
             if !self.bare {
@@ -180,7 +189,7 @@ impl WorldBuilder {
         if self.controllers {
             world.controllers = Controllers::start(&world.plane).await?;
         }
-        Ok(world)
+        Ok(())
     }
 }
 
