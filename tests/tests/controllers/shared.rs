@@ -52,4 +52,5 @@ async fn tidy(world: &World) {
     })
     .await;
     world.kubectl(&["delete", "nodes", "--all"]).await.unwrap();
+    world.kubectl(&["delete", "priorityclass", "background", "urgent"]).await.unwrap();
 }
