@@ -12,8 +12,12 @@ use kube::api::ListParams;
 async fn origins(world: &World, selector: &str) -> Vec<(Pod, Origin)> {
     let pods = world.kit().api::<Pod>().list(&ListParams::default().labels(selector)).await.unwrap();
     let live = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let mut found: Vec<(Pod, Origin)> =
-        live.map(|pod| (origin::of_pod(&pod).unwrap(), pod)).map(|(o, p)| (p, o)).collect();
+    let mut found: Vec<(Pod, Origin)> = live
+        .map(|pod| {
+            let origin = origin::of_pod(&pod).unwrap();
+            (pod, origin)
+        })
+        .collect();
     found.sort_by_key(|(pod, origin)| (origin.group.clone(), pod.name_any()));
     found
 }

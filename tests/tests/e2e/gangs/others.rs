@@ -1,5 +1,5 @@
-//! Kinds of others, without their real controllers, which `make test-kinds` runs: the objects, and the pods with their labels, are written as these
-//! write them; what is of Kubernetes itself (the Jobs of a JobSet, the StatefulSets of a LeaderWorkerSet) is real.
+//! Kinds of others, without their real controllers, which `make test-kinds` runs: the objects, and the pods with their labels, are
+//! written as these write them; what is of Kubernetes itself (the Jobs of a JobSet, the StatefulSets of a LeaderWorkerSet) is real.
 
 use super::{apply, cluster, template, wait_bound, wait_group};
 use crate::MINUTE;
