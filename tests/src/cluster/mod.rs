@@ -15,6 +15,7 @@ mod pods;
 mod policies;
 mod preemptions;
 mod shape;
+mod tidy;
 
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
@@ -28,3 +29,4 @@ pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
 pub use policies::Denial;
 pub use preemptions::stored_plans;
 pub use shape::{GRACE_SECONDS, Shape, Shaped};
+pub use tidy::tidy;
