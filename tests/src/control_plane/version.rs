@@ -23,6 +23,9 @@ impl Version {
     /// Since then the API server has `scheduling.k8s.io/v1beta1`, and the scheduler preempts for groups of it.
     const WITH_GROUPS: Self = Self(37);
 
+    /// Since then pods as a whole have requests and limits without a feature gate.
+    const WITH_POD_RESOURCES: Self = Self(34);
+
     /// The version that the environment chooses; the newest where it chooses none.
     ///
     /// # Errors
@@ -37,6 +40,11 @@ impl Version {
     /// Whether it has groups of Kubernetes itself in the version that Giveway's tests use.
     pub fn has_groups(self) -> bool {
         self >= Self::WITH_GROUPS
+    }
+
+    /// Whether pods as a whole can have requests and limits.
+    pub fn has_pod_resources(self) -> bool {
+        self >= Self::WITH_POD_RESOURCES
     }
 
     /// One of its API server, controller manager and scheduler.
