@@ -32,7 +32,7 @@ impl Version {
     /// It is none of [`Version::ALL`].
     pub fn chosen() -> Result<Self> {
         match std::env::var(CHOICE) {
-            Ok(text) => text.parse().with_context(|| CHOICE),
+            Ok(text) => text.parse::<Self>().with_context(|| CHOICE),
             Err(_) => Ok(Self::NEWEST),
         }
     }

@@ -36,7 +36,7 @@ fn trials(version: Version) -> Vec<Trial> {
     }
     let ignored = !usual || missing.is_some();
     let all = vec![
-        on(version, "install", async |world| stories::install(world, version).await),
+        on(version, "install", async move |world| stories::install(world, version).await),
         on(version, "gang", async |world| stories::gang(world).await),
         on(version, "preemption", async |world| stories::preemption(world).await),
         on(version, "budgets", async |world| stories::budgets(world).await),

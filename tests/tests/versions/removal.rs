@@ -28,7 +28,8 @@ pub async fn uninstall(world: &mut World) {
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
     // A world is installed without a release of helm's.
     let values = values(world).await;
-    let mut install = vec!["install", "giveway", &chart, "--namespace", NAMESPACE, "--take-ownership"];
+    let mut install =
+        vec!["install", "giveway", &chart, "--namespace", NAMESPACE, "--take-ownership", "--force-conflicts"];
     install.extend(values.iter().flat_map(|value| ["--set", value]));
     world.helm(&install).await.unwrap();
     world.helm(&["uninstall", "giveway", "--namespace", NAMESPACE]).await.unwrap();

@@ -33,9 +33,10 @@ fn trial(
     Trial::test(format!("{version}::{name}"), move || {
         let mut shared = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
         RUNTIME.block_on(async {
-            let mut world = match shared.take() {
-                Some((of, world)) if of == version => world,
-                _ => World::builder().kubernetes(version).proxy().start().await,
+            // One of another version ends here.
+            let mut world = match shared.take().filter(|(of, _)| *of == version) {
+                Some((_, world)) => world,
+                None => World::builder().kubernetes(version).proxy().start().await,
             };
             story(&mut world).await;
             world.check_promises().await;

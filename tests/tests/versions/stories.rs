@@ -13,7 +13,7 @@ use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 
 /// How often the refused pod's scheduler is woken by other pods.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 20;
 
 /// The API server is of this version, it takes everything that the chart renders without a warning, and finds nothing in it that
 /// it does not know; the installation is well.
@@ -64,7 +64,7 @@ pub async fn preemption(world: &mut World) {
     let plan = gang.wait_plan(PlanState::Completed, LIMIT).await;
     assert_eq!((plan.cost.victim_pods, plan.cost.victim_groups), (8, 2), "{}", plan.message);
     let history = world.audit().await;
-    let evicted = &history.evicted()[before..];
+    let evicted = history.evicted().split_off(before);
     assert_eq!(evicted.len(), 8);
     for removal in evicted {
         assert_eq!((removal.how, removal.precondition.as_deref()), (How::Evict, Some(removal.uid.as_str())));
@@ -105,7 +105,7 @@ pub async fn budgets(world: &mut World) {
     let above = world.gang("above", 3).priority("top").create().await;
     above.wait_bound(LIMIT).await;
     let history = world.audit().await;
-    let ways: Vec<How> = history.evicted()[before..].iter().map(|removal| removal.how).collect();
+    let ways: Vec<How> = history.evicted().iter().skip(before).map(|removal| removal.how).collect();
     assert_eq!(ways.len(), 3, "{ways:?}");
     assert!(ways.contains(&How::Delete), "two were refused, and deleted then: {ways:?}");
 }
@@ -134,14 +134,11 @@ pub async fn guard(world: &mut World) {
         pod.delete().await;
         pod.wait_gone(LIMIT).await;
     }
-    let refused = metric(world, "giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"}").await;
-    wait_for("the refused pod is tried some more times", LIMIT, async || {
-        let now = metric(world, "giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"}").await;
-        if now >= refused + 4 { Ok(()) } else { Err(format!("{now} refusals, {refused} before")) }
+    wait_for("no more of its refusals are held than its tries come together", LIMIT, async || {
+        let held = metric(world, "giveway_webhook_guard_held_refusals").await;
+        if held <= 4 { Ok(()) } else { Err(format!("{held} are held")) }
     })
     .await;
-    let held = metric(world, "giveway_webhook_guard_held_refusals").await;
-    assert!(held <= 4, "{held} refusals of one pod are held");
     // Without it the scheduler rests.
     second.delete().await;
     second.wait_gone(LIMIT).await;
