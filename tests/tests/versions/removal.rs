@@ -24,7 +24,7 @@ pub async fn uninstall(world: &mut World) {
     assert_eq!(world.kubectl(&policy).await.unwrap(), "Never");
 
     let said = cli(world, &["release", "--all"]).await;
-    assert!(said.contains("priorityclass/high"), "{said}");
+    assert!(said.contains("/high released"), "{said}");
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
     // A world is installed without a release of helm's.
     let values = values(world).await;
