@@ -305,13 +305,13 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
     let mut world = World::bare().await;
     world.install_crds().await;
     world.kubectl(&["create", "namespace", "giveway-system"]).await.unwrap();
+    let asked = world.plane().directory().join("asked.yaml");
+    std::fs::write(&asked, rendered(ASKED).await).unwrap();
+    world.kubectl(&["apply", "--dry-run=server", "-f", &asked.display().to_string()]).await.unwrap();
     world
         .apply(&rendered(&["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
         .await
         .unwrap();
-    let asked = world.plane().directory().join("asked.yaml");
-    std::fs::write(&asked, rendered(ASKED).await).unwrap();
-    world.kubectl(&["apply", "--dry-run=server", "-f", &asked.display().to_string()]).await.unwrap();
     // kube-controller-manager checks the types of all expressions.
     let path = "jsonpath={range .items[*]}{.metadata.name} {.metadata.generation} {.status.observedGeneration} {.status.typeChecking}{\"\\n\"}{end}";
     let policies = wait_for("the policies are checked", MINUTE, async || {
