@@ -1,14 +1,13 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane controllers node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
-	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test-kinds test release up down \
-	demo demo-critical clean need-cargo reference docs
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile)
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
+VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
 # A control plane takes half a core: two at a time is right for two cores.
 E2E_THREADS ?= 2
 
@@ -28,8 +27,14 @@ need-cargo:
 	@command -v $${CC:-cc} >/dev/null 2>&1 || { \
 		echo "There is no C compiler: install gcc or clang with your package manager."; exit 1; }
 
-controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes)
+controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes; VERSION=1.34 another one)
 	@sh tests/controlplane/build.sh $(CONTROLPLANE)
+	@$(if $(VERSION),sh tests/controlplane/build.sh target/controlplane/versions/$(VERSION)/bin $(VERSION))
+
+# With VERSION that one, without it all.
+controlplanes: controlplane
+	@for version in $(if $(VERSION),,$(VERSIONS)); do \
+		sh tests/controlplane/build.sh target/controlplane/versions/$$version/bin $$version || exit 1; done
 
 controllers: controlplane ## Build real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay, Trainer (once, 10 minutes)
 	@sh tests/controllers/build.sh target/controllers
@@ -141,6 +146,9 @@ test-node: node-can-run node daemons ## Run the tests on a real node: containers
 
 test-kinds: controllers daemons ## Run the examples of JobSet, LeaderWorkerSet, RayJob and TrainJob with their real controllers (TEST=name runs some of them)
 	$(CARGO) test --workspace --test controllers -- $(TEST)
+
+test-versions: controlplanes daemons ## Run the stories of Giveway on every version of Kubernetes (VERSION=1.34 on one; 25 to 45 minutes to build all)
+	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
 # The tests of `make test-kinds` are among them where the controllers are built.
 test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs

@@ -13,9 +13,40 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Image of a component. */}}
+{{/* Image of a component: by its digest, where that is given. */}}
 {{- define "giveway.image" -}}
-{{ .root.Values.image.repository }}/giveway-{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ .root.Values.image.repository }}/giveway-{{ .component }}
+{{- with index .root.Values.image.digests .component }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* Metadata of a component's pods. Call with a dict of "root" and "component". */}}
+{{- define "giveway.podMetadata" -}}
+{{- $values := index .root.Values .component -}}
+labels:
+  {{- include "giveway.labels" . | nindent 2 }}
+  {{- with $values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Where the network of a component's pods is, and how they spread. Call with a dict of "root" and "component". */}}
+{{- define "giveway.spread" -}}
+{{- $values := index .root.Values .component }}
+{{- $selector := dict "matchLabels" (include "giveway.selector" . | fromYaml) }}
+{{- if $values.hostNetwork }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
+{{- with $values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{- merge (dict) . (dict "labelSelector" $selector) | toYaml | nindent 4 }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* User name of the operator, as the API server sees it. */}}

@@ -11,7 +11,7 @@ use std::time::Duration;
 ///
 /// It finds the API server as kubectl does: KUBECONFIG, or the service account inside a cluster.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "giveway-operator", version, about, long_about)]
+#[command(name = "giveway-operator", version, about, long_about, args_override_self = true)]
 pub struct Config {
     /// Namespace of the operator itself: its lease lives there.
     #[arg(long, env = "POD_NAMESPACE", default_value = "giveway-system")]

@@ -1,9 +1,9 @@
 //! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
 
 use crate::audit::{History, Promises, log, rest};
-use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
+use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
 use crate::control_plane::process::tail;
-use crate::control_plane::{ControlPlane, Options};
+use crate::control_plane::{ControlPlane, Options, Version};
 use crate::controllers::Controllers;
 use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::node::{self, Node};
@@ -52,6 +52,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn native_groups(mut self) -> Self {
         self.options.in_tree = true;
+        self
+    }
+
+    /// On a control plane of this version.
+    #[must_use]
+    pub fn kubernetes(mut self, version: Version) -> Self {
+        self.options.kubernetes = version;
         self
     }
 
@@ -218,8 +225,12 @@ impl World {
     }
 
     /// More choices.
+    ///
+    /// # Panics
+    /// The environment chooses a version of Kubernetes that is not known.
     pub fn builder() -> WorldBuilder {
-        WorldBuilder::default()
+        let kubernetes = Version::chosen().unwrap_or_else(|error| panic!("{error:#}"));
+        WorldBuilder { options: Options { kubernetes, ..Options::default() }, ..WorldBuilder::default() }
     }
 
     /// A client with every right.
@@ -447,6 +458,14 @@ impl World {
     /// Leaves the oracle out, for a test that writes with the operator's own token: what it finds would be the test's doing.
     pub fn writes_as_the_operator(&self) {
         self.judged.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes room for the next test: deletes what this one made in the default namespace, its classes and its fake nodes.
+    ///
+    /// # Panics
+    /// Something cannot be deleted.
+    pub async fn tidy(&self) {
+        tidy(&self.kit).await;
     }
 
     /// Checks every promise, once the cluster has come to rest: to be called at the end of each test. A world with Giveway that

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 ///
 /// The API server is found as kubectl finds it: by KUBECONFIG, or by the service account of the pod.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "giveway-webhook", version)]
+#[command(name = "giveway-webhook", version, args_override_self = true)]
 pub struct Config {
     /// Address of the HTTPS server: /mutate, /validate, /guard, /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS:PORT")]

@@ -13,11 +13,13 @@ pub mod pki;
 pub mod ports;
 pub mod process;
 mod programs;
+mod version;
 
 pub use door::Door;
 pub use machine::Machine;
 pub use options::Options;
 pub use process::{Process, Program};
+pub use version::Version;
 
 use crate::wait;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -70,6 +72,7 @@ impl ControlPlane {
     }
 
     async fn start_once(options: &Options) -> Result<Self> {
+        options.check()?;
         let directory = match &options.directory {
             Some(directory) => {
                 fs::create_dir_all(directory)?;

@@ -1,10 +1,14 @@
 //! What can be asked of a control plane.
 
+use super::Version;
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 
 /// How to start a control plane; the default is what a stock cluster looks like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// Of API server, controller manager and scheduler.
+    pub kubernetes: Version,
     /// Turn on the in-tree group preemption (feature gate `GenericWorkload` and `scheduling.k8s.io/v1beta1`), to
     /// compare with.
     pub in_tree: bool,
@@ -22,6 +26,20 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether this version can do what is asked of it: a flag that a program does not know would end it.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.in_tree && !self.kubernetes.has_groups() {
+            bail!("Kubernetes {} has no in-tree group preemption to turn on", self.kubernetes);
+        }
+        if self.own_machine && self.kubernetes != Version::NEWEST {
+            bail!("the real node is one of Kubernetes {}, not of {}", Version::NEWEST, self.kubernetes);
+        }
+        Ok(())
+    }
+
     /// The flag that turns the in-tree group preemption on, for each of the three programs that know it.
     pub(super) fn feature_gates(&self) -> Option<String> {
         self.in_tree.then(|| "--feature-gates=GenericWorkload=true".to_owned())

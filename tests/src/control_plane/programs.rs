@@ -2,11 +2,12 @@
 
 use super::options::Options;
 use super::process::Program;
+use super::version::Version;
 use crate::paths;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The address of the Service `kubernetes`, at which pods find the API server.
 pub(super) const SERVICE: &str = "10.0.0.1";
@@ -23,10 +24,10 @@ pub(super) struct Ports {
 pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
     let client = format!("http://127.0.0.1:{}", ports.etcd);
     let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
-    program(
+    Ok(program(
         directory,
         "etcd",
-        "server",
+        paths::control_plane_program("server")?,
         &[
             "--name=giveway".to_owned(),
             format!("--data-dir={}", directory.join("etcd").display()),
@@ -38,7 +39,7 @@ pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=giveway={peer}"),
         ],
-    )
+    ))
 }
 
 /// The API server; with an address of a machine of its own it serves the pods of real nodes, too.
@@ -81,7 +82,7 @@ pub(super) fn api_server(
     if options.in_tree {
         args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
     }
-    program(directory, "kube-apiserver", "kube-apiserver", &args)
+    kubernetes(directory, "kube-apiserver", options.kubernetes, &args)
 }
 
 pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<Program> {
@@ -99,7 +100,7 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
     ];
     args.extend(options.feature_gates());
     args.extend(options.controller_args.iter().cloned());
-    program(directory, "kube-controller-manager", "kube-controller-manager", &args)
+    kubernetes(directory, "kube-controller-manager", options.kubernetes, &args)
 }
 
 pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> {
@@ -115,15 +116,15 @@ pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> 
         args.push(format!("--kube-api-burst={burst}"));
     }
     args.extend(options.scheduler_args.iter().cloned());
-    program(directory, "kube-scheduler", "kube-scheduler", &args)
+    kubernetes(directory, "kube-scheduler", options.kubernetes, &args)
 }
 
 /// The fake nodes and kubelets.
 pub(super) fn kwok(directory: &Path) -> Result<Program> {
-    program(
+    Ok(program(
         directory,
         "kwok",
-        "kwok",
+        paths::control_plane_program("kwok")?,
         &[
             format!("--kubeconfig={}", kubeconfig(directory, "kwok")),
             format!("--config={}", paths::repository().join("tests/controlplane/stages.yaml").display()),
@@ -131,20 +132,24 @@ pub(super) fn kwok(directory: &Path) -> Result<Program> {
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
             "--node-lease-duration-seconds=40".to_owned(),
         ],
-    )
+    ))
 }
 
 fn kubeconfig(directory: &Path, name: &str) -> String {
     directory.join(format!("{name}.kubeconfig")).display().to_string()
 }
 
-fn program(directory: &Path, name: &str, binary: &str, args: &[String]) -> Result<Program> {
-    Ok(Program {
+fn kubernetes(directory: &Path, name: &str, version: Version, args: &[String]) -> Result<Program> {
+    Ok(program(directory, name, version.program(name)?, args))
+}
+
+fn program(directory: &Path, name: &str, path: PathBuf, args: &[String]) -> Program {
+    Program {
         name: name.to_owned(),
-        path: paths::control_plane_program(binary)?,
+        path,
         args: args.to_vec(),
         // Several control planes share few cores: no single program may take them all.
         env: BTreeMap::from([("GOMAXPROCS".to_owned(), "2".to_owned())]),
         directory: directory.to_path_buf(),
-    })
+    }
 }

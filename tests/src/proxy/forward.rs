@@ -73,6 +73,10 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
     parts.headers.insert(header::HOST, HeaderValue::from_str(&shared.upstream.authority)?);
     let body = Full::new(body.collect().await?.to_bytes());
     let response = shared.upstream.send(Request::from_parts(parts, body)).await?;
+    for warning in response.headers().get_all(header::WARNING) {
+        let said = String::from_utf8_lossy(warning.as_bytes());
+        locked(&shared.warnings).insert(format!("{} {}: {said}", call.method, call.path));
+    }
     if let Fault::LateAnswer(time) = fault {
         tokio::time::sleep(time).await;
     }

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -30,6 +30,8 @@ struct Shared {
     tally: Mutex<BTreeMap<&'static str, u64>>,
     /// Writes so far, without those of the lease.
     writes: Mutex<u64>,
+    /// What the API server warned of, with the calls.
+    warnings: Mutex<BTreeSet<String>>,
     /// Changes when all watches that run have to break off.
     cut: watch::Sender<()>,
     /// Whom to kill.
@@ -63,6 +65,7 @@ impl Proxy {
             script: Mutex::new(calm()),
             tally: Mutex::default(),
             writes: Mutex::default(),
+            warnings: Mutex::default(),
             cut: watch::Sender::new(()),
             daemon: Mutex::default(),
             upstream: Upstream::new(server, pki)?,
@@ -92,6 +95,11 @@ impl Proxy {
     /// Writes since the script began, without those of the lease.
     pub fn writes(&self) -> u64 {
         *locked(&self.shared.writes)
+    }
+
+    /// What the API server warned of since the start, such as fields that it does not know, by method and path of the call.
+    pub fn warnings(&self) -> BTreeSet<String> {
+        locked(&self.shared.warnings).clone()
     }
 
     /// How many faults of each kind there were since the start.

@@ -53,6 +53,109 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
     refused("giveway-system", &["guard.timeoutSeconds=20"], "at least 5 seconds below guard.timeoutSeconds").await;
     refused("giveway-system", &["networkPolicy.apiServers={10.0.0.1}"], "apiServers").await;
     refused("giveway-system", &["operator.preemptionHistory=a week"], "preemptionHistory").await;
+    for (values, words) in [
+        (
+            &["webhook.port=9090"][..],
+            "webhook.port and webhook.metricsPort are both 9090: one of them needs another port",
+        ),
+        (
+            &["operator.hostNetwork=true", "webhook.hostNetwork=true", "operator.metricsPort=9443"],
+            "operator.metricsPort is 9443, as a port of the webhook is, and both have hostNetwork: on a node that has both, one of them would not start",
+        ),
+        (
+            &["webhook.replicas=0"],
+            "webhook.replicas must be 1 or more, not 0: without it gangs are held for ever, or refused. To run it outside the cluster, set deployments.enabled: false",
+        ),
+        (&["operator.replicas=0"], "operator.replicas must be 1 or more, not 0"),
+        (
+            &["operator.podLabels.app\\.kubernetes\\.io/name=mine"],
+            "operator.podLabels: app.kubernetes.io/name is the chart's own label, by which Services and budgets find the pods",
+        ),
+        (
+            &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=5"],
+            "priorityClassQuota.pods must be 6 or more, not 5: both daemons with one more pod each while they are replaced, and a Job of the chart",
+        ),
+        (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
+        (&["operator.leaseDurationSeconds=3601"], "'/operator/leaseDurationSeconds': maximum: got 3,601, want 3,600"),
+        (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
+        (&["image.digests.cli=sha256:12"], "'/image/digests/cli': 'sha256:12' does not match pattern"),
+        (&["operator.extraArgs={debug}"], "'/operator/extraArgs/0': 'debug' does not match pattern"),
+    ] {
+        refused("giveway-system", values, words).await;
+    }
+    rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
+    rendered(&["operator.replicas=0", "webhook.replicas=0", "deployments.enabled=false"]).await;
+}
+
+/// Everything that people ask of a chart.
+const ASKED: &[&str] = &[
+    "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+    "image.pullSecrets[0].name=registry",
+    "priorityClassQuota.enabled=true",
+    "operator.podLabels.team=platform",
+    "operator.podAnnotations.note=kept",
+    "operator.extraArgs={--log-level=debug}",
+    "operator.extraEnv[0].name=HTTPS_PROXY",
+    "operator.extraEnv[0].value=http://proxy.example:3128",
+    "webhook.extraArgs={--log-level=debug}",
+    "webhook.hostNetwork=true",
+    "webhook.metricsPort=9190",
+    "webhook.topologySpreadConstraints[0].maxSkew=1",
+    "webhook.topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone",
+    "webhook.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+];
+
+/// The pod template of a Deployment.
+fn template(manifests: &str, name: &str) -> serde_json::Value {
+    let deployment: serde_json::Value = serde_yaml_ng::from_str(document(manifests, "Deployment", name)).unwrap();
+    deployment["spec"]["template"].clone()
+}
+
+#[tokio::test]
+async fn pods_are_as_the_values_ask() {
+    let manifests = rendered(ASKED).await;
+    let operator = template(&manifests, "giveway-operator");
+    assert_eq!(operator["metadata"]["labels"]["team"], "platform");
+    assert_eq!(operator["metadata"]["labels"]["app.kubernetes.io/component"], "operator");
+    assert_eq!(operator["metadata"]["annotations"], serde_json::json!({"note": "kept"}));
+    let container = &operator["spec"]["containers"][0];
+    let image =
+        "ghcr.io/giveway/giveway-operator@sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b";
+    assert_eq!(container["image"], image);
+    assert_eq!(container["env"], serde_json::json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}]));
+    assert_eq!(operator["spec"]["imagePullSecrets"], serde_json::json!([{"name": "registry"}]));
+    assert!(operator["spec"].get("hostNetwork").is_none(), "{operator:#}");
+
+    let webhook = template(&manifests, "giveway-webhook");
+    assert_eq!(webhook["spec"]["hostNetwork"], true);
+    assert_eq!(webhook["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
+    let ports = &webhook["spec"]["containers"][0]["ports"];
+    assert_eq!(ports[1], serde_json::json!({"name": "metrics", "containerPort": 9190}));
+    let counted = &webhook["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"];
+    assert_eq!(counted["app.kubernetes.io/component"], "webhook");
+    let quota = document(&manifests, "ResourceQuota", "giveway-priority");
+    assert!(quota.contains("pods: \"20\"") && quota.contains("values: [\"system-cluster-critical\"]"), "{quota}");
+    assert!(!rendered(&[]).await.contains("kind: ResourceQuota"));
+}
+
+#[tokio::test]
+async fn the_daemons_take_the_arguments_that_the_chart_renders() {
+    let certificate =
+        ["webhook.certManager.enabled=true", "criticalAddons.stranded=true", "names.acrossNamespaces=true"];
+    for values in [&[], ASKED, &certificate] {
+        let manifests = rendered(values).await;
+        for daemon in ["giveway-operator", "giveway-webhook"] {
+            let template = template(&manifests, daemon);
+            let args = template["spec"]["containers"][0]["args"].as_array().unwrap();
+            let args = args.iter().map(|arg| arg.as_str().unwrap());
+            let mut command = Command::new(paths::giveway_program(daemon).unwrap());
+            let output = command.args(args).env_clear().env("KUBECONFIG", "/nowhere").output().await.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            // An argument that is not known ends a daemon with 2, before it looks for an API server.
+            assert_eq!(output.status.code(), Some(1), "{values:?}: {daemon}: {said}");
+            assert!(said.contains("no API server"), "{daemon}: {said}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -199,9 +302,12 @@ async fn names_of_other_namespaces_and_the_history_are_flags_of_the_operator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies() {
-    let world = World::bare().await;
+    let mut world = World::bare().await;
     world.install_crds().await;
     world.kubectl(&["create", "namespace", "giveway-system"]).await.unwrap();
+    let asked = world.plane().directory().join("asked.yaml");
+    std::fs::write(&asked, rendered(ASKED).await).unwrap();
+    world.kubectl(&["apply", "--dry-run=server", "-f", &asked.display().to_string()]).await.unwrap();
     world
         .apply(&rendered(&["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
         .await

@@ -1,21 +1,8 @@
 //! The one world that most tests share. A test that fails takes it along, logs kept, and the next one gets a new one.
 
-use giveway_crds::{PodGroup, Workload};
 use giveway_tests::World;
-use giveway_tests::wait::wait_for;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::api::{DeleteParams, ListParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource};
 use libtest_mimic::Trial;
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::runtime::Runtime;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime can be made"));
@@ -24,7 +11,7 @@ static WORLD: Mutex<Option<World>> = Mutex::new(None);
 /// A test on the shared node, which ends with the oracle and with nothing left in the default namespace.
 pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(name, test, async |world| {
-        tidy(&world).await;
+        world.tidy().await;
         Some(world)
     })
 }
@@ -72,35 +59,4 @@ async fn start() -> World {
 pub fn end() {
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner).take();
     RUNTIME.block_on(async { drop(world) });
-}
-
-/// Deletes what the test made, and waits until the last container is gone.
-async fn tidy(world: &World) {
-    delete_all::<Job>(world).await;
-    delete_all::<Deployment>(world).await;
-    delete_all::<PodDisruptionBudget>(world).await;
-    delete_all::<Workload>(world).await;
-    delete_all::<Pod>(world).await;
-    delete_all::<PodGroup>(world).await;
-    let classes: Api<PriorityClass> = Api::all(world.client());
-    for class in classes.list(&ListParams::default()).await.unwrap() {
-        let name = class.metadata.name.unwrap_or_default();
-        if !name.starts_with("system-") {
-            classes.delete(&name, &DeleteParams::default()).await.unwrap();
-        }
-    }
-    wait_for("the pods of the test are gone", Duration::from_secs(60), async || {
-        let pods = world.kubectl(&["get", "pods,gpg", "--namespace=default", "--output=name"]).await?;
-        if pods.trim().is_empty() { Ok(()) } else { Err(pods) }
-    })
-    .await;
-}
-
-async fn delete_all<K>(world: &World)
-where
-    K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    K::DynamicType: Default,
-{
-    let api = world.kit().api::<K>();
-    api.delete_collection(&DeleteParams::background(), &ListParams::default()).await.unwrap();
 }

@@ -11,6 +11,7 @@
 //! thresholds, for which the lower one counts as for everybody. A victim that goes with its group counts as the cheapest pod of it, as for Giveway itself.
 
 use super::facts::{Allowance, Bound, Waiting};
+use super::hold::Whom;
 use crate::view::View;
 use giveway_crds::condition::Reason;
 use giveway_crds::{lending, native};
@@ -160,6 +161,12 @@ fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
         }
     }
     pending
+}
+
+/// Whom an answer can be for: pods of the scheduler that it nominated for a node. Who is refused stays nominated.
+pub fn whom(view: &View, asked: &Asked) -> Whom {
+    let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
+    Whom { scheduler: asked.scheduler.clone(), pods }
 }
 
 /// The lower one of a pod's own priority and its group's, where it has a group whose priority is known; that of a native

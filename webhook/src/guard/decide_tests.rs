@@ -367,3 +367,15 @@ fn the_priority_of_a_native_group_counts_for_its_pods_and_opens_no_budget_that_t
         ),
     ]);
 }
+
+#[test]
+fn an_answer_is_for_one_of_the_pods_that_its_scheduler_nominated() {
+    let nominated = json!({"status": {"nominatedNodeName": "n1"}});
+    let cluster = Cluster::new()
+        .waits("one", 100, nominated.clone())
+        .waits("two", 10, json!({"status": {"nominatedNodeName": "n2"}}))
+        .waits("not tried yet", 1000, json!({}))
+        .waits("foreign", 100, merged(nominated, json!({"spec": {"schedulerName": "other"}})));
+    let asked = asked(guarded());
+    assert_eq!(whom(&cluster.0, &asked), Whom { scheduler: asked.scheduler.clone(), pods: 2 });
+}

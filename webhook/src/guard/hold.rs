@@ -9,6 +9,7 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::GuardMetrics;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,10 +25,27 @@ pub struct Holds {
     slots: Arc<Semaphore>,
     time: Duration,
     longest: Duration,
-    /// When the next answer may go out.
-    next: Arc<Mutex<Instant>>,
+    turns: Arc<Mutex<Turns>>,
     end: CancellationToken,
     metrics: GuardMetrics,
+}
+
+/// Whom an answer is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whom {
+    /// Name of the scheduler, where it is known.
+    pub scheduler: Option<String>,
+    /// How many of its pods can be meant: those that it nominated for a node.
+    pub pods: usize,
+}
+
+/// When answers go out.
+#[derive(Debug)]
+struct Turns {
+    /// When the next one may.
+    next: Instant,
+    /// When those for a scheduler do, in order.
+    of: BTreeMap<Option<String>, Vec<Instant>>,
 }
 
 impl Holds {
@@ -35,8 +53,8 @@ impl Holds {
     /// than until `end`.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
         let slots = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let next = Arc::new(Mutex::new(Instant::now()));
-        Self { slots, time, longest: longest.max(time), next, end, metrics }
+        let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
+        Self { slots, time, longest: longest.max(time), turns, end, metrics }
     }
 
     /// Begins to hold a refusal, in no case longer than until `deadline`; `None` when too many are held.
@@ -49,8 +67,8 @@ impl Holds {
         let (since, metrics) = (Instant::now(), self.metrics.clone());
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
-        let (next, end) = (Arc::clone(&self.next), self.end.clone());
-        Some(Hold { since, until, latest, next, end, metrics, _slot: slot })
+        let (turns, end) = (Arc::clone(&self.turns), self.end.clone());
+        Some(Hold { since, until, latest, turns, end, metrics, _slot: slot })
     }
 }
 
@@ -60,7 +78,7 @@ pub struct Hold {
     since: Instant,
     until: Instant,
     latest: Instant,
-    next: Arc<Mutex<Instant>>,
+    turns: Arc<Mutex<Turns>>,
     end: CancellationToken,
     metrics: GuardMetrics,
     _slot: OwnedSemaphorePermit,
@@ -77,17 +95,30 @@ impl Hold {
     }
 
     /// When this answer goes out.
-    fn take_turn(&self) -> Instant {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = self.until.max(*next).min(self.latest);
-        *next = until + SPACING;
-        until
+    fn take_turn(&self, whom: &Whom) -> Instant {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        turns.of.retain(|_, taken| {
+            taken.retain(|turn| *turn > now);
+            !taken.is_empty()
+        });
+        let turn = self.until.max(turns.next).min(self.latest);
+        let taken = turns.of.entry(whom.scheduler.clone()).or_default();
+        if whom.pods > 0
+            && taken.len() >= whom.pods
+            && let Some(last) = taken.iter().filter(|turn| **turn <= self.latest).max()
+        {
+            return *last;
+        }
+        taken.push(turn);
+        turns.next = turns.next.max(turn + SPACING);
+        turn
     }
 
     /// Waits until the hold is over.
-    pub async fn wait_to_the_end(self) {
+    pub async fn wait_to_the_end(self, whom: &Whom) {
         self.metrics.holds.inc();
-        let until = self.take_turn();
+        let until = self.take_turn(whom);
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
             () = self.end.cancelled() => {}
@@ -108,6 +139,11 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(80);
     const LONG: Duration = Duration::from_secs(60);
 
+    /// So many pods of one scheduler.
+    fn pods(pods: usize) -> Whom {
+        Whom { scheduler: None, pods }
+    }
+
     fn holds(time: Duration) -> (Holds, CancellationToken, GuardMetrics) {
         let (end, metrics) = (CancellationToken::new(), GuardMetrics::default());
         (Holds::new(time, time, 1, end.clone(), metrics.clone()), end, metrics)
@@ -119,10 +155,33 @@ mod tests {
         let holds = Holds::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
         let crowd: Vec<Hold> = (0..5).filter_map(|_| holds.begin(Deadline::after(LONG))).collect();
         let since = crowd[0].since;
-        let turns: Vec<u128> = crowd.iter().map(|hold| (hold.take_turn() - since).as_millis()).collect();
+        let turns: Vec<u128> = crowd.iter().map(|hold| (hold.take_turn(&pods(5)) - since).as_millis()).collect();
         for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
             assert!(turn.abs_diff(wanted * SPACING.as_millis()) < SPACING.as_millis() / 2, "{turns:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn no_more_turns_are_taken_for_a_scheduler_than_pods_of_it_can_be_meant() {
+        let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
+        let take = |whom: &Whom, deadline: Duration| holds.begin(Deadline::after(deadline)).unwrap().take_turn(whom);
+        let first = take(&pods(1), 2 * LONG);
+        assert_eq!(take(&pods(1), 2 * LONG), first);
+        let second = take(&pods(2), 2 * LONG);
+        assert!(second >= first + SPACING, "another pod has another turn");
+        assert_eq!(take(&pods(2), 2 * LONG), second, "the one that waits longest");
+        assert!(take(&pods(2), LONG / 2) < first, "its deadline comes first");
+        let other = Whom { scheduler: Some("other".into()), pods: 1 };
+        assert!(take(&other, 2 * LONG) > second, "another scheduler has turns of its own");
+        assert!(take(&pods(0), 2 * LONG) > second, "where nobody is known to be meant, everybody may be");
+    }
+
+    #[tokio::test]
+    async fn who_is_refused_after_the_answers_went_out_waits_for_the_whole_time() {
+        let (holds, _end, _) = holds(SHORT);
+        holds.begin(Deadline::after(LONG)).unwrap().wait_to_the_end(&pods(1)).await;
+        let hold = holds.begin(Deadline::after(LONG)).unwrap();
+        assert!(hold.take_turn(&pods(1)) >= hold.since + SHORT);
     }
 
     #[tokio::test]
@@ -133,7 +192,7 @@ mod tests {
         assert_eq!(metrics.held.get(), 1);
         assert!(hold.wait(SHORT / 4).await);
         assert!(!hold.wait(LONG).await, "a look later than the hold is not waited for");
-        hold.wait_to_the_end().await;
+        hold.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (0, 1, 0));
     }
@@ -144,7 +203,8 @@ mod tests {
         let start = Instant::now();
         let crowd: Vec<Hold> = (0..5).filter_map(|_| holds.begin(Deadline::after(SHORT))).collect();
         assert!(!crowd[0].wait(LONG).await, "a look later than the deadline is not waited for");
-        futures::future::join_all(crowd.into_iter().map(Hold::wait_to_the_end)).await;
+        let whom = pods(5);
+        futures::future::join_all(crowd.into_iter().map(|hold| hold.wait_to_the_end(&whom))).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 
@@ -165,7 +225,7 @@ mod tests {
         let start = Instant::now();
         end.cancel();
         assert!(!hold.wait(LONG).await);
-        hold.wait_to_the_end().await;
+        hold.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 }

@@ -35,8 +35,7 @@ use claim::{Claim, Ledger};
 use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
-use hold::{Hold, Holds};
-
+use hold::{Hold, Holds, Whom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,14 +74,15 @@ impl<L: Ledger> Guard<L> {
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
     pub async fn answer(&self, body: Body, deadline: Deadline) -> Result<Answer, NotReady> {
-        let (answer, hold) = self.decide(body, deadline).await?;
-        if let Some(hold) = hold {
-            hold.wait_to_the_end().await;
+        let (answer, held) = self.decide(body, deadline).await?;
+        if let Some((hold, whom)) = held {
+            hold.wait_to_the_end(&whom).await;
         }
         Ok(answer)
     }
 
-    async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<Hold>), NotReady> {
+    /// The answer, and how it is held and for whom.
+    async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<(Hold, Whom)>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -138,6 +138,7 @@ impl<L: Ledger> Guard<L> {
                 let _ = self.notices.try_send(notice);
             }
         }
+        let hold = hold.map(|hold| (hold, decide::whom(&self.view.read(), &asked)));
         let refusal = verdict::Refusal { code: 403, message: refusal.message };
         Ok((review::encode_refusal(&uid, &refusal), hold))
     }

@@ -104,6 +104,8 @@ pub fn node_patch(slot: usize, index: usize, random: &mut Random) -> Value {
 /// Writes pods of a slot.
 pub struct Pods<'r> {
     pub slot: usize,
+    /// Whether a pod as a whole may have requests and limits: a version that does not know them drops them.
+    pub with_resources: bool,
     pub random: &'r mut Random,
 }
 
@@ -203,6 +205,9 @@ impl Pods<'_> {
         if self.random.percent(8) {
             let amount = json!({"cpu": self.random.pick(&["6", "7500m"])});
             spec["resources"] = json!({(self.random.pick(&["requests", "limits"])): amount});
+        }
+        if !self.with_resources {
+            spec.as_object_mut().expect("a spec is an object").remove("resources");
         }
         pod
     }

@@ -3,6 +3,7 @@
 use super::board::{Board, Verdict, verdict};
 use super::compare::{Objects, Tally, yaml};
 use super::random::{Pods, node_name, node_patch, pin, zone_key};
+use giveway_tests::control_plane::Version;
 use giveway_tests::random::Random;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -43,7 +44,8 @@ impl Slot {
             }
         }
         objects.nodes.clone_from(nodes);
-        let mut pods = Pods { slot: self.number, random: &mut random };
+        let with_resources = Version::chosen().unwrap().has_pod_resources();
+        let mut pods = Pods { slot: self.number, with_resources, random: &mut random };
         for index in 0..2 + pods.random.below(4) {
             let node = node_name(self.number, pods.random.below(self.nodes));
             let written = pods.occupant(&format!("o{round}-{index}"), &node);

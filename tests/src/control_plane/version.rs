@@ -1,0 +1,109 @@
+//! The versions of Kubernetes that a control plane can be started in.
+
+use crate::paths;
+use anyhow::{Context as _, Result, bail};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where the version of every world is chosen that does not choose itself, such as `1.33`.
+pub const CHOICE: &str = "GIVEWAY_KUBERNETES";
+
+/// A minor version of Kubernetes 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(u32);
+
+impl Version {
+    /// All that there are modules for, the oldest first.
+    pub const ALL: [Self; 5] = [Self(33), Self(34), Self(35), Self(36), Self(37)];
+    /// The oldest one.
+    pub const OLDEST: Self = Self::ALL[0];
+    /// The newest one, whose etcd, kwok, kubectl and helm serve all of them.
+    pub const NEWEST: Self = Self::ALL[4];
+    /// Since then the API server has `scheduling.k8s.io/v1beta1`, and the scheduler preempts for groups of it.
+    const WITH_GROUPS: Self = Self(37);
+
+    /// Since then pods as a whole have requests and limits without a feature gate.
+    const WITH_POD_RESOURCES: Self = Self(34);
+
+    /// The version that the environment chooses; the newest where it chooses none.
+    ///
+    /// # Errors
+    /// It is none of [`Version::ALL`].
+    pub fn chosen() -> Result<Self> {
+        match std::env::var(CHOICE) {
+            Ok(text) => text.parse::<Self>().with_context(|| CHOICE),
+            Err(_) => Ok(Self::NEWEST),
+        }
+    }
+
+    /// Whether it has groups of Kubernetes itself in the version that Giveway's tests use.
+    pub fn has_groups(self) -> bool {
+        self >= Self::WITH_GROUPS
+    }
+
+    /// Whether pods as a whole can have requests and limits.
+    pub fn has_pod_resources(self) -> bool {
+        self >= Self::WITH_POD_RESOURCES
+    }
+
+    /// One of its API server, controller manager and scheduler.
+    ///
+    /// # Errors
+    /// It has not been built.
+    pub fn program(self, name: &str) -> Result<PathBuf> {
+        if self == Self::NEWEST {
+            return paths::control_plane_program(name);
+        }
+        let path = paths::repository().join(format!("target/controlplane/versions/{self}/bin/{name}"));
+        if !path.is_file() {
+            bail!("{} is missing: run `make controlplane VERSION={self}` first", path.display());
+        }
+        Ok(path)
+    }
+}
+
+impl Default for Version {
+    fn default() -> Self {
+        Self::NEWEST
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "1.{}", self.0)
+    }
+}
+
+impl FromStr for Version {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|version| version.to_string() == text);
+        let Some(known) = known else {
+            let all = Self::ALL.map(|version| version.to_string()).join(", ");
+            bail!("Invalid value: \"{text}\": must be one of {all}");
+        };
+        Ok(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_one_that_there_is_a_module_for() {
+        assert_eq!("1.33".parse::<Version>().unwrap(), Version::OLDEST);
+        let said = "1.33.4".parse::<Version>().unwrap_err().to_string();
+        assert_eq!(said, "Invalid value: \"1.33.4\": must be one of 1.33, 1.34, 1.35, 1.36, 1.37");
+        for version in Version::ALL {
+            let module = match version {
+                Version::NEWEST => "tests/controlplane".to_owned(),
+                version => format!("tests/controlplane/versions/{version}"),
+            };
+            let module = std::fs::read_to_string(paths::repository().join(module).join("go.mod")).unwrap();
+            assert!(module.contains(&format!("\tk8s.io/kubernetes v{version}.")), "{version}");
+        }
+    }
+}

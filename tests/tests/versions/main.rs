@@ -1,0 +1,48 @@
+//! Giveway on every version of Kubernetes that it supports: the same short stories on each, on one world a version.
+//!
+//! Usually the newest and the oldest version are tried, the oldest one where it has been built (`make controlplane VERSION=1.33`).
+//! `make test-versions` builds all and tries all: then one that is missing is a failure.
+// Tests end on the spot, with a message, when an expectation fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod removal;
+mod shared;
+mod stories;
+
+use giveway_tests::control_plane::Version;
+use libtest_mimic::{Arguments, Trial};
+use shared::{on, on_at_last};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The deadline of every wait: generous, because other work shares the cores.
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials = Version::ALL.into_iter().flat_map(trials).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    shared::end();
+    conclusion.exit_code()
+}
+
+/// The stories on one version.
+fn trials(version: Version) -> Vec<Trial> {
+    let usual = version == Version::NEWEST || version == Version::OLDEST;
+    let missing = version.program("kube-apiserver").err();
+    if usual && let Some(why) = &missing {
+        println!("Giveway is not tried on Kubernetes {version}: {why}");
+    }
+    let ignored = !usual || missing.is_some();
+    let all = vec![
+        on(version, "install", async move |world| stories::install(world, version).await),
+        on(version, "gang", async |world| stories::gang(world).await),
+        on(version, "preemption", async |world| stories::preemption(world).await),
+        on(version, "budgets", async |world| stories::budgets(world).await),
+        on(version, "guard", async |world| stories::guard(world).await),
+        on(version, "cascade", async |world| stories::cascade(world).await),
+        on_at_last(version, "uninstall", async |world| removal::uninstall(world).await),
+    ];
+    all.into_iter().map(|trial| trial.with_ignored_flag(ignored)).collect()
+}

@@ -1,0 +1,185 @@
+//! What Giveway is for, in short: what differs between versions would show here first. The whole of it is in `tests/e2e`.
+
+use crate::LIMIT;
+use giveway_crds::condition::types::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
+use giveway_crds::keys::ANNOTATION_THRESHOLD;
+use giveway_crds::plan::PlanState;
+use giveway_tests::World;
+use giveway_tests::audit::{How, SCHEDULER};
+use giveway_tests::cluster::{PodHandle, Shaped as _, scheduling_gates};
+use giveway_tests::control_plane::Version;
+use giveway_tests::giveway::{self, NAMESPACE};
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+
+/// How often the refused pod's scheduler is woken by other pods.
+const ROUNDS: usize = 20;
+
+/// The API server is of this version, it takes everything that the chart renders without a warning, and finds nothing in it that
+/// it does not know; the installation is well.
+pub async fn install(world: &mut World, version: Version) {
+    let told = world.kubectl(&["get", "--raw", "/version"]).await.unwrap();
+    assert!(told.contains(&format!("\"gitVersion\": \"v{version}.")), "{told}");
+    let chart = paths::repository().join("helm").display().to_string();
+    let default = world.helm(&["template", "giveway", &chart, "--namespace", NAMESPACE, "--no-hooks"]).await.unwrap();
+    let file = world.plane().directory().join("default.yaml");
+    std::fs::write(&file, &default).unwrap();
+    let file = file.display().to_string();
+    let args = ["apply", "--dry-run=server", "--validate=strict", "-f", &file];
+    let output = giveway::kubectl(&world.plane().kubeconfig(), &args).await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{err}");
+    let documents = default.lines().filter(|line| line.starts_with("kind: ")).count();
+    assert_eq!(out.lines().filter(|line| line.ends_with("(server dry run)")).count(), documents, "{out}");
+    let check = cli(world, &["check"]).await;
+    assert!(check.contains("\n0 wrong, "), "{check}");
+}
+
+/// A gang that fits starts, and of one that does not fit no pod does.
+pub async fn gang(world: &mut World) {
+    let nodes = world.nodes(2).prefix("gang").cpus(4).create().await;
+    let first = world.gang("first", 6).create().await;
+    assert!(first.wait_bound(LIMIT).await.iter().all(|node| nodes.contains(node)));
+    first.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", LIMIT).await;
+    let second = world.gang("second", 4).create().await;
+    second.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", LIMIT).await;
+    for pod in &second.pods {
+        assert!(!scheduling_gates(&pod.get().await.unwrap()).is_empty(), "{} was released", pod.name);
+    }
+    for pod in &first.pods[..2] {
+        pod.delete().await;
+    }
+    second.wait_bound(LIMIT).await;
+}
+
+/// A gang takes whole groups, by the eviction API and by UID, and everybody is told.
+pub async fn preemption(world: &mut World) {
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).prefix("full").cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    let before = world.audit().await.evicted().len();
+    let gang = world.gang("train", 6).priority("high").create().await;
+    gang.wait_bound(LIMIT).await;
+    let plan = gang.wait_plan(PlanState::Completed, LIMIT).await;
+    assert_eq!((plan.cost.victim_pods, plan.cost.victim_groups), (8, 2), "{}", plan.message);
+    let history = world.audit().await;
+    let evicted = history.evicted().split_off(before);
+    assert_eq!(evicted.len(), 8);
+    for removal in evicted {
+        assert_eq!((removal.how, removal.precondition.as_deref()), (How::Evict, Some(removal.uid.as_str())));
+    }
+    let words =
+        "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this group is 10.";
+    for group in low {
+        group.wait_gone(LIMIT).await;
+        assert_eq!(group.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
+    }
+}
+
+/// Pods of a class with a threshold, that fill a node, and their budget, which allows one of them to go.
+async fn guarded(world: &World) -> Vec<PodHandle> {
+    world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
+    let nodes = world.nodes(1).prefix("guarded").cpus(4).label("pool", "guarded").create().await;
+    let mut pods = Vec::new();
+    for index in 0..4 {
+        let pod = world.pod(&format!("db-{index}")).priority("guarded").label("app", "db").on(&nodes[0]);
+        pods.push(pod.create().await);
+    }
+    world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
+    pods
+}
+
+/// Below the threshold a budget holds, from it on it may be violated.
+pub async fn budgets(world: &mut World) {
+    world.class("high", 1000).managed().create().await;
+    world.class("top", 5000).managed().create().await;
+    guarded(world).await;
+    let before = world.audit().await.evicted().len();
+    let below = world.gang("below", 3).priority("high").create().await;
+    let words =
+        "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
+    let told = below.wait_event("UnschedulableGuaranteedBudget", LIMIT).await;
+    assert!(told.contains(words), "{told}");
+    assert_eq!(world.audit().await.evicted().len(), before);
+    let above = world.gang("above", 3).priority("top").create().await;
+    above.wait_bound(LIMIT).await;
+    let history = world.audit().await;
+    let ways: Vec<How> = history.evicted().iter().skip(before).map(|removal| removal.how).collect();
+    assert_eq!(ways.len(), 3, "{ways:?}");
+    assert!(ways.contains(&How::Delete), "two were refused, and deleted then: {ways:?}");
+}
+
+/// kube-scheduler, which preempts for a class that is not managed, gets what the budget allows and no more.
+pub async fn guard(world: &mut World) {
+    world.class("stock", 1000).create().await;
+    let pods = guarded(world).await;
+    let before = world.audit().await.removed_by(SCHEDULER).len();
+    let first = world.pod("first").priority("stock").node_selector("pool", "guarded").create().await;
+    first.wait_bound(LIMIT).await;
+    let second = world.pod("second").priority("stock").node_selector("pool", "guarded").create().await;
+    let told = second.wait_event("GuaranteedBudget", LIMIT).await;
+    assert!(told.contains("default/db"), "{told}");
+    assert_eq!(world.audit().await.removed_by(SCHEDULER).len() - before, 1, "the budget allows one");
+    let mut left = 0;
+    for pod in &pods {
+        left += usize::from(pod.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
+    }
+    assert_eq!(left, 3);
+    // However often the scheduler tries it again meanwhile: what is held of it does not become more and more.
+    let free = world.nodes(1).prefix("free").cpus(4).label("pool", "free").create().await;
+    for round in 0..ROUNDS {
+        let pod = world.pod(&format!("other-{round}")).node_selector("pool", "free").create().await;
+        assert_eq!(pod.wait_bound(LIMIT).await, free[0]);
+        pod.delete().await;
+        pod.wait_gone(LIMIT).await;
+    }
+    wait_for("no more of its refusals are held than its tries come together", LIMIT, async || {
+        let held = metric(world, "giveway_webhook_guard_held_refusals").await;
+        if held <= 4 { Ok(()) } else { Err(format!("{held} are held")) }
+    })
+    .await;
+    // Without it the scheduler rests.
+    second.delete().await;
+    second.wait_gone(LIMIT).await;
+}
+
+/// The value of a metric of the webhook; 0 where it does not exist yet.
+async fn metric(world: &mut World, name: &str) -> u64 {
+    let (_, metrics) = world.webhook().http("/metrics").await.unwrap();
+    let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<u64>().ok());
+    values.sum()
+}
+
+/// kube-scheduler takes one pod of a group that gives way whole, and the others go, too.
+pub async fn cascade(world: &mut World) {
+    world.class("low", 10).managed().create().await;
+    world.class("stock", 1000).create().await;
+    let nodes = world.nodes(2).prefix("whole").cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    for group in &low {
+        group.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", LIMIT).await;
+    }
+    let stock = world.pod("stock").priority("stock").create().await;
+    stock.wait_bound(LIMIT).await;
+    let history = world.audit().await;
+    let taken =
+        history.removed_by(SCHEDULER).into_iter().find(|r| low.iter().any(|g| g.pods.iter().any(|p| p.uid == r.uid)));
+    let first = taken.expect("kube-scheduler took a pod of a group").pod.1.clone();
+    let (gone, stays) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
+    gone.wait_gone(LIMIT).await;
+    let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
+    assert_eq!(gone.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
+    stays.wait_running(LIMIT).await;
+}
+
+/// Runs `kubectl giveway` as the administrator; returns what it printed.
+pub async fn cli(world: &mut World, args: &[&str]) -> String {
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let mut command = tokio::process::Command::new(program);
+    let kubeconfig = world.plane().kubeconfig();
+    let output = command.args(args).env_clear().env("KUBECONFIG", kubeconfig).output().await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {out}{err}");
+    out.into_owned()
+}
