@@ -270,6 +270,8 @@ impl EvictCall {
 pub enum EvictOutcome {
     /// The API server accepted it: the pod terminates.
     Accepted,
+    /// Its budget said no, and it was deleted all the same: the pod terminates.
+    Forced,
     /// A rehearsal: it would be accepted now.
     Allowed,
     /// The pod, by UID, does not exist any more.

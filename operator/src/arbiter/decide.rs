@@ -4,6 +4,7 @@ use super::Arbiter;
 use super::plan::stored;
 use crate::command::Command;
 use crate::ledger::{self, Clock, Flight};
+use crate::metrics::RefusedBy;
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
@@ -205,6 +206,9 @@ impl Arbiter {
         }
         if let Some(word) = news {
             self.metrics.outcome(word.reason);
+            if word.reason == Reason::UnschedulableGuaranteedBudget {
+                self.metrics.guaranteed(RefusedBy::Planner);
+            }
             let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
             if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message.into()) {
                 self.actuator.dispatch(Command::Publish(notice));

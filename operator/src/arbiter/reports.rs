@@ -3,6 +3,7 @@
 use super::Arbiter;
 use super::going_whole::rest_of;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
+use crate::metrics::RefusedBy;
 use crate::missing::Missing;
 use crate::report::{CallError, Report};
 use crate::status;
@@ -61,8 +62,8 @@ impl Arbiter {
             Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
         };
         match (outcome, sentence) {
-            (EvictOutcome::Accepted, Some(note)) => {
-                self.metrics.evicted();
+            (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
+                self.count_eviction(cause, &pod, &uid, outcome);
                 let (reason, action) = (Reason::Preempted, format!("Preempting by {cause}"));
                 let notice = Notice { kind: "Pod", key: pod, uid, warning: true, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
@@ -70,6 +71,9 @@ impl Arbiter {
             (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
                 self.metrics.outcome(Reason::EvictionRefused);
+                if matches!(outcome, EvictOutcome::Refused(_)) {
+                    self.metrics.guaranteed(RefusedBy::EvictionApi);
+                }
                 self.tell_refusal(&pod, &uid, &matter, why, now);
             }
             _ => {}
