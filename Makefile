@@ -1,12 +1,13 @@
 # Everything a developer does. `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help controlplane node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
+.PHONY: help controlplane promtool metrics node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
 	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
 	demo demo-critical clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
+PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
 # A control plane takes half a core: two at a time is right for two cores.
@@ -30,6 +31,9 @@ need-cargo:
 controlplane: ## Build the control plane of the tests (Go 1.26 or newer; once, 5 to 9 minutes)
 	@sh tests/controlplane/build.sh $(CONTROLPLANE)
 
+promtool: ## Build promtool, which checks alerts and queries (Go 1.26 or newer; once)
+	@sh tests/promtool/build.sh $(PROMTOOL)
+
 node: controlplane ## Build a real node: kubelet, kube-proxy, containerd, network plugins (once, 4 minutes)
 	@sh tests/node/build.sh $(NODE)
 
@@ -46,6 +50,9 @@ crds: need-cargo ## Regenerate crds/*.yaml from crds/src
 
 kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
 	$(CARGO) run -q -p giveway-crds --bin giveway-kindgen .
+
+metrics: need-cargo controlplane promtool ## Regenerate docs/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
+	GIVEWAY_WRITE=1 $(CARGO) test -p giveway-tests --test eyes
 
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all
@@ -68,7 +75,7 @@ chart-check: controlplane
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
 	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
 		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
-	@for mode in "" "--set criticalAddons.enabled=false" "--set webhook.certManager.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
+	@for mode in "" "--set criticalAddons.enabled=false" "--set webhook.certManager.enabled=true" "--set metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
 		for run in 1 2; do \
 			$(HELM) template giveway helm --namespace giveway-system $$mode >target/chart-$$run.yaml || exit 1; done; \
 		cmp target/chart-1.yaml target/chart-2.yaml || { echo "two renders of the chart differ ($$mode)"; exit 1; }; done
@@ -109,7 +116,7 @@ bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack 
 daemons: need-cargo
 	$(CARGO) build --workspace --bins
 
-e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+e2e: controlplane promtool daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
 # Every crash instead of some, then a random load for as long as it is told.
@@ -124,7 +131,7 @@ node-can-run:
 test-node: node-can-run node daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
 	$(CARGO) test --workspace --test node -- $(TEST)
 
-test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
+test: need-cargo controlplane promtool node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo

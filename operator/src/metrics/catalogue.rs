@@ -3,8 +3,7 @@
 
 use giveway_serving::metrics::{About, Label, build_info, label};
 
-const CLASSES: &str = "name of a PriorityClass; `none` where none is named, `other` for those that do not exist and for \
-                       all beyond the first 32 that were seen";
+const CLASSES: &str = "name of a PriorityClass, `none` or `other`";
 const CLASS: Label = label("class", CLASSES);
 const PREEMPTOR_CLASS: Label = label("preemptor_class", CLASSES);
 const VICTIM_CLASS: Label = label("victim_class", CLASSES);

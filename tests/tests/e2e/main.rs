@@ -30,6 +30,7 @@ mod guard_seats;
 mod half_bound;
 mod ledger;
 mod malformed;
+mod metrics;
 mod native;
 mod policies;
 mod preemption;

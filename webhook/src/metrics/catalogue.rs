@@ -4,7 +4,7 @@
 use giveway_serving::metrics::{About, Label, build_info, label};
 
 const ENDPOINT: Label = label("endpoint", "`mutate`, `validate`");
-const KIND: Label = label("kind", "kind of the object, in lower case; `other` for those without a rule");
+const KIND: Label = label("kind", "the objects, such as `pods` or `podgroups`; `other` for those without a rule");
 
 pub(super) const BUILD: About = build_info("giveway_webhook_build_info");
 pub(super) const READY: About =
@@ -61,7 +61,7 @@ pub(super) const HANDSHAKES: About =
 pub(super) const GUARD_DECISIONS: About = About::counter(
     "giveway_webhook_guard_decisions_total",
     "Preemptions of schedulers that the guard was asked about",
-    &[label("verdict", "`permitted`, `not_ready`, or why it was refused")],
+    &[label("verdict", "`permitted`, `guaranteed_budget`, `no_preemptor`, `not_ready`")],
 );
 pub(super) const GUARD_HELD: About =
     About::gauge("giveway_webhook_guard_held_refusals", "Refusals of the guard that are held now", &[]);

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_what_the_catalogue_says() {
         let metrics = Metrics::default();
-        let (endpoint, kind) = ("mutate", "pod");
+        let (endpoint, kind) = ("mutate", "pods");
         let labels = RequestLabels { endpoint, kind, operation: "CREATE", allowed: "true", code: 200 };
         metrics.requests.get_or_create(&labels).inc();
         metrics.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(0.1);
