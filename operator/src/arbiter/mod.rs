@@ -13,6 +13,7 @@ mod reports;
 mod rescue;
 mod round;
 mod statuses;
+mod waiters;
 
 use crate::backfill::BackFill;
 use crate::book::Book;
@@ -48,6 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use waiters::Waiters;
 
 /// Inputs that are taken in before the next pass.
 const BATCH: usize = 4096;
@@ -81,6 +83,7 @@ pub struct Arbiter {
     repeated: Repeated,
     rescues: Rescues,
     survey: Survey,
+    waiters: Waiters,
     /// Who is a critical add-on; `None` when they are not helped.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
@@ -126,6 +129,7 @@ impl Arbiter {
             repeated: Repeated::default(),
             rescues: Rescues::default(),
             survey: Survey::default(),
+            waiters: Waiters::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
             resumed: false,
@@ -229,10 +233,12 @@ impl Arbiter {
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
+        self.tell_waiters(clock);
         self.metrics.in_flight(self.flights.len());
         if self.survey.due(clock.now) {
             let who = self.survey.look(&self.model, &self.flights, &self.waiting, &self.metrics, clock);
             self.metrics.waits(who);
+            self.waiters.forget(&self.model.cluster);
         }
     }
 

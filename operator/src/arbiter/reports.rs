@@ -65,7 +65,7 @@ impl Arbiter {
             (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
                 self.count_eviction(cause, &pod, &uid, outcome);
                 let (reason, action) = (Reason::Preempted, format!("Preempting by {cause}"));
-                let notice = Notice { kind: "Pod", key: pod, uid, warning: true, reason, action, note };
+                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: true, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }
             (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
@@ -89,7 +89,7 @@ impl Arbiter {
                 tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
                 self.metrics.outcome(Reason::BackFilled);
                 let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence().into());
-                let notice = Notice { kind: "Pod", key: pod, uid, warning: false, reason, action, note };
+                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: false, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }
             Err(error) => tracing::warn!(%pod, %error, "annotations that admission missed were not added"),

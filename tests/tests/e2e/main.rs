@@ -19,6 +19,7 @@ mod crash;
 mod crds;
 mod critical;
 mod critical_rights;
+mod events;
 mod faults;
 mod feasibility;
 mod forbidden;
