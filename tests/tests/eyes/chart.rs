@@ -7,7 +7,9 @@ fn render(values: &[&str]) -> Output {
     let chart = paths::repository().join("helm").display().to_string();
     let mut helm = Command::new(paths::control_plane_program("helm").unwrap());
     helm.args(["template", "giveway", &chart, "--namespace", "giveway-system"]);
-    values.iter().for_each(|value| drop(helm.args(["--set", value])));
+    for value in values {
+        helm.args(["--set", value]);
+    }
     helm.output().unwrap()
 }
 
