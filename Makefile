@@ -5,6 +5,7 @@
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
+PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
@@ -39,6 +40,9 @@ controlplanes: controlplane
 controllers: controlplane ## Build real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay, Trainer (once, 10 minutes)
 	@sh tests/controllers/build.sh target/controllers
 
+promtool: ## Build promtool, which checks alerts and queries (Go 1.26 or newer; once)
+	@sh tests/promtool/build.sh $(PROMTOOL)
+
 node: controlplane ## Build a real node: kubelet, kube-proxy, containerd, network plugins (once, 4 minutes)
 	@sh tests/node/build.sh $(NODE)
 
@@ -67,6 +71,9 @@ docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into ta
 	target/tools/bin/mdbook build docs
 	@echo "The book: target/docs/index.html"
 
+metrics: need-cargo controlplane promtool ## Regenerate docs/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
+	GIVEWAY_WRITE=1 $(CARGO) test -p giveway-tests --test eyes
+
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all
 
@@ -88,7 +95,7 @@ chart-check: controlplane
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
 	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
 		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
-	@for mode in "" "--set criticalAddons.enabled=false" "--set webhook.certManager.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
+	@for mode in "" "--set criticalAddons.enabled=false" "--set webhook.certManager.enabled=true" "--set metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
 		for run in 1 2; do \
 			$(HELM) template giveway helm --namespace giveway-system $$mode >target/chart-$$run.yaml || exit 1; done; \
 		cmp target/chart-1.yaml target/chart-2.yaml || { echo "two renders of the chart differ ($$mode)"; exit 1; }; done
@@ -129,7 +136,7 @@ bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack 
 daemons: need-cargo
 	$(CARGO) build --workspace --bins
 
-e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+e2e: controlplane promtool daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
 # Every crash instead of some, then a random load for as long as it is told.
@@ -151,7 +158,7 @@ test-versions: controlplanes daemons ## Run the stories of Giveway on every vers
 	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
 # The tests of `make test-kinds` are among them where the controllers are built.
-test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
+test: need-cargo controlplane promtool node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo

@@ -165,7 +165,7 @@ impl Cascades {
         let cascade = self.0.get_mut(group)?;
         let call = cascade.calls.entry(uid.into()).or_default();
         match outcome {
-            EvictOutcome::Accepted | EvictOutcome::Gone => call.answered(true, now),
+            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => call.answered(true, now),
             // Nothing says that it will ever be allowed.
             EvictOutcome::Forbidden(_) => *call = Call::Failed(now + FORBIDDEN, call.tries() + 1),
             _ => call.answered(false, now),

@@ -270,6 +270,8 @@ impl EvictCall {
 pub enum EvictOutcome {
     /// The API server accepted it: the pod terminates.
     Accepted,
+    /// Its budget said no, and it was deleted all the same: the pod terminates.
+    Forced,
     /// A rehearsal: it would be accepted now.
     Allowed,
     /// The pod, by UID, does not exist any more.
@@ -288,11 +290,40 @@ pub enum EvictOutcome {
     Withdrawn,
 }
 
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
+    Known(&'static str),
+    /// An owner of pods, as they say it.
+    Other {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+    },
+}
+
+impl From<&'static str> for Subject {
+    fn from(kind: &'static str) -> Self {
+        Self::Known(kind)
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Known(kind) => f.write_str(kind),
+            Self::Other { kind, .. } => f.write_str(kind),
+        }
+    }
+}
+
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`, `Node`.
-    pub kind: &'static str,
+    /// Kind of the object.
+    pub kind: Subject,
     /// The object.
     pub key: ObjectKey,
     /// Its UID.

@@ -38,20 +38,19 @@ impl Readiness {
 /// Serves for as long as the process lives.
 pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let metrics = warp::path!("metrics").map(move || {
-        warp::reply::with_header(
-            metrics.encode(),
-            "content-type",
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )
+    let readiness = Arc::new(readiness);
+    let shown = Arc::clone(&readiness);
+    let scrape = serving::metrics::scrape(move || {
+        metrics.leads(shown.leadership.holds());
+        metrics.watches_failing(shown.watches.failing(Instant::now()));
+        metrics.encode()
     });
     let healthz = warp::path!("healthz").map(|| "ok".to_owned());
-    let readiness = Arc::new(readiness);
     let readyz = warp::path!("readyz").map(move || match readiness.lacks() {
         None => warp::reply::with_status("ok".to_owned(), StatusCode::OK),
         Some(why) => warp::reply::with_status(why, StatusCode::SERVICE_UNAVAILABLE),
     });
-    let routes = warp::get().and(metrics.or(healthz).or(readyz)).map(Reply::into_response).boxed();
+    let routes = scrape.or(warp::get().and(healthz.or(readyz)).map(Reply::into_response)).unify().boxed();
     // What the server of the metrics counts is of no interest.
     serving::serve(
         listener,

@@ -39,8 +39,10 @@ pub mod report;
 pub mod rescue;
 pub mod server_time;
 pub mod status;
+pub mod survey;
 #[cfg(test)]
 mod testing;
+mod timing;
 pub mod watch;
 pub mod watches;
 pub mod words;
@@ -50,10 +52,12 @@ use anyhow::Context;
 use arbiter::Arbiter;
 use config::Config;
 use kube::Client;
+use kube::client::ClientBuilder;
 use lease::{Election, LeaseOptions};
 use metrics::Metrics;
 use server_time::ServerTime;
 use std::time::Duration;
+use timing::Timed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use watches::Watches;
@@ -75,11 +79,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let watching = Client::try_from(kubernetes.clone()).context("the API server's configuration cannot be used")?;
     // A blocked eviction is a 429, which the client library would repeat for minutes: retries are ours.
     kubernetes.default_retry = false;
-    let writing = Client::try_from(kubernetes.clone())?;
-    let election_client = Client::try_from(kubernetes)?;
+    let metrics = Metrics::default();
+    let timed =
+        |kubernetes| ClientBuilder::try_from(kubernetes).map(|client| client.with_layer(&Timed(metrics.clone())));
+    let writing = timed(kubernetes.clone())?.build();
+    let election_client = timed(kubernetes)?.build();
 
     let certificates = certificate::Options::new(&config).map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
-    let metrics = Metrics::default();
     let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {
         name: config.lease_name.clone(),

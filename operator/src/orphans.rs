@@ -26,7 +26,7 @@ impl Orphans {
                 continue;
             }
             commands.push(Command::Publish(Notice {
-                kind: "Pod",
+                kind: "Pod".into(),
                 key: pod.key.clone(),
                 uid: pod.uid.clone(),
                 warning: true,

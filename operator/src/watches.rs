@@ -27,6 +27,11 @@ struct Trouble {
 #[derive(Clone, Debug, Default)]
 pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, Trouble>>>);
 
+/// Whether a watch that had this trouble goes on failing.
+fn fails(trouble: &Trouble, now: Instant) -> bool {
+    now.duration_since(trouble.last) < QUIET
+}
+
 impl Watches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Cow<'static, str>, Trouble>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,12 +58,16 @@ impl Watches {
     /// The watch that is broken for longer than the model can be trusted, if there is one, as a sentence.
     pub fn broken(&self, now: Instant) -> Option<String> {
         let troubles = self.lock();
-        let broken = |trouble: &Trouble| {
-            now.duration_since(trouble.last) < QUIET && now.duration_since(trouble.since) >= TRUSTED
-        };
+        let broken = |trouble: &Trouble| fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED;
         let (kind, trouble) = troubles.iter().filter(|(_, trouble)| broken(trouble)).min_by_key(|(_, t)| t.since)?;
         let seconds = now.duration_since(trouble.since).as_secs();
         Some(format!("the watch of kind {kind} has been broken for {seconds} s"))
+    }
+
+    /// For how long each watch has been failing that did; nothing where it is whole again.
+    pub fn failing(&self, now: Instant) -> BTreeMap<Cow<'static, str>, Duration> {
+        let time = |trouble: &Trouble| now.duration_since(trouble.since);
+        self.lock().iter().filter(|(_, t)| fails(t, now)).map(|(kind, t)| (kind.clone(), time(t))).collect()
     }
 }
 
@@ -98,6 +107,8 @@ mod tests {
         assert_eq!(broken.as_deref(), Some("the watch of kind Pod has been broken for 11 s"));
         watches.told("Node");
         assert!(watches.broken(after(start, 11)).is_some(), "another one");
+        assert_eq!(watches.failing(after(start, 11)), [("Pod".into(), Duration::from_secs(11))].into());
+        assert!(watches.failing(after(start, 16)).is_empty(), "it does not fail any more");
         watches.told("Pod");
         assert_eq!(watches.broken(after(start, 11)), None);
     }

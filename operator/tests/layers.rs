@@ -22,13 +22,13 @@ const LAYERS: [&[&str]; 9] = [
         "watches",
         "words",
     ],
-    &["command", "config", "health"],
+    &["command", "config", "health", "timing"],
     &["report"],
     &["input"],
     &["actuate", "follow", "model"],
     &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
     &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue", "watch"],
-    &["history"],
+    &["history", "survey"],
     &["arbiter"],
 ];
 /// Modules that may import everything: the crate itself, and what only tests use.

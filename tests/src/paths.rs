@@ -24,6 +24,18 @@ pub fn control_plane_program(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// promtool, built by `make promtool`.
+///
+/// # Errors
+/// It has not been built.
+pub fn promtool() -> Result<PathBuf> {
+    let path = repository().join("target/promtool/bin/promtool");
+    if !path.is_file() {
+        bail!("{} is missing: run `make promtool` first", path.display());
+    }
+    Ok(path)
+}
+
 /// A program of Giveway: next to the running program (`target/debug` for tests), or in `GIVEWAY_BIN_DIR`.
 ///
 /// # Errors

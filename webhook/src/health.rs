@@ -57,6 +57,7 @@ impl Health {
     /// Writes the state of this moment into the metrics.
     pub fn show(&self, metrics: &Metrics) {
         metrics.ready.set(self.problem().is_none().into());
+        metrics.certificate_expiry.set(self.certificate.until().unwrap_or(0));
         for (watch, time) in self.view.broken() {
             metrics.watch_broken(watch, time);
         }
@@ -100,6 +101,8 @@ mod tests {
         health.show(&metrics);
         let shown = metrics.encode();
         assert!(shown.contains("giveway_webhook_ready 0\n"), "{shown}");
+        // The year 4096: what the library gives a certificate that says nothing of it.
+        assert!(shown.contains("giveway_webhook_certificate_expiry_timestamp_seconds 67090118400\n"), "{shown}");
         assert!(shown.contains("giveway_webhook_watch_broken_seconds{watch=\"workloads\"} 42."), "{shown}");
         assert!(shown.contains("giveway_webhook_watch_broken_seconds{watch=\"priorityclasses\"} 0.0\n"), "{shown}");
         view.mark_synced(Workload::BIT);

@@ -46,10 +46,9 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, budget: &Budget) -> BoxedFilter<(R
 /// The plain-text side: `/metrics`, `/healthz`, `/readyz`.
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
     let shown = health.clone();
-    let scrape = warp::path!("metrics").and(warp::get()).map(move || {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let scrape = giveway_serving::metrics::scrape(move || {
         shown.show(&metrics);
-        warp::reply::with_header(metrics.encode(), CONTENT_TYPE, kind).into_response()
+        metrics.encode()
     });
     scrape.or(probes(health)).unify().boxed()
 }

@@ -132,5 +132,5 @@ async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallE
         ..DeleteParams::default()
     };
     pods.delete(&call.pod.name, &params).await?;
-    Ok(EvictOutcome::Accepted)
+    Ok(EvictOutcome::Forced)
 }

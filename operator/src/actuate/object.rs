@@ -1,7 +1,7 @@
 //! Writes on Giveway's own kinds, and events.
 
 use super::FIELD_MANAGER;
-use crate::command::Notice;
+use crate::command::{Notice, Subject};
 use crate::merge::{merge_patch, overwriting_patch, union};
 use crate::report::CallError;
 use crate::words::Names;
@@ -111,14 +111,15 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         action: shorten(&notice.action, ACTION),
         secondary: None,
     };
-    let api_version = match notice.kind {
-        "Pod" | "Node" => "v1".to_owned(),
-        "PodDisruptionBudget" => "policy/v1".to_owned(),
-        _ => format!("{}/v1alpha1", keys::GROUP),
+    let api_version = match &notice.kind {
+        Subject::Known("Pod" | "Node") => "v1".to_owned(),
+        Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
+        Subject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
+        Subject::Other { api_version, .. } => api_version.clone(),
     };
     let reference = ObjectReference {
         api_version: Some(api_version),
-        kind: Some(notice.kind.to_owned()),
+        kind: Some(notice.kind.to_string()),
         name: Some(notice.key.name.to_string()),
         // Events of what has no namespace are in `default`.
         namespace: Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),

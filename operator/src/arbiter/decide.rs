@@ -4,6 +4,7 @@ use super::Arbiter;
 use super::plan::stored;
 use crate::command::Command;
 use crate::ledger::{self, Clock, Flight};
+use crate::metrics::RefusedBy;
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
@@ -58,7 +59,7 @@ impl Arbiter {
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
-                self.word(preemptor, None);
+                self.word(preemptor, None, clock.now);
                 // Pods that nobody holds are placed by the scheduler alone; those of a basic group are held when they came
                 // before it.
                 let cluster = &self.model.cluster;
@@ -73,14 +74,14 @@ impl Arbiter {
                 if let Some(foreign) = self.foreign_scheduler(preemptor) {
                     let message =
                         format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
-                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
                 if let Some(message) = self.unbindable(preemptor, &plan) {
-                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
-                self.word(preemptor, None);
+                self.word(preemptor, None, clock.now);
                 if !plan.victims.is_empty() {
                     for line in &plan.trace {
                         tracing::debug!(%preemptor, "{line}");
@@ -93,12 +94,12 @@ impl Arbiter {
                     tracing::error!(%preemptor, flaw, "a plan does not stand its own check and was dropped");
                 }
                 let word = self.unschedulable(preemptor, &shortfall);
-                self.word(preemptor, Some(word));
+                self.word(preemptor, Some(word), clock.now);
                 self.tell_budgets(preemptor, &shortfall, clock.now);
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
-                self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }));
+                self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
@@ -111,9 +112,9 @@ impl Arbiter {
                     status::besides_gated(gated),
                     min_count.saturating_sub(finished),
                 );
-                self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }));
+                self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }), clock.now);
             }
-            Decision::Nothing => self.word(preemptor, None),
+            Decision::Nothing => self.word(preemptor, None, clock.now),
         }
     }
 
@@ -193,7 +194,7 @@ impl Arbiter {
     }
 
     /// Remembers why a preemptor waits; a new reason is an event too.
-    fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>) {
+    fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>, now: Instant) {
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         if waiting.last_word == word {
             return;
@@ -204,7 +205,13 @@ impl Arbiter {
             self.dirty.insert(key.clone());
         }
         if let Some(word) = news {
+            if let Preemptor::Group(key) = preemptor {
+                self.waiters.note(key, now);
+            }
             self.metrics.outcome(word.reason);
+            if word.reason == Reason::UnschedulableGuaranteedBudget {
+                self.metrics.guaranteed(RefusedBy::Planner);
+            }
             let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
             if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message.into()) {
                 self.actuator.dispatch(Command::Publish(notice));
@@ -240,6 +247,9 @@ impl Arbiter {
             self.book.open(&flight);
             tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);
+            if let Preemptor::Group(key) = &preemptor {
+                self.waiters.note(key, flight.started);
+            }
             let action = format!("Planned {}", flight.plan.id);
             if let Some(notice) = self.notice(&preemptor, false, Reason::Planned, action, flight.message.clone()) {
                 self.actuator.dispatch(Command::Publish(notice));

@@ -6,12 +6,14 @@
 
 mod decide;
 mod going_whole;
+mod measures;
 mod notices;
 mod plan;
 mod reports;
 mod rescue;
 mod round;
 mod statuses;
+mod waiters;
 
 use crate::backfill::BackFill;
 use crate::book::Book;
@@ -31,6 +33,7 @@ use crate::queue::Waiting;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
 use crate::status::{self, LastWord, Victimhood};
+use crate::survey::Survey;
 use crate::watches::Watches;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -46,6 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use waiters::Waiters;
 
 /// Inputs that are taken in before the next pass.
 const BATCH: usize = 4096;
@@ -78,6 +82,8 @@ pub struct Arbiter {
     half_starts: HalfStarts,
     repeated: Repeated,
     rescues: Rescues,
+    survey: Survey,
+    waiters: Waiters,
     /// Who is a critical add-on; `None` when they are not helped.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
@@ -122,6 +128,8 @@ impl Arbiter {
             half_starts: HalfStarts::default(),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
+            survey: Survey::default(),
+            waiters: Waiters::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
             resumed: false,
@@ -194,9 +202,7 @@ impl Arbiter {
             return;
         }
         self.ready.send_replace(true);
-        let leads = self.leadership.holds();
-        self.metrics.leads(leads);
-        if !leads {
+        if !self.leadership.holds() {
             return;
         }
         self.model.note_overdue(clock.epoch_seconds);
@@ -227,7 +233,13 @@ impl Arbiter {
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
+        self.tell_waiters(clock);
         self.metrics.in_flight(self.flights.len());
+        if self.survey.due(clock.now) {
+            let who = self.survey.look(&self.model, &self.flights, &self.waiting, &self.metrics, clock);
+            self.metrics.waits(who);
+            self.waiters.forget(&self.model.cluster);
+        }
     }
 
     /// Takes over the plans that an earlier leader stored.
@@ -360,13 +372,7 @@ impl Arbiter {
         self.evicted.extend(flight.evicted_just_now(clock.now));
         let reason = status::state_reason(ending.state);
         tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
-        self.metrics.outcome(reason);
-        if flight.rescue.is_some() {
-            let since = self.rescues.since(&flight.plan.preemptor.uid);
-            if let Some(since) = since.filter(|_| ending.state == PlanState::Completed) {
-                self.metrics.bound_after(clock.now.duration_since(since));
-            }
-        }
+        self.count_ending(&flight, ending.state, clock);
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;

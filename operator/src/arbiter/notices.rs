@@ -45,7 +45,7 @@ impl Arbiter {
             Preemptor::Group(key) => ("PodGroup", key, self.model.groups.get(key)?.uid.clone()),
             Preemptor::Pod(key) => ("Pod", key, self.model.cluster.pod(key)?.uid.clone()),
         };
-        Some(Notice { kind, key: key.clone(), uid, warning, reason, action, note })
+        Some(Notice { kind: kind.into(), key: key.clone(), uid, warning, reason, action, note })
     }
 
     /// Tells the budgets that hold a preemptor back.
@@ -71,7 +71,7 @@ impl Arbiter {
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
         if self.repeated.is_news(uid, matter, now) {
             self.actuator.dispatch(Command::Publish(Notice {
-                kind: "Pod",
+                kind: "Pod".into(),
                 key: pod.clone(),
                 uid: uid.into(),
                 warning: true,
@@ -88,7 +88,7 @@ impl Arbiter {
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.repeated.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
             self.actuator.dispatch(Command::Publish(Notice {
-                kind: "PodDisruptionBudget",
+                kind: "PodDisruptionBudget".into(),
                 key: budget.key.clone(),
                 uid: budget.uid.clone(),
                 warning: false,

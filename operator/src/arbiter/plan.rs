@@ -175,8 +175,8 @@ impl Arbiter {
                 "The plan that an earlier version of Giveway stored here was dropped; a new one is made where it is needed.",
             )
         };
-        let notice = |kind, key: &ObjectKey, uid: &SmolStr| Notice {
-            kind,
+        let notice = |kind: &'static str, key: &ObjectKey, uid: &SmolStr| Notice {
+            kind: kind.into(),
             key: key.clone(),
             uid: uid.clone(),
             warning: false,

@@ -3,6 +3,7 @@
 use super::Arbiter;
 use super::going_whole::rest_of;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
+use crate::metrics::RefusedBy;
 use crate::missing::Missing;
 use crate::report::{CallError, Report};
 use crate::status;
@@ -61,15 +62,18 @@ impl Arbiter {
             Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
         };
         match (outcome, sentence) {
-            (EvictOutcome::Accepted, Some(note)) => {
-                self.metrics.evicted();
+            (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
+                self.count_eviction(cause, &pod, &uid, outcome);
                 let (reason, action) = (Reason::Preempted, format!("Preempting by {cause}"));
-                let notice = Notice { kind: "Pod", key: pod, uid, warning: true, reason, action, note };
+                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: true, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }
             (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
                 self.metrics.outcome(Reason::EvictionRefused);
+                if matches!(outcome, EvictOutcome::Refused(_)) {
+                    self.metrics.guaranteed(RefusedBy::EvictionApi);
+                }
                 self.tell_refusal(&pod, &uid, &matter, why, now);
             }
             _ => {}
@@ -85,7 +89,7 @@ impl Arbiter {
                 tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
                 self.metrics.outcome(Reason::BackFilled);
                 let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence().into());
-                let notice = Notice { kind: "Pod", key: pod, uid, warning: false, reason, action, note };
+                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: false, reason, action, note };
                 self.actuator.dispatch(Command::Publish(notice));
             }
             Err(error) => tracing::warn!(%pod, %error, "annotations that admission missed were not added"),

@@ -182,7 +182,7 @@ impl Arbiter {
             ),
         };
         self.actuator.dispatch(Command::Publish(Notice {
-            kind: "Node",
+            kind: "Node".into(),
             key: ObjectKey::new("", node),
             uid: node_uid,
             warning: false,

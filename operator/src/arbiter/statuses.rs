@@ -1,14 +1,16 @@
 //! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
 //! lands on a newer one. News are written at once; where nothing but numbers changed, these gather for a moment.
 
-use super::Arbiter;
+use super::{Arbiter, measures};
 use crate::command::Command;
 use crate::gather::Gathering;
 use crate::ledger::Clock;
 use crate::merge::union;
 use crate::report::CallError;
 use crate::status::{self, Facts};
+use crate::survey;
 use giveway_crds::PodGroupStatus;
+use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -34,6 +36,8 @@ pub(super) struct Writing {
     doubt: Option<Value>,
     /// After a failure, not before.
     not_before: Option<Instant>,
+    /// Whether the time until it was scheduled was counted.
+    counted: bool,
     /// Numbers that wait to be written.
     gathering: Option<Gathering<PodGroupStatus>>,
 }
@@ -121,6 +125,16 @@ impl Arbiter {
                 now: clock.time(),
             };
             let to = status::group_status(&facts);
+            let scheduled =
+                |status: &PodGroupStatus| condition::is_true(&status.conditions, types::INITIALLY_SCHEDULED);
+            if !writing.counted && scheduled(&to) && !scheduled(&record.status) {
+                writing.counted = true;
+                if let Some(submitted) = survey::submitted(&self.model.cluster, &key) {
+                    let took = u64::try_from(clock.epoch_seconds - submitted).unwrap_or(0);
+                    let class = measures::class_of_group(&self.metrics, &self.model.cluster, group);
+                    self.metrics.group_bound_after(&class, Duration::from_secs(took));
+                }
+            }
             if to == record.status && writing.doubt.is_none() {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.

@@ -24,7 +24,7 @@ impl Flight {
         let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
         match outcome {
             EvictOutcome::Allowed => call.answered(true, now),
-            EvictOutcome::Accepted | EvictOutcome::Gone => {
+            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
                 call.answered(true, now);
                 victim.accepted = true;
             }

@@ -172,14 +172,8 @@ fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
 }
 
 fn waiting(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (Reason, String) {
-    if let Some(problem) = facts.problem {
-        return (Reason::SchedulerError, format!("The group cannot be scheduled: {problem}"));
-    }
-    if let Some(flight) = facts.flight {
-        return in_flight(facts, flight);
-    }
-    if let Some(word) = facts.last_word {
-        return (word.reason, word.message.clone());
+    if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.last_word) {
+        return known;
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
     let gated = gated(&facts.model.cluster, &facts.group.key);
@@ -190,8 +184,24 @@ fn waiting(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (Reason, St
     (Reason::WaitingForPods, format!("{needed} needed{finished}, {live} exist{below}{gated}."))
 }
 
-fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
-    let cluster = &facts.model.cluster;
+/// What a group waits for, unless it is for its own pods: as a reason and a sentence.
+pub fn waits_for(
+    model: &Model,
+    problem: Option<&str>,
+    flight: Option<&Flight>,
+    last_word: Option<&LastWord>,
+) -> Option<(Reason, String)> {
+    if let Some(problem) = problem {
+        return Some((Reason::SchedulerError, format!("The group cannot be scheduled: {problem}")));
+    }
+    if let Some(flight) = flight {
+        return Some(in_flight(model, flight));
+    }
+    last_word.map(|word| (word.reason, word.message.clone()))
+}
+
+fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
+    let cluster = &model.cluster;
     let (placed, within) = (flight.members.len(), within(flight.plan.domain.as_ref()));
     if flight.plan.state == PlanState::Releasing {
         let bound = flight.bound(cluster);
@@ -199,7 +209,7 @@ fn in_flight(facts: &Facts<'_>, flight: &Flight) -> (Reason, String) {
             .members
             .iter()
             .filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()))
-            .find_map(|m| facts.model.scheduler_message(&m.pod));
+            .find_map(|m| model.scheduler_message(&m.pod));
         return match said {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,

@@ -138,7 +138,7 @@ fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
         },
         2 => mark(server, call),
         _ => match server.delete_pod(OPERATOR, name, &call.uid) {
-            Ok(()) => Reply::Evicted(EvictOutcome::Accepted),
+            Ok(()) => Reply::Evicted(EvictOutcome::Forced),
             Err(status) => Reply::Failed(error(status)),
         },
     }

@@ -27,6 +27,13 @@ impl Certificate {
     pub fn is_loaded(&self) -> bool {
         self.0.load().is_some()
     }
+
+    /// When it expires, in seconds since the epoch.
+    pub fn until(&self) -> Option<i64> {
+        let certified = self.0.load_full()?;
+        let (_, leaf) = x509_parser::parse_x509_certificate(certified.cert.first()?).ok()?;
+        Some(leaf.validity().not_after.timestamp())
+    }
 }
 
 impl ResolvesServerCert for Certificate {

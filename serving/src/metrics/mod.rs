@@ -1,4 +1,12 @@
-//! What a server counts.
+//! Metrics: what a server counts, what a process shows of itself, and how both are told to who scrapes them.
+
+mod about;
+mod process;
+mod text;
+
+pub use about::{About, Kind, Label, label};
+pub use process::{PROCESS, build_info, register as register_process};
+pub use text::{classic, scrape};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,19 +24,11 @@ pub struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Shows them under the prefix of `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register("connections", "Open connections", self.connections.clone());
-        registry.register(
-            "connections_closed_for_room",
-            "Connections that were closed, the longest idle first, because all were taken",
-            self.closed_for_room.clone(),
-        );
-        registry.register(
-            "handshake_failures",
-            "TLS handshakes that failed or timed out",
-            self.handshake_failures.clone(),
-        );
+    /// Shows them under these names: those of the open connections, of the closed ones, and of the failed handshakes.
+    pub fn register(&self, registry: &mut Registry, [open, closed, failed]: [&About; 3]) {
+        open.register(registry, self.connections.clone());
+        closed.register(registry, self.closed_for_room.clone());
+        failed.register(registry, self.handshake_failures.clone());
     }
 
     /// Counts a connection for as long as the guard lives.

@@ -1,10 +1,16 @@
-//! Prometheus metrics. Every label has a fixed, small set of values, whatever a client sends.
+//! Prometheus metrics. Every label has a fixed, small set of values, whatever a client sends. What each of them is called stands
+//! in the [`catalogue`].
+
+mod catalogue;
+
+pub use catalogue::CATALOGUE;
 
 use crate::guard::claim::Claim;
 use crate::judge::{Endpoint, Kind};
 use crate::review::Request;
 use crate::verdict::{Outcome, Verdict};
 use giveway_serving::ServerMetrics;
+use giveway_serving::metrics::register_process;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -59,23 +65,11 @@ pub struct GuardMetrics {
 
 impl GuardMetrics {
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "guard_decisions",
-            "Preemptions of schedulers that the guard was asked about, by verdict",
-            self.decisions.clone(),
-        );
-        registry.register("guard_held_refusals", "Refusals that are held now", self.held.clone());
-        registry.register("guard_holds", "Refusals that were held", self.holds.clone());
-        registry.register(
-            "guard_unheld_refusals",
-            "Refusals that were answered at once, because too many were held",
-            self.unheld.clone(),
-        );
-        registry.register(
-            "guard_claims",
-            "Permitted victims that were written into the status of a budget, by what came of it",
-            self.claims.clone(),
-        );
+        catalogue::GUARD_DECISIONS.register(registry, self.decisions.clone());
+        catalogue::GUARD_HELD.register(registry, self.held.clone());
+        catalogue::GUARD_HOLDS.register(registry, self.holds.clone());
+        catalogue::GUARD_UNHELD.register(registry, self.unheld.clone());
+        catalogue::GUARD_CLAIMS.register(registry, self.claims.clone());
     }
 
     /// Counts a decision.
@@ -103,6 +97,8 @@ pub struct Metrics {
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
     watches_broken: Family<WatchLabels, Gauge<f64, AtomicU64>>,
+    /// When the certificate in use expires, in seconds since the epoch; 0 while there is none.
+    pub certificate_expiry: Gauge,
     /// The server's.
     pub server: ServerMetrics,
     /// The guard's.
@@ -124,11 +120,12 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
-            registry: Registry::with_prefix("giveway_webhook"),
+            registry: Registry::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(buckets),
             certificate_reloads: Family::default(),
             watches_broken: Family::default(),
+            certificate_expiry: Gauge::default(),
             server: ServerMetrics::default(),
             guard: GuardMetrics::default(),
             undecodable: Counter::default(),
@@ -139,41 +136,19 @@ impl Default for Metrics {
             lookups: Counter::default(),
         };
         let registry = &mut metrics.registry;
-        registry.register("requests", "Admission requests by verdict", metrics.requests.clone());
-        registry.register("request_duration_seconds", "Time to a verdict", metrics.durations.clone());
-        registry.register(
-            "certificate_reloads",
-            "Certificates that were taken into use, or could not be",
-            metrics.certificate_reloads.clone(),
-        );
-        registry.register(
-            "undecodable_requests",
-            "Requests that are no admission reviews",
-            metrics.undecodable.clone(),
-        );
-        registry.register("panics", "Panics of rules, each answered with a refusal", metrics.panics.clone());
-        registry.register(
-            "lookups",
-            "Objects asked for because watches did not know them yet",
-            metrics.lookups.clone(),
-        );
-        registry.register("ready", "Whether the webhook is ready, as /readyz says it: 1 or 0", metrics.ready.clone());
-        registry.register(
-            "watch_broken_seconds",
-            "For how long a watch has been broken; 0 when it is whole",
-            metrics.watches_broken.clone(),
-        );
-        registry.register(
-            "body_bytes",
-            "Bytes of the bodies that are being read or judged",
-            metrics.body_bytes.clone(),
-        );
-        registry.register(
-            "bodies_without_room",
-            "Requests that were not read, because other bodies took all the room for as long as they could wait",
-            metrics.bodies_without_room.clone(),
-        );
-        metrics.server.register(registry);
+        register_process(registry, &catalogue::BUILD, env!("CARGO_PKG_VERSION"));
+        catalogue::REQUESTS.register(registry, metrics.requests.clone());
+        catalogue::SECONDS.register(registry, metrics.durations.clone());
+        catalogue::RELOADS.register(registry, metrics.certificate_reloads.clone());
+        catalogue::CERTIFICATE.register(registry, metrics.certificate_expiry.clone());
+        catalogue::UNDECODABLE.register(registry, metrics.undecodable.clone());
+        catalogue::PANICS.register(registry, metrics.panics.clone());
+        catalogue::LOOKUPS.register(registry, metrics.lookups.clone());
+        catalogue::READY.register(registry, metrics.ready.clone());
+        catalogue::WATCH_BROKEN.register(registry, metrics.watches_broken.clone());
+        catalogue::BODY_BYTES.register(registry, metrics.body_bytes.clone());
+        catalogue::NO_ROOM.register(registry, metrics.bodies_without_room.clone());
+        metrics.server.register(registry, [&catalogue::CONNECTIONS, &catalogue::CLOSED, &catalogue::HANDSHAKES]);
         metrics.guard.register(registry);
         metrics
     }
@@ -216,4 +191,37 @@ impl Metrics {
 
 fn buckets() -> Histogram {
     Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_serving::metrics::{About, PROCESS, classic};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_is_shown_is_what_the_catalogue_says() {
+        let metrics = Metrics::default();
+        let (endpoint, kind) = ("mutate", "pods");
+        let labels = RequestLabels { endpoint, kind, operation: "CREATE", allowed: "true", code: 200 };
+        metrics.requests.get_or_create(&labels).inc();
+        metrics.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(0.1);
+        metrics.certificate_reload(true);
+        metrics.watch_broken("podgroups", Duration::from_secs(1));
+        metrics.guard.decided("permitted");
+        metrics.guard.claimed(&Claim::Made);
+        let text = classic(&metrics.encode());
+        let all: Vec<&About> = CATALOGUE.iter().chain(PROCESS).collect();
+        let shown: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let listed: Vec<String> = all.iter().map(|about| format!("{} {}", about.name, about.kind.as_str())).collect();
+        assert_eq!(shown, listed.iter().map(String::as_str).collect());
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let about = all.iter().find(|about| about.has_sample(name)).unwrap();
+            let labels = line.split_once('{').map_or("", |(_, rest)| rest.split_once('}').unwrap().0);
+            let labels = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0));
+            let labels: BTreeSet<&str> = labels.filter(|label| *label != "le").collect();
+            assert_eq!(labels, about.labels.iter().map(|label| label.name).collect(), "{line}");
+        }
+    }
 }

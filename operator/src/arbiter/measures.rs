@@ -1,0 +1,75 @@
+//! What the arbiter counts of its work, for the metrics.
+
+use super::Arbiter;
+use crate::command::{Cause, EvictOutcome};
+use crate::ledger::{Clock, Flight};
+use crate::metrics::{ClassLabel, Metrics, Way};
+use crate::status;
+use giveway_crds::plan::PlanState;
+use giveway_planner::Preemptor;
+use giveway_planner::model::{Cluster, Group, ObjectKey, Pod};
+use std::time::Duration;
+
+/// The class of a group.
+pub(super) fn class_of_group(metrics: &Metrics, cluster: &Cluster, group: &Group) -> ClassLabel {
+    metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some())
+}
+
+/// The class that a pod preempts and is preempted with: its group's, or its own.
+fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
+    match cluster.group_of(pod).filter(|group| group.class_name.is_some()) {
+        Some(group) => class_of_group(metrics, cluster, group),
+        None => metrics.class(pod.priority_class_name.as_deref(), |name| cluster.classes().get(name).is_some()),
+    }
+}
+
+impl Arbiter {
+    /// The class of a preemptor; `none` where it does not exist any more.
+    fn class_of(&self, preemptor: &Preemptor) -> ClassLabel {
+        let cluster = &self.model.cluster;
+        let known = match preemptor {
+            Preemptor::Group(key) => cluster.group(key).map(|group| class_of_group(&self.metrics, cluster, group)),
+            Preemptor::Pod(key) => cluster.pod(key).map(|pod| class_of_pod(&self.metrics, cluster, pod)),
+        };
+        known.unwrap_or_else(|| self.metrics.class(None, |_| false))
+    }
+
+    /// Counts a pod whose eviction was accepted.
+    pub(super) fn count_eviction(&self, cause: &Cause, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome) {
+        let preemptor = match cause {
+            Cause::Plan { preemptor, .. } => Some(self.class_of(preemptor)),
+            Cause::Cascade(_) => None,
+        };
+        let cluster = &self.model.cluster;
+        let victim = cluster.pod(pod).filter(|pod| pod.uid == uid);
+        let victim = victim.map(|pod| class_of_pod(&self.metrics, cluster, pod));
+        let victim = victim.unwrap_or_else(|| self.metrics.class(None, |_| false));
+        let way = if *outcome == EvictOutcome::Forced { Way::Delete } else { Way::Eviction };
+        self.metrics.evicted(preemptor.as_ref(), &victim, way);
+    }
+
+    /// Counts a flight that is over.
+    pub(super) fn count_ending(&self, flight: &Flight, state: PlanState, clock: Clock) {
+        let reason = status::state_reason(state);
+        self.metrics.outcome(reason);
+        if flight.evicts() {
+            self.metrics.planned(reason);
+        }
+        if state != PlanState::Completed {
+            return;
+        }
+        if flight.evicts() {
+            // The plan of an earlier leader was made before this process knew of it.
+            let planned = flight.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
+            let took = match flight.resumed {
+                true => Duration::from_secs(u64::try_from(clock.epoch_seconds - planned).unwrap_or(0)),
+                false => clock.now.duration_since(flight.started),
+            };
+            self.metrics.plan_bound_after(&self.class_of(&flight.preemptor), took);
+        }
+        let since = flight.rescue.as_ref().and_then(|_| self.rescues.since(&flight.plan.preemptor.uid));
+        if let Some(since) = since {
+            self.metrics.bound_after(clock.now.duration_since(since));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Every metric of the operator: its name, what it tells, and which values its labels have. docs/metrics.md is written from this
+//! list, and dashboard and rules are checked against it.
+
+use giveway_serving::metrics::{About, Label, build_info, label};
+
+const CLASSES: &str = "name of a PriorityClass, `none` or `other`";
+const CLASS: Label = label("class", CLASSES);
+const PREEMPTOR_CLASS: Label = label("preemptor_class", CLASSES);
+const VICTIM_CLASS: Label = label("victim_class", CLASSES);
+
+pub(super) const BUILD: About = build_info("giveway_operator_build_info");
+pub(super) const LEADER: About = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
+pub(super) const WATCHES_BROKEN: About = About::gauge(
+    "giveway_operator_watches_broken",
+    "1 while a watch is broken for so long that nothing is decided",
+    &[],
+);
+pub(super) const WATCH_BROKEN: About = About::gauge(
+    "giveway_operator_watch_broken_seconds",
+    "For how long a watch has been failing, so that the model may be old; 0 while it is whole",
+    &[label("kind", "the kind that is watched")],
+);
+pub(super) const CALLS: About = About::counter(
+    "giveway_operator_api_calls_total",
+    "What was to be done at the API server, and whether it worked",
+    &[label("call", "what is done, such as `evict`"), label("result", "`ok`, `error`")],
+);
+pub(super) const REQUESTS: About = About::counter(
+    "giveway_operator_api_requests_total",
+    "Requests to the API server, without watches",
+    &[VERB, label("code", "status of the answer; `none` where there was no answer")],
+);
+pub(super) const REQUEST_SECONDS: About = About::histogram(
+    "giveway_operator_api_request_duration_seconds",
+    "Time until the API server began to answer a request, without watches",
+    &[VERB],
+);
+const VERB: Label = label("verb", "`get`, `create`, `update`, `patch`, `delete`, `other`");
+pub(super) const DECISION_SECONDS: About =
+    About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
+pub(super) const IN_FLIGHT: About =
+    About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
+pub(super) const OUTCOMES: About = About::counter(
+    "giveway_operator_outcomes_total",
+    "Decisions and ends of plans, by reason; a decision that says the same as the last one is not counted",
+    &[label("reason", "a reason of conditions and events")],
+);
+pub(super) const PLANS: About = About::counter(
+    "giveway_operator_plans_total",
+    "Plans with victims that are over",
+    &[label("outcome", "`Completed`, `Cancelled`, `Failed`")],
+);
+pub(super) const WAITING: About = About::gauge(
+    "giveway_operator_waiting_groups",
+    "PodGroups with pods that wait for a place, counted every two seconds by the leader",
+    &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
+);
+pub(super) const OLDEST: About = About::gauge(
+    "giveway_operator_oldest_waiting_group_age_seconds",
+    "For how long the PodGroup of a class has waited that waits longest; 0 where none does",
+    &[CLASS],
+);
+pub(super) const HELD: About =
+    About::gauge("giveway_operator_held_pods", "Pods that are held by the scheduling gate of Giveway", &[]);
+pub(super) const SUBMITTED_TO_BOUND: About = About::histogram(
+    "giveway_operator_group_submitted_to_bound_seconds",
+    "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",
+    &[CLASS],
+);
+pub(super) const PLANNED_TO_BOUND: About = About::histogram(
+    "giveway_operator_planned_to_bound_seconds",
+    "Time from a plan with victims until every placed pod was bound",
+    &[PREEMPTOR_CLASS],
+);
+pub(super) const EVICTIONS: About = About::counter(
+    "giveway_operator_evictions_total",
+    "Pods whose eviction was accepted",
+    &[
+        PREEMPTOR_CLASS,
+        VICTIM_CLASS,
+        label("cause", "`plan`; `cascade`: the rest of a group that goes whole, whose preemptor is not known"),
+        label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
+    ],
+);
+pub(super) const VIOLATIONS: About = About::counter(
+    "giveway_operator_budget_violations_total",
+    "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, said no",
+    &[PREEMPTOR_CLASS, VICTIM_CLASS],
+);
+pub(super) const GUARANTEED: About = About::counter(
+    "giveway_operator_guaranteed_refusals_total",
+    "How often a guaranteed PodDisruptionBudget held a preemption back",
+    &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was given up")],
+);
+pub(super) const UNREADABLE: About = About::counter(
+    "giveway_operator_unreadable_objects_total",
+    "Objects that could not be read, each time one appeared",
+    &[label("kind", "their kind")],
+);
+pub(super) const CERTIFICATES: About = About::gauge(
+    "giveway_operator_certificate_expiry_timestamp_seconds",
+    "When the webhook's certificate and its authority expire, in seconds since 1970; of the leader, where the operator makes them",
+    &[label("certificate", "`leaf`, `authority`")],
+);
+pub(super) const CRITICAL_WAITING: About =
+    About::gauge("giveway_operator_critical_addons_waiting", "Critical add-ons that are Unschedulable", &[]);
+pub(super) const RESCUES: About = About::counter(
+    "giveway_operator_rescues_total",
+    "Plans for critical add-ons",
+    &[label("step", "how far the plan goes, from `1` to `3`")],
+);
+pub(super) const RESCUE_SECONDS: About = About::histogram(
+    "giveway_operator_rescue_seconds",
+    "Time from Unschedulable to bound of critical add-ons for which somebody was evicted",
+    &[],
+);
+pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
+
+/// All of them; those of every process come on top.
+pub const CATALOGUE: &[About] = &[
+    BUILD,
+    LEADER,
+    WATCHES_BROKEN,
+    WATCH_BROKEN,
+    WAITING,
+    OLDEST,
+    HELD,
+    SUBMITTED_TO_BOUND,
+    PLANNED_TO_BOUND,
+    DECISION_SECONDS,
+    IN_FLIGHT,
+    OUTCOMES,
+    PLANS,
+    EVICTIONS,
+    VIOLATIONS,
+    GUARANTEED,
+    CALLS,
+    REQUESTS,
+    REQUEST_SECONDS,
+    UNREADABLE,
+    CERTIFICATES,
+    CRITICAL_WAITING,
+    RESCUES,
+    RESCUE_SECONDS,
+    TAINTED,
+];

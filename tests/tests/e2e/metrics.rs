@@ -1,0 +1,81 @@
+//! What both daemons show of a preemption.
+
+use crate::MINUTE;
+use giveway_crds::plan::PlanState;
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// Waits until the operator shows all these lines.
+async fn shows(world: &World, what: &str, lines: &[&str]) {
+    wait_for(what, MINUTE, async || {
+        let metrics = world.operator_metrics().await;
+        let missing = lines.iter().find(|line| !metrics.lines().any(|there| there == **line));
+        missing.map_or(Ok(()), |line| Err(format!("{line} is not in:\n{metrics}")))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let counted = [
+        r#"giveway_operator_evictions_total{preemptor_class="high",victim_class="low",cause="plan",way="eviction"} 4"#,
+        r#"giveway_operator_plans_total{outcome="Completed"} 1"#,
+        r#"giveway_operator_group_submitted_to_bound_seconds_count{class="high"} 1"#,
+        r#"giveway_operator_planned_to_bound_seconds_count{preemptor_class="high"} 1"#,
+        "giveway_operator_leader 1",
+        "giveway_operator_held_pods 0",
+        "# TYPE giveway_operator_evictions_total counter",
+    ];
+    shows(&world, "the preemption is counted", &counted).await;
+    // More than the cluster has, by a class that may take nobody's place.
+    let patient = world.gang("patient", 20).priority("low").create().await;
+    let waiting =
+        [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
+    shows(&world, "a group that waits is counted", &waiting).await;
+    patient.delete().await;
+    let over = [
+        r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 0"#,
+        r#"giveway_operator_oldest_waiting_group_age_seconds{class="low"} 0"#,
+        "giveway_operator_held_pods 0",
+    ];
+    shows(&world, "nobody waits any more", &over).await;
+
+    let operator = world.operator_metrics().await;
+    for start in [
+        r#"giveway_operator_build_info{version=""#,
+        r#"giveway_operator_api_request_duration_seconds_count{verb="create"} "#,
+        r#"giveway_operator_api_requests_total{verb="patch",code="200"} "#,
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(operator.lines().any(|line| line.starts_with(start)), "{start} is not in:\n{operator}");
+    }
+    let (_, webhook) = world.webhook().http("/metrics").await.unwrap();
+    let expiry = "giveway_webhook_certificate_expiry_timestamp_seconds ";
+    let expiry = webhook.lines().find_map(|line| line.strip_prefix(expiry)).expect("the certificate's end");
+    assert!(expiry.parse::<f64>().unwrap() > 1.7e9, "{expiry}");
+    for metrics in [operator, webhook] {
+        well_formed(&metrics);
+    }
+    world.check_promises().await;
+}
+
+/// promtool finds no fault with what is scraped.
+fn well_formed(metrics: &str) {
+    let mut promtool = Command::new(paths::promtool().unwrap());
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().unwrap();
+    promtool.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}\n{metrics}", String::from_utf8_lossy(&output.stderr));
+}

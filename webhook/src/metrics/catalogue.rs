@@ -1,0 +1,103 @@
+//! Every metric of the webhook: its name, what it tells, and which values its labels have. docs/metrics.md is written from this
+//! list, and dashboard and rules are checked against it.
+
+use giveway_serving::metrics::{About, Label, build_info, label};
+
+const ENDPOINT: Label = label("endpoint", "`mutate`, `validate`");
+const KIND: Label = label("kind", "the objects, such as `pods` or `podgroups`; `other` for those without a rule");
+
+pub(super) const BUILD: About = build_info("giveway_webhook_build_info");
+pub(super) const READY: About =
+    About::gauge("giveway_webhook_ready", "Whether the webhook is ready, as /readyz says it: 1 or 0", &[]);
+pub(super) const REQUESTS: About = About::counter(
+    "giveway_webhook_requests_total",
+    "Admission requests by verdict",
+    &[
+        ENDPOINT,
+        KIND,
+        label("operation", "`CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
+        label("allowed", "`true`, `false`"),
+        label("code", "`200`, or the status of the refusal"),
+    ],
+);
+pub(super) const SECONDS: About =
+    About::histogram("giveway_webhook_request_duration_seconds", "Time to a verdict", &[ENDPOINT, KIND]);
+pub(super) const UNDECODABLE: About =
+    About::counter("giveway_webhook_undecodable_requests_total", "Requests that are no admission reviews", &[]);
+pub(super) const PANICS: About =
+    About::counter("giveway_webhook_panics_total", "Panics of rules, each answered with a refusal", &[]);
+pub(super) const LOOKUPS: About =
+    About::counter("giveway_webhook_lookups_total", "Objects asked for because watches did not know them yet", &[]);
+pub(super) const CERTIFICATE: About = About::gauge(
+    "giveway_webhook_certificate_expiry_timestamp_seconds",
+    "When the certificate in use expires, in seconds since 1970; 0 while there is none",
+    &[],
+);
+pub(super) const RELOADS: About = About::counter(
+    "giveway_webhook_certificate_reloads_total",
+    "Certificates that were taken into use, or could not be",
+    &[label("result", "`success`, `failure`")],
+);
+pub(super) const WATCH_BROKEN: About = About::gauge(
+    "giveway_webhook_watch_broken_seconds",
+    "For how long a watch has been broken, so that the view may be old; 0 while it is whole",
+    &[label("watch", "what is watched, such as `podgroups`")],
+);
+pub(super) const BODY_BYTES: About =
+    About::gauge("giveway_webhook_body_bytes", "Bytes of the bodies that are being read or judged", &[]);
+pub(super) const NO_ROOM: About = About::counter(
+    "giveway_webhook_bodies_without_room_total",
+    "Requests that were not read, because other bodies took all the room for as long as they could wait",
+    &[],
+);
+pub(super) const CONNECTIONS: About = About::gauge("giveway_webhook_connections", "Open connections", &[]);
+pub(super) const CLOSED: About = About::counter(
+    "giveway_webhook_connections_closed_for_room_total",
+    "Connections that were closed, the longest idle first, because all were taken",
+    &[],
+);
+pub(super) const HANDSHAKES: About =
+    About::counter("giveway_webhook_handshake_failures_total", "TLS handshakes that failed or timed out", &[]);
+pub(super) const GUARD_DECISIONS: About = About::counter(
+    "giveway_webhook_guard_decisions_total",
+    "Preemptions of schedulers that the guard was asked about",
+    &[label("verdict", "`permitted`, `guaranteed_budget`, `no_preemptor`, `not_ready`")],
+);
+pub(super) const GUARD_HELD: About =
+    About::gauge("giveway_webhook_guard_held_refusals", "Refusals of the guard that are held now", &[]);
+pub(super) const GUARD_HOLDS: About =
+    About::counter("giveway_webhook_guard_holds_total", "Refusals of the guard that were held", &[]);
+pub(super) const GUARD_UNHELD: About = About::counter(
+    "giveway_webhook_guard_unheld_refusals_total",
+    "Refusals of the guard that were answered at once, because too many were held",
+    &[],
+);
+pub(super) const GUARD_CLAIMS: About = About::counter(
+    "giveway_webhook_guard_claims_total",
+    "Permitted victims that were written into the status of a budget, by what came of it",
+    &[label("result", "`made`, `not_needed`, `spent`, `failed`")],
+);
+
+/// All of them; those of every process come on top.
+pub const CATALOGUE: &[About] = &[
+    BUILD,
+    READY,
+    REQUESTS,
+    SECONDS,
+    UNDECODABLE,
+    PANICS,
+    LOOKUPS,
+    CERTIFICATE,
+    RELOADS,
+    WATCH_BROKEN,
+    BODY_BYTES,
+    NO_ROOM,
+    CONNECTIONS,
+    CLOSED,
+    HANDSHAKES,
+    GUARD_DECISIONS,
+    GUARD_HELD,
+    GUARD_HOLDS,
+    GUARD_UNHELD,
+    GUARD_CLAIMS,
+];
