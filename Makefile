@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help controlplane node node-packages node-can-run node-where-it-can crds kinds fmt lint crds-check chart-check unit bench mutants \
 	mutants-ledger simulation properties bench-e2e bench-guard bench-node bench-operator bench-webhook daemons e2e soak test-node test release up down \
-	demo demo-critical demo-plan static crane images dist test-install clean need-cargo
+	demo demo-critical demo-plan deny static crane images dist test-install clean need-cargo
 
 CARGO ?= cargo
 CONTROLPLANE := target/controlplane/bin
@@ -53,6 +53,11 @@ fmt: need-cargo ## Format the sources
 lint: need-cargo ## Check format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Advisories are fetched: only where DENY=all asks for them.
+deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)
+	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny $(if $(DENY),,--offline) check $(if $(DENY),,licenses bans sources); \
+	else echo "Dependencies are not checked: there is no cargo-deny (\`cargo install --locked cargo-deny\`)."; fi
 
 crds-check: need-cargo
 	@mkdir -p target/crds && rm -f target/crds/*.yaml
@@ -125,7 +130,7 @@ node-can-run:
 test-node: node-can-run node daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
 	$(CARGO) test --workspace --test node -- $(TEST)
 
-test: need-cargo controlplane node-where-it-can lint crds-check chart-check daemons dist ## Run everything that continuous integration runs
+test: need-cargo controlplane node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo
