@@ -74,8 +74,9 @@ async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
         let metadata = &kind["metadata"];
         let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
-        let fate = if kept { "stays, with" } else { "would be deleted, with" };
-        output::show(&format!("customresourcedefinition/{}: {fate} {objects} objects\n", name(kind)))?;
+        let fate = if kept { "stays" } else { "would be deleted" };
+        let plural = if objects == 1 { "object" } else { "objects" };
+        output::show(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)))?;
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     })
     .await;
     let kubeconfig = world.plane().kubeconfig().display().to_string();
-    let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", &kubeconfig)]);
+    let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
     let checked = cli(&["check"]);
     for kind in ["crds", "webhook", "policies", "certificate", "operator"] {
         assert!(checked.contains(&format!("OK      {kind}")), "{kind} is not well:\n{checked}");
