@@ -52,6 +52,8 @@ async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_u
     let chart = paths::repository().join("helm").display().to_string();
     succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
 
+    world.kubectl(&["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.unwrap();
+
     let admin = world.client();
     let plan = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "critical"},
