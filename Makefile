@@ -54,8 +54,8 @@ node-packages: ## Install what a real node needs of Debian's packages (root): ru
 node-where-it-can: controlplane
 	@if sh tests/node/can.sh >/dev/null; then sh tests/node/build.sh $(NODE); fi
 
-crds: need-cargo ## Regenerate crds/*.yaml from crds/src
-	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds
+crds: need-cargo ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
+	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds helm/files/crds
 
 kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
 	$(CARGO) run -q -p giveway-crds --bin giveway-kindgen .
@@ -81,12 +81,18 @@ lint: need-cargo ## Check format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
+# Advisories are fetched: only where DENY=all asks for them.
+deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)
+	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny $(if $(DENY),,--offline) check $(if $(DENY),,licenses bans sources); \
+	else echo "Dependencies are not checked: there is no cargo-deny (\`cargo install --locked cargo-deny\`)."; fi
+
 crds-check: need-cargo
 	@mkdir -p target/crds && rm -f target/crds/*.yaml
 	@$(CARGO) run -q -p giveway-crds --bin giveway-crdgen target/crds
-	@for file in target/crds/*.yaml; do diff -u crds/$${file##*/} $$file || { \
-		echo "crds/$${file##*/} is not what crds/src generates: run \`make crds\`."; exit 1; }; done
-	@echo "crds/*.yaml are up to date"
+	@for folder in crds helm/files/crds; do for file in $$folder/*.yaml target/crds/*.yaml; do \
+		diff -u $$folder/$${file##*/} target/crds/$${file##*/} || { \
+		echo "$$folder/$${file##*/} is not what crds/src generates: run \`make crds\`."; exit 1; }; done; done
+	@echo "crds/*.yaml and the chart's copies are up to date"
 
 chart-check: controlplane
 	@$(HELM) lint --quiet helm --namespace giveway-system
@@ -158,12 +164,28 @@ test-versions: controlplanes daemons ## Run the stories of Giveway on every vers
 	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
 # The tests of `make test-kinds` are among them where the controllers are built.
-test: need-cargo controlplane promtool node-where-it-can lint crds-check chart-check daemons ## Run everything that continuous integration runs
+test: need-cargo controlplane promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 
 release: need-cargo
 	@echo "Building Giveway (release): a few minutes the first time."
 	$(CARGO) build --release --workspace --bins
+
+static: need-cargo
+	@packaging/static.sh $(TARGET)
+
+crane:
+	@sh packaging/crane.sh target/packaging/bin
+
+images: static crane ## Build the images as OCI archives, without a container daemon (target/images)
+	@packaging/images.sh target/images
+
+dist: static crane controlplane ## Build all that a release has into target/dist: images, chart, giveway.yaml, plugin, checksums
+	@rm -rf target/dist
+	@packaging/images.sh target/dist
+	@packaging/plugin.sh target/dist
+	@HELM=$(HELM) packaging/rest.sh target/dist
+	@ls target/dist
 
 up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0; IN_TREE=1 without Giveway)
 	@target/release/giveway-dev up --nodes $(NODES) --cpus $(CPUS) --gpus $(GPUS) $(if $(IN_TREE),--in-tree)
@@ -176,6 +198,17 @@ demo: controlplane release ## Watch a full cluster make room for a gang of 64 GP
 
 demo-critical: controlplane release ## Watch CoreDNS come back into a full cluster, and what goes for it (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
+
+test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
+	$(CARGO) test --workspace --test install -- --test-threads=1 $(TEST)
+
+demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full nodes; needs no cluster and no Go
+	@echo "Building the command line: some minutes the first time."
+	@$(CARGO) build --quiet -p kubectl-giveway --bins --examples
+	@mkdir -p target/demo-plan
+	@target/debug/examples/thousand-nodes >target/demo-plan/cluster.json
+	@echo "\$$ kubectl giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json --explain"
+	@target/debug/kubectl-giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json --explain
 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)

@@ -22,7 +22,7 @@ Examples:
   kubectl giveway check                                      Is everything installed, and who still preempts without it?
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
 
-Only `adopt` and `release` write to the cluster.
+Only `adopt`, `release` and `uninstall` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
 `check` finds something wrong; 2 when the input cannot be used."
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Adopt(AdoptArgs),
     /// Gives preemption for priority classes back to kube-scheduler; or removes the operator's taints from all nodes.
     Release(ReleaseArgs),
+    /// Takes from all objects what Giveway left on them, when it runs no more; --dry-run says what an uninstall removes.
+    Uninstall(UninstallArgs),
     /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
     Check(CheckArgs),
     /// Prints a group or Workload of Giveway as one of Kubernetes itself. Nothing is written.
@@ -289,6 +291,37 @@ pub(crate) struct ChangeFlags {
     pub(crate) giveway_namespace: String,
 }
 
+/// Flags of `uninstall`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway uninstall --dry-run          What `helm uninstall` will remove, give back and leave.
+  kubectl giveway uninstall                    What it runs last, when the operator is gone.
+
+From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag pods that are held
+are named, and stay held: they start in parts otherwise. From PodGroups: the finalizer. From nodes: taints, as `release
+--taints` does. In Giveway's namespace: the Secrets and the Lease that the operator made. While the operator runs, it puts
+most of this back; while the chart's policies are in force, they refuse it. Labels of pods and owners are their users' own.
+
+Exit status: 0 when everything is removed; 1 when the cluster fails.")]
+pub(crate) struct UninstallArgs {
+    /// Print what would be removed, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Also remove the gate of pods that are held, so that they start, without waiting for the rest of their group.
+    #[arg(long)]
+    pub(crate) release_held_pods: bool,
+
+    /// Name of the operator's Lease.
+    #[arg(long, value_name = "NAME", default_value = "giveway-operator")]
+    pub(crate) lease_name: String,
+
+    /// Namespace in which Giveway is installed.
+    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    pub(crate) giveway_namespace: String,
+}
+
 /// What can be adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClassKind {
@@ -389,12 +422,17 @@ Examples:
   kubectl giveway check -o json | jq -r '.findings[] | select(.status != \"OK\") | .message'
 
 Each line is OK, WARN (worth knowing, or not known) or FAIL (wrong), with what to do. Admission is tried out with a
-server-side dry run; nothing is written. Guarded pods are those with the annotation
+server-side dry run; nothing is written without --gang. Guarded pods are those with the annotation
 scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal that a PodDisruptionBudget selects; a class that
 preempts through kube-scheduler exposes those of lower priority whose threshold it does not reach.
 
 Exit status: 0 when no line says FAIL; 1 when one does, or the cluster cannot be reached.")]
 pub(crate) struct CheckArgs {
+    /// Also start a gang of two pods of this image of the command line, in the namespace of -n, and remove it again: what
+    /// `helm test` does.
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) gang: Option<String>,
+
     /// How to print the findings.
     #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]
     pub(crate) output: CheckFormat,

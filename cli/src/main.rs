@@ -1,5 +1,5 @@
 //! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one, puts priority classes into Giveway's
-//! hands, and checks an installation. Only `adopt` and `release` write to a cluster.
+//! hands, and checks an installation. Only `adopt`, `release` and `uninstall` write to a cluster.
 //!
 //! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails, or
 //! `check` finds something wrong, 2 when the input cannot be used.
@@ -17,6 +17,7 @@
 //! history/               who took whose place
 //! adopt/                 a priority class in Giveway's hands, and back
 //! taints/                nodes without the operator's taints
+//! uninstall/             what Giveway leaves on the objects of others
 //! convert/               groups as Kubernetes' own, and the other way
 //! check/                 what is installed, and what is wrong with it
 //! ```
@@ -42,6 +43,7 @@ mod snapshot;
 mod spared;
 mod submit;
 mod taints;
+mod uninstall;
 mod why;
 mod world;
 
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
         Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
+        Command::Uninstall(flags) => uninstall::run(flags, &args.connection),
         Command::Check(flags) => check::run(flags, &args.connection),
         Command::Export(flags) => convert::export(flags, &args.connection).map(|()| 0),
         Command::Import(flags) => convert::import(flags, &args.connection).map(|()| 0),

@@ -28,7 +28,7 @@ impl Store<'_> {
     }
 
     /// Every class that is annotated as a managed one.
-    pub(super) async fn annotated(&self) -> Result<Vec<String>, CallError> {
+    pub(crate) async fn annotated(&self) -> Result<Vec<String>, CallError> {
         let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
         let mine = all.items.into_iter().filter(|class| !form::is_done(form::Change::Release, class));
         Ok(mine.filter_map(|class| class.metadata.name).collect())

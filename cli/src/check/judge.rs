@@ -49,7 +49,7 @@ fn kinds(facts: &Facts) -> Finding {
         true => Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1."),
         false => {
             let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", missing.join(", "));
-            Finding::fail("crds", message, "kubectl apply -f crds/")
+            Finding::fail("crds", message, "helm upgrade with crds.enabled=true, or kubectl apply -f crds/")
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod node;
 mod own;
-mod store;
+pub(crate) mod store;
 
 use crate::connect::{Connection, block_on};
 use crate::error::CliError;

@@ -26,12 +26,12 @@ pub(super) struct Store {
 impl Store {
     /// Every node.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
-        self.list(NODES).await?.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))
+        list(&self.api, NODES).await?.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))
     }
 
     /// The UIDs of pods for which a plan may have tainted a node. `None` when the kind is not installed.
     pub(super) async fn tainted_for(&self) -> Result<Option<BTreeSet<String>>, CliError> {
-        let Some(plans) = self.list(PREEMPTIONS).await? else { return Ok(None) };
+        let Some(plans) = list(&self.api, PREEMPTIONS).await? else { return Ok(None) };
         let mut uids = BTreeSet::new();
         for plan in &plans {
             match PreemptionSpec::deserialize(&plan["spec"]) {
@@ -45,26 +45,27 @@ impl Store {
         }
         Ok(Some(uids))
     }
+}
 
-    async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, CliError> {
-        let (mut items, mut next) = (Vec::new(), String::new());
-        loop {
-            let page = match next.as_str() {
-                "" => format!("{path}?limit={PAGE}"),
-                token => format!("{path}?limit={PAGE}&continue={token}"),
-            };
-            let mut page: Value = match self.api.get(&page).await? {
-                Got::Found(page) => page,
-                Got::Missing => return Ok(None),
-                Got::Forbidden(said) => return Err(failed(path, said)),
-            };
-            if let Value::Array(found) = page["items"].take() {
-                items.extend(found);
-            }
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
-            if next.is_empty() {
-                return Ok(Some(items));
-            }
+/// Every object of a kind, page by page. `None` when the kind is not installed.
+pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, CliError> {
+    let (mut items, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = match next.as_str() {
+            "" => format!("{path}?limit={PAGE}"),
+            token => format!("{path}?limit={PAGE}&continue={token}"),
+        };
+        let mut page: Value = match api.get(&page).await? {
+            Got::Found(page) => page,
+            Got::Missing => return Ok(None),
+            Got::Forbidden(said) => return Err(failed(path, said)),
+        };
+        if let Value::Array(found) = page["items"].take() {
+            items.extend(found);
+        }
+        next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+        if next.is_empty() {
+            return Ok(Some(items));
         }
     }
 }

@@ -52,10 +52,9 @@ pub(super) async fn create_namespace(plane: &ControlPlane, name: &str) -> Result
 pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Result<()> {
     let chart = paths::repository().join("helm").display().to_string();
     let mut args: Vec<String> =
-        ["template", "giveway", &chart, "--namespace", super::NAMESPACE, "--include-crds=false"]
-            .map(str::to_owned)
-            .to_vec();
-    for value in ["deployments.enabled=false".to_owned()].iter().chain(values) {
+        ["template", "giveway", &chart, "--namespace", super::NAMESPACE].map(str::to_owned).to_vec();
+    let outside = ["crds.enabled=false", "deployments.enabled=false"].map(str::to_owned);
+    for value in outside.iter().chain(values) {
         args.extend(["--set".to_owned(), value.clone()]);
     }
     let helm = run("helm", plane.directory(), &args).await?;

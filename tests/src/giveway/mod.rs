@@ -2,14 +2,18 @@
 //! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
 
 mod daemon;
+mod hooks;
 pub(crate) mod http;
 mod manifests;
 mod release;
+mod rendered;
 mod skew;
 
 pub use daemon::Daemon;
+pub use hooks::carry_out;
 pub use manifests::{helm, install_crds, kubectl};
 pub use release::{install_release, release_values};
+pub use rendered::install_chart;
 
 use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
 use crate::proxy::Proxy;
@@ -23,7 +27,7 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The namespace that Giveway is installed in.
@@ -107,8 +111,8 @@ impl Giveway {
         };
         let server = proxy.as_ref().map_or(plane.server(), Proxy::url);
         let mut giveway = Self {
-            webhook: daemon(plane, WEBHOOK, (plane.server(), webhook_metrics), webhook_flags).await?,
-            operator: daemon(plane, OPERATOR, (server, operator_metrics), operator_flags).await?,
+            webhook: own(plane, WEBHOOK, (plane.server(), webhook_metrics), webhook_flags).await?,
+            operator: own(plane, OPERATOR, (server, operator_metrics), operator_flags).await?,
             proxy,
         };
         giveway.webhook.spawn()?;
@@ -127,7 +131,7 @@ impl Giveway {
 pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
     let [metrics] = ports::free()?;
     let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
-    let mut other = daemon(plane, OPERATOR, (plane.server(), metrics), flags).await?;
+    let mut other = own(plane, OPERATOR, (plane.server(), metrics), flags).await?;
     other.rename("giveway-operator-2");
     Ok(other)
 }
@@ -142,37 +146,36 @@ fn certificate_files(plane: &ControlPlane) -> Result<String> {
     Ok(tls.display().to_string())
 }
 
+/// A daemon that was built with the harness, as the chart would run it.
+async fn own(plane: &ControlPlane, name: &str, reached: (&str, u16), mut args: Vec<String>) -> Result<Daemon> {
+    args.insert(0, format!("--namespace={NAMESPACE}"));
+    daemon(plane, (name, paths::giveway_program(name)?), reached, args).await
+}
+
 /// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program, for the API server at this URL.
 async fn daemon(
     plane: &ControlPlane,
-    name: &str,
+    (name, path): (&str, PathBuf),
     (server, metrics): (&str, u16),
-    mut args: Vec<String>,
+    args: Vec<String>,
 ) -> Result<Daemon> {
-    args.insert(0, format!("--namespace={NAMESPACE}"));
     let token = token(plane.client(), name).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
-    let mut path = plane.directory().join(format!("{name}.kubeconfig"));
+    let mut file = plane.directory().join(format!("{name}.kubeconfig"));
     // One of a name may run already.
-    if path.exists() {
-        path = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
+    if file.exists() {
+        file = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
     }
     let mut config = plane.kubeconfig_with_token(&user, &token);
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         cluster.server = Some(server.to_owned());
     }
-    kubeconfig::write(&path, &config)?;
+    kubeconfig::write(&file, &config)?;
     let env = BTreeMap::from([
-        ("KUBECONFIG".to_owned(), path.display().to_string()),
+        ("KUBECONFIG".to_owned(), file.display().to_string()),
         ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
     ]);
-    let program = Program {
-        name: name.to_owned(),
-        path: paths::giveway_program(name)?,
-        args,
-        env,
-        directory: plane.directory().to_path_buf(),
-    };
+    let program = Program { name: name.to_owned(), path, args, env, directory: plane.directory().to_path_buf() };
     Ok(Daemon::new(plane.spawner(), program, metrics))
 }
 

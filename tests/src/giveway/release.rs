@@ -1,6 +1,6 @@
-//! Giveway as its users install it: the CRDs, and `helm install` of the chart, whose Deployments run on real nodes.
+//! Giveway as its users install it: `helm install` of the chart, which brings the kinds, and whose Deployments run on real nodes.
 
-use super::{NAMESPACE, helm, install_crds, wait_for_admission};
+use super::{NAMESPACE, helm, wait_for_admission};
 use crate::control_plane::ControlPlane;
 use crate::{node, paths};
 use anyhow::Result;
@@ -11,7 +11,6 @@ use anyhow::Result;
 /// # Errors
 /// A manifest is refused, or a Deployment does not become ready.
 pub async fn install_release(plane: &ControlPlane, values: &[String]) -> Result<()> {
-    install_crds(plane).await?;
     let chart = paths::repository().join("helm").display().to_string();
     let values = release_values(values);
     let mut args = vec!["install", "giveway", &chart, "--namespace", NAMESPACE, "--create-namespace"];

@@ -239,7 +239,7 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
     assert!(lease.contains("namespace: kube-system\n"), "{lease}");
     assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
     document(&usual, "RoleBinding", "giveway-operator-scheduler-lease");
-    let hook = document(&usual, "Job", "giveway-taints");
+    let hook = document(&usual, "Job", "giveway-rest");
     assert!(hook.contains("helm.sh/hook: post-delete\n"), "{hook}");
 
     let other = rendered(&[
@@ -272,7 +272,7 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
     // A tenant's annotation is refused all the same, and what was tainted before is removed.
     document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
     let hook = document(&off, "Job", "giveway-taints");
-    assert!(hook.contains("helm.sh/hook: post-delete,post-upgrade\n"), "{hook}");
+    assert!(hook.contains("helm.sh/hook: post-upgrade\n"), "{hook}");
 
     for (value, words) in [
         ("criticalAddons.after=soon", "after"),

@@ -391,7 +391,8 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
 async fn hook_account(world: &mut World) -> PathBuf {
     let helm = paths::control_plane_program("helm").unwrap();
     let chart = paths::repository().join("helm").display().to_string();
-    let args = ["template", "giveway", &chart, "-n", NAMESPACE, "--show-only", "templates/uninstall-taints.yaml"];
+    let args = ["template", "giveway", &chart, "-n", NAMESPACE, "--show-only", "templates/upgrade-taints.yaml"];
+    let args = [&args[..], &["--set", "criticalAddons.enabled=false"]].concat();
     let rendered = tokio::process::Command::new(helm).args(args).output().await.unwrap();
     assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
     let manifests = String::from_utf8(rendered.stdout).unwrap();

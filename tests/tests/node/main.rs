@@ -61,6 +61,7 @@ fn tests() -> Vec<Trial> {
         test!(own rig::nothing_is_left_of_a_node_whose_program_is_killed),
         test!(shared rig::pods_run_and_end_as_they_are_told),
         test!(shared chart::the_default_chart_is_ready_and_check_finds_nothing_wrong_from_inside),
+        test!(shared chart::helm_test_starts_a_gang_and_finds_nothing_wrong),
         test!(shared chart::a_gang_starts_though_the_leading_operator_is_deleted_in_the_middle),
         test!(shared chart::no_admission_fails_while_a_webhook_replica_is_deleted),
         test!(shared chart::no_admission_fails_while_both_deployments_are_restarted),

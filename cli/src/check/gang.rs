@@ -1,0 +1,118 @@
+//! A gang of two pods that is really started: the first is held until the second exists, then both get a node together.
+
+use super::finding::Finding;
+use crate::connect::{Api, CallError};
+use giveway_crds::keys::{GATE, LABEL_POD_GROUP};
+use http::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Name of the group, and what its pods' names begin with.
+const NAME: &str = "giveway-check-gang";
+/// How long both pods may take to get a node, and how often they are looked at.
+const LIMIT: Duration = Duration::from_secs(90);
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Starts the gang in a namespace with pods of this image, and removes it.
+pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
+    let gang = Gang { api, namespace };
+    gang.remove().await;
+    let outcome = gang.run(image).await;
+    gang.remove().await;
+    match outcome {
+        Ok(waited) => Finding::ok(
+            "gang",
+            format!(
+                "A gang of two pods was held until both existed, and both got a node after {:.1} s.",
+                waited.as_secs_f32()
+            ),
+        ),
+        Err(why) => Finding::fail(
+            "gang",
+            format!("A gang of two pods in namespace {namespace} did not start: {why}"),
+            format!(
+                "kubectl describe podgroups.scheduling.giveway.dev -n {namespace}, and the other lines of this check"
+            ),
+        ),
+    }
+}
+
+struct Gang<'a> {
+    api: &'a Api,
+    namespace: &'a str,
+}
+
+impl Gang<'_> {
+    async fn run(&self, image: &str) -> Result<Duration, String> {
+        let said = |error: CallError| error.to_string();
+        let group = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": NAME},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        });
+        self.api.send::<Value>(Method::POST, &self.groups(), &group).await.map_err(said)?;
+        let first: Value = self.api.send(Method::POST, &self.pods(), &pod(0, image)).await.map_err(said)?;
+        if !held(&first) {
+            return Err(
+                "its first pod is not held: the webhook was not asked, or does not know of the group".to_owned()
+            );
+        }
+        let start = Instant::now();
+        self.api.send::<Value>(Method::POST, &self.pods(), &pod(1, image)).await.map_err(said)?;
+        loop {
+            let mut waiting = Vec::new();
+            for index in 0..2 {
+                let path = format!("{}/{NAME}-{index}", self.pods());
+                let pod: Value = self.api.call(Method::GET, &path, Vec::new()).await.map_err(said)?;
+                if pod["spec"]["nodeName"].is_null() {
+                    waiting.push(format!("{NAME}-{index} {}", if held(&pod) { "is held" } else { "has no node" }));
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(start.elapsed());
+            }
+            if start.elapsed() > LIMIT {
+                let seconds = LIMIT.as_secs();
+                return Err(format!("after {seconds} s {}", waiting.join(" and ")));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Pods before their group, which its finalizer keeps while it has them. What cannot be removed is left to its namespace.
+    async fn remove(&self) {
+        let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        for index in 0..2 {
+            let path = format!("{}/{NAME}-{index}", self.pods());
+            self.api.send::<Value>(Method::DELETE, &path, &now).await.ok();
+        }
+        self.api.send::<Value>(Method::DELETE, &format!("{}/{NAME}", self.groups()), &now).await.ok();
+    }
+
+    fn pods(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", self.namespace)
+    }
+
+    fn groups(&self) -> String {
+        format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", self.namespace)
+    }
+}
+
+/// A member, which asks for next to nothing, ends at once and is accepted in namespaces of the level `restricted`.
+fn pod(index: usize, image: &str) -> Value {
+    let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    let requests = json!({"cpu": "1m", "memory": "1Mi"});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("{NAME}-{index}"), "labels": {LABEL_POD_GROUP: NAME}},
+        "spec": {
+            "restartPolicy": "Never", "automountServiceAccountToken": false,
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "member", "image": image, "command": ["kubectl-giveway", "--version"],
+                "resources": {"requests": requests}, "securityContext": security}]
+        }
+    })
+}
+
+fn held(pod: &Value) -> bool {
+    pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
+}

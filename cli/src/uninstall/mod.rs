@@ -1,0 +1,219 @@
+//! `kubectl giveway uninstall`: takes from the objects of others what Giveway left on them; with `--dry-run` it says beforehand
+//! what `helm uninstall` will remove, give back and leave.
+
+mod traces;
+
+use crate::adopt::store::Store;
+use crate::args::UninstallArgs;
+use crate::connect::{Api, CallError, Connection, Got, block_on};
+use crate::error::CliError;
+use crate::output;
+use crate::taints::{self, store};
+use http::Method;
+use serde_json::{Value, json};
+use traces::{Cleaning, Trace};
+
+/// How often an object that others keep changing is tried.
+const ATTEMPTS: u32 = 10;
+const PODS: &str = "/api/v1/pods";
+const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/podgroups";
+/// Under which name the operator writes.
+const OPERATOR: &str = "giveway-operator";
+
+/// Looks, cleans and prints. Returns the exit status.
+pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, CliError> {
+    if args.dry_run {
+        block_on(async { release(&connection.api().await?, args).await })?;
+    }
+    let taints = taints::release(args.dry_run, connection)?;
+    let rest = block_on(async {
+        let api = connection.api().await?;
+        let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: 0, done: 0 };
+        sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
+        sweep.all(GROUPS, traces::of_group).await?;
+        sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
+        if sweep.done == 0 {
+            output::show("No pod or group has anything of Giveway's.\n")?;
+        }
+        Ok(sweep.status)
+    })?;
+    Ok(taints.max(rest))
+}
+
+/// What helm removes, and what its first Job gives back.
+async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
+    let store = Store { api, namespace: &args.giveway_namespace };
+    let failed =
+        |error: CallError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
+    for class in store.annotated().await.map_err(failed)? {
+        output::show(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"))?;
+    }
+    let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
+    let (namespaced, admission) =
+        (format!("namespaces/{}", args.giveway_namespace), "/apis/admissionregistration.k8s.io/v1");
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    for (kind, path) in [
+        ("mutatingwebhookconfiguration", format!("{admission}/mutatingwebhookconfigurations")),
+        ("validatingwebhookconfiguration", format!("{admission}/validatingwebhookconfigurations")),
+        ("validatingadmissionpolicy", format!("{admission}/validatingadmissionpolicies")),
+        ("validatingadmissionpolicybinding", format!("{admission}/validatingadmissionpolicybindings")),
+        ("clusterrole", format!("{rbac}/clusterroles")),
+        ("clusterrolebinding", format!("{rbac}/clusterrolebindings")),
+        ("deployment", format!("/apis/apps/v1/{namespaced}/deployments")),
+        ("service", format!("/api/v1/{namespaced}/services")),
+        ("serviceaccount", format!("/api/v1/{namespaced}/serviceaccounts")),
+    ] {
+        for object in listed(api, &format!("{path}?{selector}")).await? {
+            output::show(&format!("{kind}/{}: would be deleted\n", name(&object)))?;
+        }
+    }
+    let kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for kind in listed(api, kinds).await?.iter().filter(|kind| kind["spec"]["group"] == giveway_crds::keys::GROUP) {
+        let plural = kind["spec"]["names"]["plural"].as_str().unwrap_or_default();
+        let objects = listed(api, &format!("/apis/{}/v1alpha1/{plural}", giveway_crds::keys::GROUP)).await?.len();
+        let metadata = &kind["metadata"];
+        let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
+            || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
+        let fate = if kept { "stays" } else { "would be deleted" };
+        let plural = if objects == 1 { "object" } else { "objects" };
+        output::show(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)))?;
+    }
+    Ok(())
+}
+
+/// Every object of a list; none of a kind that is not served.
+async fn listed(api: &Api, path: &str) -> Result<Vec<Value>, CliError> {
+    match api.get::<Value>(path).await? {
+        Got::Found(mut list) => Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default()),
+        Got::Missing => Ok(Vec::new()),
+        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+    }
+}
+
+/// Goes over objects and cleans them one by one. One that fails does not keep the others from it.
+struct Sweep<'a> {
+    api: &'a Api,
+    dry_run: bool,
+    status: u8,
+    done: usize,
+}
+
+impl Sweep<'_> {
+    /// All objects of a kind, of which each is cleaned as this says.
+    async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
+        for object in store::list(self.api, kind).await?.unwrap_or_default() {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+            let (root, plural) = kind.rsplit_once('/').unwrap_or_default();
+            let path = format!("{root}/namespaces/{namespace}/{plural}/{}", name(&object));
+            let told = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
+            let found =
+                if self.dry_run { Ok(cleaning(&object).found) } else { self.one(&path, object, &cleaning).await };
+            match found {
+                Ok(found) => self.tell(&told, &found)?,
+                Err(error) => {
+                    let error = CliError::Cluster { what: told, problem: error.to_string() };
+                    self.status = self.status.max(crate::complain(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One object; when somebody else changed it meanwhile, it is read again.
+    async fn one(
+        &self,
+        path: &str,
+        mut object: Value,
+        cleaning: &impl Fn(&Value) -> Cleaning,
+    ) -> Result<Vec<Trace>, CallError> {
+        for attempt in 1.. {
+            let Cleaning { found, patch, status } = cleaning(&object);
+            let written = self.write(path, &patch, &status).await;
+            match written {
+                Ok(()) => return Ok(found),
+                Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
+                Err(error) if error.code() == Some(409) && attempt < ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+            object = match self.api.call::<Value>(Method::GET, path, Vec::new()).await {
+                Ok(now) => now,
+                Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(Vec::new())
+    }
+
+    /// The place is given back before the pod is released: kube-scheduler would take it for its own nomination.
+    async fn write(&self, path: &str, patch: &Value, status: &Value) -> Result<(), CallError> {
+        let mut patch = patch.clone();
+        if !status.is_null() {
+            let now: Value = self.api.merge(&format!("{path}/status"), status).await?;
+            if !patch.is_null() {
+                patch["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+            }
+        }
+        if !patch.is_null() {
+            self.api.merge::<Value>(path, &patch).await?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, object: &str, found: &[Trace]) -> Result<(), CliError> {
+        self.done += found.len();
+        let removed = if self.dry_run { "would be removed" } else { "removed" };
+        let mut text = String::new();
+        for trace in found {
+            text += &match trace {
+                Trace::Gate(true) => format!("{object}: gate {removed}: it starts without its group\n"),
+                Trace::Gate(false) => format!(
+                    "{object}: HELD, and nobody releases it: delete it, or uninstall with uninstall.releaseHeldPods=true\n"
+                ),
+                Trace::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
+                Trace::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
+                Trace::Finalizer => format!("{object}: finalizer {removed}\n"),
+            };
+        }
+        output::show(&text)
+    }
+
+    /// What the operator made in its own namespace while it ran. A Secret of somebody else with such a name stays.
+    async fn made_by_the_operator(&mut self, namespace: &str, lease: &str) -> Result<(), CliError> {
+        let (secrets, leases) = (
+            format!("/api/v1/namespaces/{namespace}/secrets"),
+            format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
+        );
+        for (kind, path) in [
+            ("secret", format!("{secrets}/giveway-webhook-ca")),
+            ("secret", format!("{secrets}/giveway-webhook-tls")),
+            ("lease", format!("{leases}/{lease}")),
+        ] {
+            let object: Value = match self.api.get(&path).await? {
+                Got::Found(object) => object,
+                Got::Missing => continue,
+                Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+            };
+            let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+            if kind == "secret" && !managers.into_iter().any(|entry| entry["manager"] == OPERATOR) {
+                continue;
+            }
+            let deleted = if self.dry_run { "would be deleted" } else { "deleted" };
+            if !self.dry_run {
+                let options = json!({"apiVersion": "v1", "kind": "DeleteOptions",
+                    "preconditions": {"uid": object["metadata"]["uid"]}});
+                match self.api.send::<Value>(Method::DELETE, &path, &options).await {
+                    Ok(_) => {}
+                    Err(error) if error.code() == Some(404) => {}
+                    Err(error) => return Err(CliError::Cluster { what: path, problem: error.to_string() }),
+                }
+            }
+            self.done += 1;
+            output::show(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)))?;
+        }
+        Ok(())
+    }
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,108 @@
+{{/*
+A Job of helm's, with an account of its own that exists only meanwhile. Call with a dict of "root", "component", "hook" (when it
+runs), "rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
+*/}}
+{{- define "giveway.hook" }}
+{{- $name := printf "giveway-%s" .component }}
+{{- $namespace := .root.Release.Namespace }}
+{{- $labels := include "giveway.labels" . }}
+{{- $hook := dict "helm.sh/hook" .hook "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" }}
+{{- $rights := merge (dict "helm.sh/hook-weight" "-5") $hook | toYaml }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- $rights | nindent 4 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- $rights | nindent 4 }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- $rights | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $namespace }}
+{{- with .role }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- $rights | nindent 4 }}
+rules:
+  {{- . | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- $rights | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $namespace }}
+{{- end }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    {{- toYaml $hook | nindent 4 }}
+spec:
+  backoffLimit: 3
+  activeDeadlineSeconds: 270
+  template:
+    metadata:
+      labels:
+        {{- $labels | nindent 8 }}
+    spec:
+      serviceAccountName: {{ $name }}
+      restartPolicy: Never
+      {{- include "giveway.podSecurity" .root | nindent 6 }}
+      {{- include "giveway.placement" (dict "root" .root "component" "operator") | nindent 6 }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          command: [{{ join ", " .command }}]
+          {{- include "giveway.containerSecurity" .root | nindent 10 }}
+{{- end }}

@@ -1,0 +1,51 @@
+//! What a kubelet would do with the Jobs of the chart's hooks, where none runs.
+
+use super::NAMESPACE;
+use crate::World;
+use crate::attack::Call;
+use crate::control_plane::kubeconfig;
+use crate::wait::wait_for;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::process::Command;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the command of this Job with its account, by the program that `find` knows by its name, and lets the Job's pod succeed.
+/// Returns what that printed.
+///
+/// # Panics
+/// There is no such Job, or its command fails for a minute.
+pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> PathBuf) -> String {
+    let admin = world.client();
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let selected = Call::get(&format!("{pods}?labelSelector=job-name%3D{job}"));
+    let pod = wait_for(&format!("the Job {job} has a pod that runs"), LIMIT, async || {
+        let pods = selected.make(&admin).await?;
+        let mut all = pods["items"].as_array().into_iter().flatten();
+        all.find(|pod| pod["status"]["phase"] == "Running").cloned().ok_or_else(|| pods.to_string())
+    })
+    .await;
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
+    let token = world.kubectl(&["create", "token", account, "-n", NAMESPACE]).await.unwrap();
+    let plane = world.plane();
+    let file = plane.directory().join(format!("{account}.kubeconfig"));
+    kubeconfig::write(&file, &plane.kubeconfig_with_token(account, token.trim())).unwrap();
+    let command = pod["spec"]["containers"][0]["command"].as_array().unwrap().iter();
+    let command: Vec<&str> = command.map(|word| word.as_str().unwrap()).collect();
+    let (program, args) = command.split_first().unwrap();
+    let program = find(program);
+    // RBAC learns of the hook's rights with a delay; a Job tries its command anew, too.
+    let printed = wait_for(&format!("{command:?} succeeds"), LIMIT, async || {
+        let mut process = Command::new(&program);
+        process.args(args).env("KUBECONFIG", &file).env_remove("COLUMNS").env("HOME", "/nonexistent");
+        let output = process.output().await.map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    })
+    .await;
+    let status = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
+    Call::merge(&status, &json!({"status": {"phase": "Succeeded"}})).allowed(&admin, "a Job that is done").await;
+    printed
+}

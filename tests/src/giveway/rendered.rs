@@ -1,0 +1,50 @@
+//! The chart as `helm install` has it, on a control plane without a kubelet: its Deployments run as processes, with the
+//! arguments that it rendered.
+
+use super::{NAMESPACE, OPERATOR, READY, WEBHOOK, daemon, helm, wait_for_admission};
+use crate::control_plane::{ControlPlane, ports};
+use crate::giveway::{Daemon, Giveway};
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use std::path::{Path, PathBuf};
+
+/// `helm install` of a chart with these further arguments; then its Deployments, by the program that `find` knows by its name.
+/// Returns when admission is in force.
+///
+/// # Errors
+/// A manifest is refused, or a daemon does not understand what the chart tells it.
+pub async fn install_chart(
+    plane: &ControlPlane,
+    chart: &Path,
+    args: &[&str],
+    find: impl Fn(&str) -> PathBuf,
+) -> Result<Giveway> {
+    let [https, webhook_metrics, operator_metrics] = ports::free()?;
+    let (chart, url) = (chart.display().to_string(), format!("webhook.url=https://127.0.0.1:{https}"));
+    let install = ["install", "giveway", &chart, "--namespace", NAMESPACE, "--create-namespace", "--set", &url];
+    helm(&plane.kubeconfig(), &[&install[..], args].concat()).await?;
+    let mut giveway = Giveway {
+        webhook: container(plane, WEBHOOK, webhook_metrics, &find).await?,
+        operator: container(plane, OPERATOR, operator_metrics, &find).await?,
+        proxy: None,
+    };
+    giveway.webhook.flag(&format!("--address=127.0.0.1:{https}"));
+    giveway.webhook.spawn()?;
+    giveway.operator.spawn()?;
+    giveway.webhook.wait_ready(READY).await?;
+    giveway.operator.wait_ready(READY).await?;
+    wait_for_admission(plane.client()).await?;
+    Ok(giveway)
+}
+
+/// What the only container of a Deployment runs. Nothing but its addresses is another.
+async fn container(plane: &ControlPlane, name: &str, metrics: u16, find: &impl Fn(&str) -> PathBuf) -> Result<Daemon> {
+    let deployments: Api<Deployment> = Api::namespaced(plane.client(), NAMESPACE);
+    let deployment = deployments.get(name).await?;
+    let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment has a pod")?;
+    let args = pod.containers.into_iter().next().and_then(|container| container.args).unwrap_or_default();
+    let mut daemon = daemon(plane, (name, find(name)), (plane.server(), metrics), args).await?;
+    daemon.flag(&format!("--metrics-address=127.0.0.1:{metrics}"));
+    Ok(daemon)
+}

@@ -1,0 +1,101 @@
+//! The images: one layer with one program, nobody's shell, the same bytes each time.
+
+use crate::registry::{IMAGES, Registry, crane};
+use crate::{archive, run, shipped};
+use giveway_tests::paths;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn images_are_pushed_pulled_and_unpacked_and_hold_one_program_that_runs() {
+    let registry = Registry::start().await;
+    registry.push_release();
+    let directory = tempfile::tempdir().unwrap();
+    for (image, program) in IMAGES {
+        let reference = registry.reference(image);
+        let json = |args: &[&str]| -> Value { serde_json::from_str(&run(&crane(), args, &[])).unwrap() };
+        let index = json(&["manifest", &reference]);
+        assert_eq!(index["manifests"][0]["platform"]["os"], "linux", "an index of architectures: {index}");
+        let platform = format!("linux/{}", index["manifests"][0]["platform"]["architecture"].as_str().unwrap());
+        let manifest = json(&["manifest", &reference, "--platform", &platform]);
+        let layers = manifest["layers"].as_array().unwrap();
+        assert_eq!(layers.len(), 1, "{manifest}");
+        let size = layers[0]["size"].as_u64().unwrap();
+        assert!(size < 12_000_000, "{image} has {size} bytes compressed");
+
+        let config = json(&["config", &reference, "--platform", &platform]);
+        assert_eq!(config["config"]["User"], "65532:65532");
+        assert_eq!(config["config"]["Entrypoint"], json!([format!("/usr/bin/{program}")]));
+        let label = |name: &str| config["config"]["Labels"][format!("org.opencontainers.image.{name}")].clone();
+        assert_eq!((label("version"), label("licenses")), (json!(crate::VERSION), json!("Apache-2.0")));
+        assert_eq!(label("source"), json!("https://github.com/giveway/giveway"));
+
+        let root = directory.path().join(image);
+        registry.unpack(image, &root);
+        assert_eq!(files(&root), ["LICENSE".to_owned(), format!("usr/bin/{program}")], "and no shell");
+        let program = root.join("usr/bin").join(program);
+        let said = run(&program, &["--version"], &[]);
+        assert!(said.trim().ends_with(crate::VERSION), "{said}");
+        let asked = std::process::Command::new("ldd").arg(&program).output().unwrap();
+        let asked = String::from_utf8_lossy(&[asked.stdout, asked.stderr].concat()).into_owned();
+        assert!(asked.contains("statically linked") || asked.contains("not a dynamic"), "{image} is static: {asked}");
+    }
+    let helm = paths::control_plane_program("helm").unwrap();
+    let chart = format!("oci://{}/charts/giveway", registry.address);
+    let pulled = directory.path().display().to_string();
+    run(&helm, &["pull", &chart, "--version", crate::VERSION, "--plain-http", "--destination", &pulled], &[]);
+    let chart = format!("giveway-{}.tgz", crate::VERSION);
+    assert_eq!(fs::read(directory.path().join(&chart)).unwrap(), fs::read(shipped(&chart)).unwrap());
+}
+
+#[test]
+fn images_that_are_assembled_again_are_the_same_to_the_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let again = directory.path().display().to_string();
+    run(&paths::repository().join("packaging/images.sh"), &[&again], &[]);
+    for (image, _) in IMAGES {
+        let first = archive(image);
+        let second = directory.path().join(first.file_name().unwrap());
+        assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "{} differs", first.display());
+    }
+}
+
+#[test]
+fn the_checksums_and_the_manifest_of_krew_are_those_of_the_files() {
+    let dist = shipped("SHA256SUMS").parent().map(Path::to_path_buf).unwrap();
+    let check = format!("cd '{}' && sha256sum --check --strict SHA256SUMS", dist.display());
+    let checked = run(Path::new("sh"), &["-c", &check], &[]);
+    for name in ["giveway.yaml", "krew/giveway.yaml", &format!("giveway-{}.tgz", crate::VERSION)] {
+        assert!(checked.contains(&format!("{name}: OK")), "{name} is not in:\n{checked}");
+    }
+    let manifest: Value = serde_yaml_ng::from_str(&fs::read_to_string(shipped("krew/giveway.yaml")).unwrap()).unwrap();
+    assert_eq!(manifest["spec"]["version"], format!("v{}", crate::VERSION));
+    for platform in manifest["spec"]["platforms"].as_array().unwrap() {
+        let name = platform["uri"].as_str().unwrap().rsplit('/').next().unwrap();
+        let file = shipped(name).display().to_string();
+        let sum = run(Path::new("sha256sum"), &[&file], &[]);
+        assert!(sum.starts_with(platform["sha256"].as_str().unwrap()), "{name}: {sum}");
+        let directory = tempfile::tempdir().unwrap();
+        let into = directory.path().display().to_string();
+        run(Path::new("tar"), &["--extract", "--file", &file, "--directory", &into], &[]);
+        assert_eq!(files(directory.path()), ["LICENSE", platform["bin"].as_str().unwrap()]);
+    }
+}
+
+/// Every file below a directory.
+fn files(root: &Path) -> Vec<String> {
+    let (mut found, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).unwrap().map(Result::unwrap) {
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path)
+            } else {
+                found.push(path.display().to_string())
+            }
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,222 @@
+//! The way of a stranger: the packaged chart into an empty cluster, what the quick start says, an upgrade, and out again.
+
+use crate::registry::{IMAGES, Registry};
+use crate::search::of_giveway;
+use crate::{VERSION, run, shipped};
+use giveway_tests::World;
+use giveway_tests::giveway::{NAMESPACE, carry_out, install_chart, run_kubectl};
+use giveway_tests::paths;
+use giveway_tests::wait::wait_for;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Starts helm, which waits for the Jobs of hooks that the test carries out meanwhile.
+fn helm(world: &mut World, args: &[&str]) -> Child {
+    let mut command = Command::new(paths::control_plane_program("helm").unwrap());
+    let plane = world.plane();
+    command.args(args).args(["--namespace", NAMESPACE, "--timeout", "120s"]);
+    command.env("KUBECONFIG", plane.kubeconfig()).env("HOME", plane.directory());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+}
+
+async fn succeeds(helm: Child) {
+    let output = helm.wait_with_output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Pulls every image; the directory with their roots, and how to find a program in them.
+async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
+    let registry = Registry::start().await;
+    registry.push_release();
+    let directory = tempfile::tempdir().unwrap();
+    for (image, _) in IMAGES {
+        registry.unpack(image, &directory.path().join(image));
+    }
+    let root = directory.path().to_path_buf();
+    let find = move |program: &str| {
+        let (image, program) = IMAGES.into_iter().find(|(_, its)| *its == program).expect("a program of an image");
+        root.join(image).join("usr/bin").join(program)
+    };
+    (directory, find)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
+    let (_roots, find) = unpacked().await;
+    let mut world = World::builder().bare().unjudged().start().await;
+    world.nodes(21).cpus(8).create().await;
+    assert_eq!(of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
+    let chart = shipped(&format!("giveway-{VERSION}.tgz"));
+    let mut giveway = install_chart(world.plane(), &chart, &["--wait", "--timeout", "120s"], &find).await.unwrap();
+
+    // As the quick start says it.
+    world.kubectl(&["apply", "-f", "examples/1-background.yaml"]).await.unwrap();
+    world.kubectl(&["rollout", "status", "deployment/background", "--timeout=120s"]).await.unwrap();
+    world.kubectl(&["apply", "-f", "examples/2-gang.yaml"]).await.unwrap();
+    let state = ["get", "gpg", "train", "-o", "jsonpath={.status.scheduled} {.status.preemption.state}"];
+    wait_for("the gang runs", LIMIT, async || {
+        let said = world.kubectl(&state).await?;
+        if said == "16/16 Completed" { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let kubeconfig = world.plane().kubeconfig().display().to_string();
+    let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
+    let checked = cli(&["check"]);
+    for kind in ["crds", "webhook", "policies", "certificate", "operator"] {
+        assert!(checked.contains(&format!("OK      {kind}")), "{kind} is not well:\n{checked}");
+    }
+
+    let test = helm(&mut world, &["test", "giveway"]);
+    let tested = carry_out(&mut world, "giveway-test", &find).await;
+    succeeds(test).await;
+    assert!(tested.contains("A gang of two pods was held until both existed, and both got a node after"), "{tested}");
+    assert!(tested.contains("\n0 wrong, "), "{tested}");
+
+    // An upgrade brings the kinds up to date again, and changes what it is told to.
+    let column = r#"[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]"#;
+    let kind = "podgroups.scheduling.giveway.dev";
+    world.kubectl(&["patch", "crd", kind, "--type=json", "-p", column]).await.unwrap();
+    let path = chart.display().to_string();
+    let upgrade = ["upgrade", "giveway", &path, "--reuse-values", "--set", "operator.evictionsPerSecond=400"];
+    succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
+    let first = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}";
+    assert_eq!(world.kubectl(&["get", "crd", kind, "-o", first]).await.unwrap(), "Mode");
+    let args = "jsonpath={.spec.template.spec.containers[0].args}";
+    let args = world.kubectl(&["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o", args]).await.unwrap();
+    assert!(args.contains("--evictions-per-second=400"), "{args}");
+
+    // A gang that waits when Giveway goes: one member is held for ever.
+    world.apply(LONELY).await.unwrap();
+    let gates = ["get", "pod", "lonely-0", "-o", "jsonpath={.spec.schedulingGates[*].name}"];
+    assert_eq!(world.kubectl(&gates).await.unwrap(), "scheduling.giveway.dev/pod-group");
+    let finalizers = ["get", "gpg", "lonely", "-o", "jsonpath={.metadata.finalizers}"];
+    wait_for("the group is kept while it has a member", LIMIT, async || {
+        let said = world.kubectl(&finalizers).await?;
+        if said.contains("pod-group-protection") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let preview = cli(&["uninstall", "--dry-run"]);
+    for line in [
+        "priorityclass/background: would be given back to kube-scheduler",
+        "priorityclass/important: would be given back to kube-scheduler",
+        "mutatingwebhookconfiguration/giveway: would be deleted",
+        "validatingadmissionpolicy/giveway-pods: would be deleted",
+        "clusterrole/giveway-operator: would be deleted",
+        "deployment/giveway-webhook: would be deleted",
+        "customresourcedefinition/podgroups.scheduling.giveway.dev: stays, with 2 objects",
+        "pod/default/lonely-0: HELD, and nobody releases it: delete it, or uninstall with uninstall.releaseHeldPods=true",
+        "podgroup/default/lonely: finalizer would be removed",
+        "secret/giveway-system/giveway-webhook-ca: would be deleted",
+        "lease/giveway-system/giveway-operator: would be deleted",
+    ] {
+        assert!(preview.contains(&format!("{line}\n")), "{line} is not in:\n{preview}");
+    }
+    assert_eq!(preview, cli(&["uninstall", "--dry-run"]), "nothing was written");
+
+    let held = ["upgrade", "giveway", &path, "--reuse-values", "--set", "uninstall.releaseHeldPods=true"];
+    succeeds(helm(&mut world, &[&held[..], &["--force-conflicts"]].concat())).await;
+    let uninstall = helm(&mut world, &["uninstall", "giveway"]);
+    carry_out(&mut world, "giveway-uninstall", &find).await;
+    // As the kubelet would, with the Deployments.
+    let gone = ["get", "deployments", "-n", NAMESPACE, "-o", "name"];
+    wait_for("the Deployments are deleted", LIMIT, async || {
+        let said = world.kubectl(&gone).await?;
+        if said.is_empty() { Ok(()) } else { Err(said) }
+    })
+    .await;
+    giveway.operator.kill();
+    giveway.webhook.kill();
+    let cleaned = carry_out(&mut world, "giveway-rest", &find).await;
+    assert!(cleaned.contains("pod/default/lonely-0: gate removed: it starts without its group\n"), "{cleaned}");
+    succeeds(uninstall).await;
+
+    // What stays is named: the kinds with their objects, labels, and the namespace. Some of the rest goes a little later.
+    wait_for("nothing else of Giveway's is found", LIMIT, async || {
+        let left: Vec<String> = of_giveway(&world).await.into_iter().filter(|line| !stays(line)).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+
+    // The kinds go at once, because nothing keeps their objects; then nothing is found but the users' labels.
+    let crds = paths::repository().join("crds").display().to_string();
+    let kubeconfig = world.plane().kubeconfig();
+    run_kubectl(&kubeconfig, &["delete", "-f", &crds, "--timeout=60s"]).await.unwrap();
+    run_kubectl(&kubeconfig, &["delete", "namespace", NAMESPACE, "--timeout=60s"]).await.unwrap();
+    run_kubectl(&kubeconfig, &["delete", "pod/lonely-0", "job/train", "--timeout=60s"]).await.unwrap();
+    wait_for("nothing of Giveway's is found", LIMIT, async || {
+        let left = of_giveway(&world).await;
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+}
+
+/// Whether this stays, of what [`of_giveway`] finds, while the kinds are kept.
+fn stays(line: &str) -> bool {
+    let kinds = ["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
+    let namespace = [
+        "namespaces /giveway-system:",
+        "configmaps giveway-system/kube-root-ca.crt:",
+        "serviceaccounts giveway-system/default:",
+    ];
+    let labels = [": .metadata.labels.scheduling.", ": .spec.template.metadata.labels.scheduling."];
+    line.contains(".scheduling.giveway.dev default/")
+        || line.starts_with("preemptions.scheduling.giveway.dev ")
+        || kinds.iter().chain(&namespace).any(|start| line.starts_with(start))
+        || labels.iter().any(|label| line.contains(label))
+}
+
+/// A group that is never complete.
+const LONELY: &str = "
+apiVersion: scheduling.giveway.dev/v1alpha1
+kind: PodGroup
+metadata: {name: lonely}
+spec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: background}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lonely-0, labels: {scheduling.giveway.dev/pod-group: lonely}}
+spec:
+  priorityClassName: background
+  containers: [{name: main, image: lonely, resources: {requests: {cpu: '1'}}}]
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_adopted_by_helm() {
+    let mut world = World::builder().bare().unjudged().start().await;
+    let file = shipped("giveway.yaml").display().to_string();
+    world.kubectl(&["apply", "--server-side", "-f", &file]).await.unwrap();
+    for object in ["deployment/giveway-operator", "service/giveway-webhook"] {
+        world.kubectl(&["get", object, "-n", NAMESPACE]).await.unwrap();
+    }
+    for kind in ["job", "serviceaccount/giveway-rest", "serviceaccount/giveway-uninstall"] {
+        let hooks = world.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "name", "--ignore-not-found"]).await.unwrap();
+        assert_eq!(hooks, "", "hooks are helm's");
+    }
+    world.kubectl(&["delete", "-f", &file, "--timeout=60s"]).await.unwrap();
+
+    // Somebody has applied the kinds alone: helm says so, and takes them over when it is told to.
+    world.install_crds().await;
+    let chart = shipped(&format!("giveway-{VERSION}.tgz")).display().to_string();
+    let install = ["install", "giveway", &chart, "--create-namespace"];
+    let refused = helm(&mut world, &install).wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("cannot be imported into the current release"), "{said}");
+    succeeds(helm(&mut world, &[&install[..], &["--take-ownership", "--force-conflicts"]].concat())).await;
+    let owner = "jsonpath={.metadata.annotations.meta\\.helm\\.sh/release-name}";
+    let kind = "workloads.scheduling.giveway.dev";
+    assert_eq!(world.kubectl(&["get", "crd", kind, "-o", owner]).await.unwrap(), "giveway");
+    // And the other way: `kubectl apply -f crds/` still does what it says.
+    let again = world.kubectl(&["apply", "-f", "crds/"]).await.unwrap();
+    assert!(again.contains("customresourcedefinition.apiextensions.k8s.io/workloads"), "{again}");
+}
+
+#[test]
+fn a_plan_is_shown_without_a_cluster() {
+    let make = run(Path::new("make"), &["--silent", "demo-plan"], &[("KUBECONFIG", "/nonexistent")]);
+    assert!(make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims are gone"), "{make}");
+    assert!(make.contains("0 budget violations"), "{make}");
+}
