@@ -24,6 +24,7 @@ impl World {
         model.apply(Input::Group(Update::Replaced(vec![])));
         model.apply(Input::NativeGroup(Update::Replaced(vec![])));
         model.apply(Input::Workload(Update::Replaced(vec![])));
+        model.apply(Input::Request(Update::Replaced(vec![])));
         model.apply(Input::Class(Update::Replaced(vec![])));
         model.apply(Input::Budget(Update::Replaced(vec![])));
         model.apply(Input::Volume(Update::Replaced(vec![])));

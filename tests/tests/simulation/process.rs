@@ -127,6 +127,7 @@ impl Process {
 fn unused() -> [Input; 8] {
     [
         Input::NativeGroup(Update::Replaced(Vec::new())),
+        Input::Request(Update::Replaced(Vec::new())),
         Input::Namespace(Update::Replaced(Vec::new())),
         Input::Workload(Update::Replaced(Vec::new())),
         Input::Class(Update::Replaced(Vec::new())),
