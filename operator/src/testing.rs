@@ -262,6 +262,14 @@ impl TestPod {
         self
     }
 
+    /// The operator made it for this group.
+    pub(crate) fn owned_by_group(mut self, group: &str) -> Self {
+        let reference = json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": group,
+            "uid": format!("uid-{group}"), "controller": true});
+        self.0["metadata"]["ownerReferences"] = json!([reference]);
+        self
+    }
+
     pub(crate) fn owner_uid(mut self, uid: &str) -> Self {
         self.0["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
         self

@@ -24,6 +24,20 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Longest such wait.
 const LONGEST: Duration = Duration::from_secs(1800);
 
+/// What a pass goes by, and what comes of it.
+pub(super) struct Step<'s> {
+    /// What is known.
+    pub(super) model: &'s Model,
+    /// Now.
+    pub(super) clock: Clock,
+    /// Calls under way.
+    pub(super) calls: &'s mut Calls,
+    /// What is to stay of what exists.
+    pub(super) kept: BTreeSet<ObjectKey>,
+    /// What is to be done.
+    pub(super) commands: Vec<Command>,
+}
+
 /// What is asked for one gang.
 #[derive(Debug)]
 pub(super) struct Ask {
@@ -64,20 +78,9 @@ impl Ask {
         }
     }
 
-    /// Looks at what should exist: `kept` of what exists, and the calls for what does not.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn look(
-        &mut self,
-        options: &Options,
-        model: &Model,
-        key: &ObjectKey,
-        wait: Wait,
-        clock: Clock,
-        calls: &mut Calls,
-        kept: &mut BTreeSet<ObjectKey>,
-        commands: &mut Vec<Command>,
-    ) {
-        let now = clock.now;
+    /// Looks at what should exist: what stays of what exists, and the calls for what does not.
+    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
+        let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have asked.
         let asked = model.placeholders(key).next().is_some() || requests_of(model, key).next().is_some();
         let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
@@ -95,17 +98,15 @@ impl Ask {
                 options.limit
             )),
             ProvisioningMethod::Off => return,
-            ProvisioningMethod::ProvisioningRequest => self.request(model, &gang, &members, now, calls, kept, commands),
-            ProvisioningMethod::Placeholder => {
-                self.placeholders(options, model, &gang, &members, now, calls, kept, commands)
-            }
+            ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
+            ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
         };
         self.word = Some(match (outcome, &self.refused) {
             (_, Some((until, why))) => Word {
                 reason: Reason::CapacityFailed,
                 message: format!(
                     "No room from the cluster autoscaler: {why}. It is asked again at {}.",
-                    clock.at(*until)
+                    step.clock.at(*until)
                 ),
             },
             (Ok(word), None) => word,
@@ -116,17 +117,8 @@ impl Ask {
     }
 
     /// One request for all of them.
-    #[allow(clippy::too_many_arguments)]
-    fn request(
-        &mut self,
-        model: &Model,
-        gang: &Gang,
-        members: &[&Pod],
-        now: Instant,
-        calls: &mut Calls,
-        kept: &mut BTreeSet<ObjectKey>,
-        commands: &mut Vec<Command>,
-    ) -> Result<Word, String> {
+    fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
+        let (model, now) = (step.model, step.clock.now);
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
             return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
@@ -143,10 +135,10 @@ impl Ask {
         let what = format!("provisioning request {request}");
         let found = requests_of(model, &gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
         if found.is_some() {
-            kept.insert(request.clone());
+            step.kept.insert(request.clone());
         }
-        if self.refused.is_none() && (found.is_none() || self.made != what) && calls.start(what, now) {
-            commands.push(Command::RequestCapacity(Box::new(CapacityRequest {
+        if self.refused.is_none() && (found.is_none() || self.made != what) && step.calls.start(what, now) {
+            step.commands.push(Command::RequestCapacity(Box::new(CapacityRequest {
                 gang: gang.clone(),
                 name: name.clone(),
                 sets: sets.iter().map(|(pod, count)| (waiter(pod), *count)).collect(),
@@ -173,18 +165,14 @@ impl Ask {
     }
 
     /// One pod for each of them.
-    #[allow(clippy::too_many_arguments)]
     fn placeholders(
         &mut self,
         options: &Options,
-        model: &Model,
         gang: &Gang,
         members: &[&Pod],
-        now: Instant,
-        calls: &mut Calls,
-        kept: &mut BTreeSet<ObjectKey>,
-        commands: &mut Vec<Command>,
+        step: &mut Step<'_>,
     ) -> Result<Word, String> {
+        let (model, now) = (step.model, step.clock.now);
         let class = class_that_never_preempts(model, &gang.group)?;
         let existing: BTreeMap<&str, &Pod> =
             model.placeholders(&gang.group).map(|pod| (pod.key.name.as_str(), pod)).collect();
@@ -205,9 +193,9 @@ impl Ask {
         for member in members {
             let name = name_for(&member.uid);
             if let Some(pod) = existing.get(name.as_str()) {
-                kept.insert(pod.key.clone());
-            } else if calls.start(format!("placeholder {}/{name}", gang.group.namespace), now) {
-                commands.push(Command::MakePlaceholder(Box::new(Placeholder {
+                step.kept.insert(pod.key.clone());
+            } else if step.calls.start(format!("placeholder {}/{name}", gang.group.namespace), now) {
+                step.commands.push(Command::MakePlaceholder(Box::new(Placeholder {
                     gang: gang.clone(),
                     member: waiter(member),
                     requests: amounts(model, member),

@@ -10,10 +10,10 @@ mod ask;
 use crate::command::Command;
 use crate::config::{Config, ProvisioningMethod};
 use crate::ledger::{Calls, Clock};
-use crate::model::Model;
+use crate::model::{Model, RequestRecord};
 use crate::report::CallError;
 use crate::status::Word;
-use ask::Ask;
+use ask::{Ask, Step};
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -121,41 +121,42 @@ impl Provisioning {
             self.asks.remove(&key);
             self.news.insert(key);
         }
-        // What is to stay of what exists.
-        let mut kept: BTreeSet<ObjectKey> = BTreeSet::new();
-        let mut commands = Vec::new();
+        let (kept, commands) = (BTreeSet::new(), Vec::new());
+        let mut step = Step { model, clock, calls: &mut self.calls, kept, commands };
         for (key, wait) in &waits {
             if *wait == Wait::Placed {
-                kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
-                kept.extend(requests_of(model, key).map(|(request, _)| request.clone()));
+                step.kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
+                step.kept.extend(requests_of(model, key).map(|(request, _)| request.clone()));
             } else if let Some(record) = model.groups.get(key) {
-                let before = self.word(key).cloned();
                 let ask = self.asks.entry(key.clone()).or_insert_with(|| Ask::new(&record.uid, clock.now));
                 if ask.uid != record.uid {
                     *ask = Ask::new(&record.uid, clock.now);
                 }
-                ask.look(&self.options, model, key, *wait, clock, &mut self.calls, &mut kept, &mut commands);
-                if self.word(key) != before.as_ref() {
+                let before = ask.word.clone();
+                ask.look(&self.options, key, *wait, &mut step);
+                if ask.word != before {
                     self.news.insert(key.clone());
                 }
             }
         }
-        self.remove_all_but(&kept, model, clock.now, &mut commands);
-        commands
+        remove_the_rest(&mut step);
+        step.commands
     }
+}
 
-    fn remove_all_but(&mut self, kept: &BTreeSet<ObjectKey>, model: &Model, now: Instant, commands: &mut Vec<Command>) {
-        let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
-        for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
-            if self.calls.start(format!("end of placeholder {}", pod.key), now) {
-                commands.push(Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() });
-            }
+/// Removes what nobody needs of what exists.
+fn remove_the_rest(step: &mut Step<'_>) {
+    let Step { model, clock, calls, kept, commands } = step;
+    let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
+    for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
+        if calls.start(format!("end of placeholder {}", pod.key), clock.now) {
+            commands.push(Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() });
         }
-        for (request, record) in &model.requests {
-            let stays = kept.contains(request) || record.deleting;
-            if !stays && self.calls.start(format!("end of request {request}"), now) {
-                commands.push(Command::WithdrawRequest { request: request.clone(), uid: record.uid.clone() });
-            }
+    }
+    for (request, record) in &model.requests {
+        let stays = kept.contains(request) || record.deleting;
+        if !stays && calls.start(format!("end of request {request}"), clock.now) {
+            commands.push(Command::WithdrawRequest { request: request.clone(), uid: record.uid.clone() });
         }
     }
 }
@@ -164,10 +165,10 @@ impl Provisioning {
 fn requests_of<'m>(
     model: &'m Model,
     group: &ObjectKey,
-) -> impl Iterator<Item = (&'m ObjectKey, &'m crate::model::RequestRecord)> + use<'m> {
+) -> impl Iterator<Item = (&'m ObjectKey, &'m RequestRecord)> + use<'m> {
     let uid = model.groups.get(group).map(|record| record.uid.as_str());
     let group = group.clone();
-    let is_its = move |record: &&crate::model::RequestRecord| {
+    let is_its = move |record: &&RequestRecord| {
         record.group == group && Some(record.group_uid.as_str()) == uid && !record.deleting
     };
     model.requests.iter().filter(move |(_, record)| is_its(record))

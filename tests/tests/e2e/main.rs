@@ -33,6 +33,7 @@ mod malformed;
 mod native;
 mod policies;
 mod preemption;
+mod provisioning;
 mod quota;
 mod restraint;
 mod rights;
