@@ -139,7 +139,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { policies: Ok(BTreeSet::from(["giveway-pods".into()])), ..healthy() },
             Fail,
             "policies",
-            "no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-pod-groups, giveway-preemptions.",
+            "no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
         (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (
