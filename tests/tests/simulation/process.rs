@@ -124,7 +124,7 @@ impl Process {
 }
 
 /// The lists of the kinds of which there is nothing here.
-fn unused() -> [Input; 8] {
+fn unused() -> [Input; 9] {
     [
         Input::NativeGroup(Update::Replaced(Vec::new())),
         Input::Request(Update::Replaced(Vec::new())),
