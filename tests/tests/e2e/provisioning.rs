@@ -244,6 +244,9 @@ async fn where_the_autoscaler_stops_the_time_passes_and_the_gang_preempts() {
     world.check_promises().await;
 }
 
+/// What makes something else of a pod.
+type Change<'c> = &'c dyn Fn(&mut Value);
+
 /// A pod as the operator makes placeholders.
 fn placeholder(image: &str) -> Value {
     json!({
@@ -287,7 +290,7 @@ async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
         change(&mut pod);
         Call::post(pods, &pod)
     };
-    let crimes: [(&str, &dyn Fn(&mut Value)); 6] = [
+    let crimes: [(&str, Change<'_>); 6] = [
         ("no label", &|pod| pod["metadata"]["labels"] = json!({})),
         ("a command", &|pod| pod["spec"]["containers"][0]["command"] = json!(["sh"])),
         ("the host's network", &|pod| pod["spec"]["hostNetwork"] = json!(true)),
