@@ -15,6 +15,8 @@ pub mod types {
     pub const GROUPS_SCHEDULED: &str = "PodGroupsScheduled";
     /// True while a member's own priority differs from its group's.
     pub const PODS_NOT_MATCHING_PRIORITY: &str = "PodsNotMatchingPriority";
+    /// True while a cluster autoscaler is asked for room.
+    pub const CAPACITY_REQUESTED: &str = "CapacityRequested";
 }
 
 /// Why a condition has its status, an event was emitted, or a counter went up.
@@ -70,6 +72,16 @@ pub enum Reason {
     PriorityMismatch,
     /// Members and group have one priority.
     PriorityMatches,
+    /// A cluster autoscaler was asked for room.
+    CapacityAsked,
+    /// The autoscaler has taken the question up.
+    CapacityAccepted,
+    /// The autoscaler says that there is room now.
+    CapacityProvisioned,
+    /// The autoscaler has no room to give, or could not be asked; it is asked again later.
+    CapacityFailed,
+    /// The autoscaler is not asked any more.
+    CapacityNotNeeded,
     /// A certificate authority was made for the webhook (events on the Secrets, as the next three).
     AuthorityMade,
     /// Another certificate authority signs from now on.
@@ -119,6 +131,11 @@ impl Reason {
             Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
+            Self::CapacityAsked => "CapacityAsked",
+            Self::CapacityAccepted => "CapacityAccepted",
+            Self::CapacityProvisioned => "CapacityProvisioned",
+            Self::CapacityFailed => "CapacityFailed",
+            Self::CapacityNotNeeded => "CapacityNotNeeded",
             Self::AuthorityMade => "AuthorityMade",
             Self::AuthorityChanged => "AuthorityChanged",
             Self::CertificateRenewed => "CertificateRenewed",

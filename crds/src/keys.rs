@@ -36,6 +36,12 @@ pub const LABEL_CLASS_CHANGE: &str = "scheduling.giveway.dev/class-change";
 /// Label of a Preemption, `"true"` while a node is kept for its preemptor: admission lets nobody else be bound there.
 pub const LABEL_KEEPS_NODE: &str = "scheduling.giveway.dev/keeps-node";
 
+/// Label of a pod that the operator makes so that a cluster autoscaler sees a gang: the name of the PodGroup. Admission lets nobody
+/// else have it.
+pub const LABEL_PLACEHOLDER: &str = "scheduling.giveway.dev/placeholder";
+/// Label of a ProvisioningRequest and of its PodTemplates: the name of the PodGroup that they ask for.
+pub const LABEL_PROVISIONING: &str = "scheduling.giveway.dev/provisioning";
+
 /// Scheduling gate that holds a member of a gang until the whole gang has a place.
 pub const GATE: &str = "scheduling.giveway.dev/pod-group";
 

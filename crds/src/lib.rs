@@ -6,6 +6,7 @@
 //! [conditions and reasons](condition). What admission accepts, the
 //! controllers can therefore reconcile.
 
+pub mod autoscaling;
 pub mod condition;
 pub mod constraints;
 pub mod critical;

@@ -8,7 +8,7 @@ labels cost the API server 7 s (measured), and a policy that runs out of its bud
 
 {{/* The labels and annotations that Giveway has on pods, as JSON. */}}
 {{- define "giveway.podKeys" -}}
-{"labels": ["pod-group", "workload", "pod-group-template", "pod-group-replica", "gang"],
+{"labels": ["pod-group", "workload", "pod-group-template", "pod-group-replica", "gang", "placeholder"],
 "annotations": ["preemption-policy", "allow-disruption-by-priority-greater-than-or-equal", "preemption-plan",
 "min-count", "disruption-mode"]}
 {{- end }}

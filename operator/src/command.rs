@@ -1,5 +1,6 @@
 //! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
 
+use crate::capacity::{CapacityRequest, Placeholder};
 use crate::missing::Missing;
 use crate::origin::OwnerKey;
 use crate::words::Sentence;
@@ -156,6 +157,24 @@ pub enum Command {
         /// The plan; none where a stray taint is removed.
         owner: Option<Owner>,
     },
+    /// Ask cluster-autoscaler for room. What exists of it already is as good.
+    RequestCapacity(Box<CapacityRequest>),
+    /// Ask it no longer.
+    WithdrawRequest {
+        /// The ProvisioningRequest.
+        request: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+    },
+    /// Make a pod that an autoscaler sees. One that exists already is as good.
+    MakePlaceholder(Box<Placeholder>),
+    /// Remove one.
+    RemovePlaceholder {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+    },
     /// Read when kube-scheduler last renewed its Lease.
     ReadPulse(ObjectKey),
     /// Emit an event.
@@ -192,6 +211,10 @@ impl Command {
             | Self::Taint { .. }
             | Self::ReadPulse(_)
             | Self::ReadOwner(_)
+            | Self::RequestCapacity(_)
+            | Self::WithdrawRequest { .. }
+            | Self::MakePlaceholder(_)
+            | Self::RemovePlaceholder { .. }
             | Self::SetMinCount { .. }
             | Self::CreateGroup(_) => false,
         }

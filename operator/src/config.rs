@@ -107,6 +107,26 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub ca_settle_seconds: u64,
 
+    /// How a cluster autoscaler is asked for room for a gang that waits for it.
+    #[arg(long, value_enum, default_value_t = ProvisioningMethod::Off)]
+    pub provisioning_method: ProvisioningMethod,
+
+    /// How long a gang waits for room before an autoscaler is asked, such as 30s.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub provisioning_after: Duration,
+
+    /// Ask at once where a plan stands that would evict somebody after the group's preemptionDelaySeconds.
+    #[arg(long)]
+    pub provisioning_first: bool,
+
+    /// For no gang is room asked of which more pods wait.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub provisioning_limit: u32,
+
+    /// Image of placeholders: a program that does nothing and ends when it is told to.
+    #[arg(long, default_value = "registry.k8s.io/pause:3.10")]
+    pub placeholder_image: String,
+
     /// Format of the log.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -114,6 +134,17 @@ pub struct Config {
     /// What is logged: a level, or a filter such as `info,giveway_operator=debug`.
     #[arg(long, default_value = "info")]
     pub log_level: String,
+}
+
+/// How a cluster autoscaler is asked for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProvisioningMethod {
+    /// Not at all.
+    Off,
+    /// By a ProvisioningRequest, which cluster-autoscaler carries out.
+    ProvisioningRequest,
+    /// By pods that any autoscaler sees.
+    Placeholder,
 }
 
 /// Who makes the webhook's certificate.

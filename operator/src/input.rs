@@ -2,6 +2,7 @@
 
 use crate::devices::DeviceClass;
 use crate::report::Report;
+use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
@@ -51,6 +52,8 @@ pub enum Input {
     StorageClass(Update<StorageClass>),
     /// Classes of devices.
     DeviceClass(Update<DeviceClass>),
+    /// What cluster-autoscaler was asked; none where it is not asked.
+    Request(Update<ProvisioningRequest>),
     /// Stored plans.
     Preemption(Update<Preemption>),
     /// The result of an API call of our own.

@@ -10,6 +10,7 @@ pub mod actuate;
 pub mod arbiter;
 pub mod backfill;
 pub mod book;
+pub mod capacity;
 pub mod cascade;
 pub mod certificate;
 pub mod command;
@@ -33,6 +34,7 @@ pub mod model;
 mod native_groups;
 pub mod origin;
 pub mod orphans;
+pub mod provisioning;
 pub mod pulse;
 pub mod queue;
 pub mod report;
@@ -113,12 +115,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
     let server_time = ServerTime::default();
     let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
-    let time = server_time.clone();
+    let (time, provisioning) = (server_time.clone(), config.provisioning_method);
     let watching = tokio::spawn(async move {
         won.acquired().await;
         // Nothing is decided before the lists are there, and nothing by a clock that was not compared while it could be.
         time.compare(&watching).await;
-        watch::start(&watching, &changes, &told).join_next().await
+        watch::start(&watching, &changes, &told, provisioning).join_next().await
     });
     let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time);
     let arbiter = tokio::spawn(arbiter.run(receiver));

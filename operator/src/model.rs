@@ -8,6 +8,7 @@ use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
 use crate::origin::GangPod;
+use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::keys;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
@@ -16,6 +17,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,6 +70,36 @@ pub struct PodRecord {
     pub gang: Option<Box<GangPod>>,
 }
 
+/// What is known of a ProvisioningRequest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestRecord {
+    /// Its UID.
+    pub uid: SmolStr,
+    /// For which group it was made.
+    pub group: ObjectKey,
+    /// UID of that group.
+    pub group_uid: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// How far it is.
+    pub progress: Progress,
+}
+
+impl RequestRecord {
+    /// Reads one; `None` of one that was made for no group.
+    fn of(request: &ProvisioningRequest) -> Option<Self> {
+        let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
+        let group = request.labels().get(keys::LABEL_PROVISIONING)?;
+        Some(Self {
+            uid: request.uid().unwrap_or_default().into(),
+            group: ObjectKey::new(namespace, group),
+            group_uid: owning_group(&request.metadata)?.uid.clone(),
+            deleting: request.metadata.deletion_timestamp.is_some(),
+            progress: request.progress(),
+        })
+    }
+}
+
 /// An object that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -78,7 +110,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 13;
+const KINDS: usize = 14;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -99,6 +131,10 @@ pub struct Model {
     pub scheduler_decisions: u64,
     /// Stored plans.
     pub plans: Plans,
+    /// What cluster-autoscaler was asked.
+    pub requests: BTreeMap<ObjectKey, RequestRecord>,
+    /// UIDs of the pods that were made so that an autoscaler sees a gang, by group and pod.
+    placeholders: BTreeMap<ObjectKey, BTreeMap<ObjectKey, SmolStr>>,
     /// Objects that cannot be used, with the reason.
     pub problems: BTreeMap<Problem, String>,
     /// Problems not reported yet.
@@ -246,6 +282,18 @@ impl Model {
                         }
                         None => m.cluster.remove_device_class(&key.name),
                     })
+                },
+            ),
+            Input::Request(update) => self.each(
+                "ProvisioningRequest",
+                update,
+                |m| m.requests.keys().cloned().collect(),
+                |m, key, request| {
+                    match request.and_then(|request| RequestRecord::of(&request)) {
+                        Some(record) => drop(m.requests.insert(key.clone(), record)),
+                        None => drop(m.requests.remove(key)),
+                    }
+                    Ok(false)
                 },
             ),
             Input::Preemption(update) => {
@@ -406,8 +454,49 @@ impl Model {
         }
     }
 
+    /// The pods that keep room for this gang, which are as good as gone for its own members. Only the operator can have made
+    /// them (policy `giveway-placeholders`).
+    pub fn placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
+        let uid = self.groups.get(group).map(|record| record.uid.as_str());
+        let pods = self.placeholders.get(group).into_iter().flatten();
+        let pods = pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid));
+        pods.filter(move |pod| pod.live() && pod.owner.as_ref().map(|owner| owner.uid.as_str()) == uid)
+    }
+
+    /// The groups that such pods were made for, also of those that are gone.
+    pub fn groups_with_placeholders(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.placeholders.keys()
+    }
+
+    /// Pods that were made for this group, or another one of its name, and are not on their way out.
+    pub fn all_placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
+        let pods = self.placeholders.get(group).into_iter().flatten();
+        pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid && !pod.terminating))
+    }
+
+    fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
+        let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).cloned();
+        let group = |name: &String| ObjectKey::new(&key.namespace, name);
+        if let Some(group) = before.as_ref().map(group)
+            && let Some(pods) = self.placeholders.get_mut(&group)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.placeholders.remove(&group);
+            }
+        }
+        if let Some(pod) = pod
+            && let Some(name) = pod.labels().get(keys::LABEL_PLACEHOLDER)
+            && owning_group(&pod.metadata).is_some_and(|owner| owner.name == *name)
+        {
+            let uid = pod.uid().unwrap_or_default().into();
+            self.placeholders.entry(group(name)).or_default().insert(key.clone(), uid);
+        }
+    }
+
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         self.touch_group_of(key);
+        self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
         let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
             if let Some(record) = self.pods.remove(key)
                 && let Some(at) = record.preempted
@@ -559,6 +648,13 @@ impl Model {
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
     }
+}
+
+/// The group of ours that owns an object.
+fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let ours = owner.kind == "PodGroup" && owner.api_version.starts_with(&format!("{}/", keys::GROUP));
+    ours.then_some(owner)
 }
 
 /// UID of the owner that a group was made for: such groups have the label that asked for them.

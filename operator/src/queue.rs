@@ -174,6 +174,7 @@ fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool 
     pod.unschedulable
         && !pod.held
         && pod.group.is_none()
+        && !pod.placeholder()
         && scheduler_names.contains(&pod.scheduler_name)
         && model.cluster.effective_policy(pod) == PreemptionPolicy::PreemptLowerPriority
 }

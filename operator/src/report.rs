@@ -123,6 +123,15 @@ pub enum Report {
         /// What it says.
         result: Result<OwnerFacts, CallError>,
     },
+    /// Of the commands by which an autoscaler is asked.
+    Capacity {
+        /// For which group; none where something was removed.
+        group: Option<ObjectKey>,
+        /// The object.
+        what: String,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
     /// Of the other commands: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.

@@ -52,6 +52,7 @@ impl Rescues {
             pod.unschedulable
                 && terms.is_critical(pod)
                 && pod.group.is_none()
+                && !pod.placeholder()
                 && !pod.held
                 && !pod.gated_by_others
                 && schedulers.contains(&pod.scheduler_name)

@@ -24,6 +24,7 @@ impl World {
         model.apply(Input::Group(Update::Replaced(vec![])));
         model.apply(Input::NativeGroup(Update::Replaced(vec![])));
         model.apply(Input::Workload(Update::Replaced(vec![])));
+        model.apply(Input::Request(Update::Replaced(vec![])));
         model.apply(Input::Class(Update::Replaced(vec![])));
         model.apply(Input::Budget(Update::Replaced(vec![])));
         model.apply(Input::Volume(Update::Replaced(vec![])));
@@ -257,6 +258,14 @@ impl TestPod {
     /// This Job made it.
     pub(crate) fn of_job(mut self, job: &str) -> Self {
         let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true});
+        self.0["metadata"]["ownerReferences"] = json!([reference]);
+        self
+    }
+
+    /// The operator made it for this group.
+    pub(crate) fn owned_by_group(mut self, group: &str) -> Self {
+        let reference = json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": group,
+            "uid": format!("uid-{group}"), "controller": true});
         self.0["metadata"]["ownerReferences"] = json!([reference]);
         self
     }

@@ -1,9 +1,11 @@
 //! Watches of the API server, turned into one stream of [`Input`]s for the arbiter.
 
+use crate::config::ProvisioningMethod;
 use crate::follow::{Feed, Outcome, follow};
 use crate::input::{Input, Update};
 use crate::native_groups;
 use crate::watches::{AGAIN, Watches};
+use giveway_crds::keys::LABEL_PROVISIONING;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -27,8 +29,23 @@ where
     }
 }
 
+/// Watches what cluster-autoscaler was asked by this operator, where it is asked at all.
+async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
+    if provisioning == ProvisioningMethod::ProvisioningRequest {
+        return follow_kind(feed, watcher::Config::default().labels(LABEL_PROVISIONING), Input::Request).await;
+    }
+    // Nobody listens any more, or nothing is left to tell.
+    let _ = feed.inputs.send(Input::Request(Update::Replaced(Vec::new()))).await;
+    std::future::pending().await
+}
+
 /// Starts one watch a kind. None of the tasks ends before the receiver of `inputs` is dropped.
-pub fn start(client: &Client, inputs: &mpsc::Sender<Input>, watches: &Watches) -> JoinSet<()> {
+pub fn start(
+    client: &Client,
+    inputs: &mpsc::Sender<Input>,
+    watches: &Watches,
+    provisioning: ProvisioningMethod,
+) -> JoinSet<()> {
     let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
     let all = watcher::Config::default;
     let mut tasks = JoinSet::new();
@@ -44,6 +61,7 @@ pub fn start(client: &Client, inputs: &mpsc::Sender<Input>, watches: &Watches) -
     tasks.spawn(follow_kind(feed(), all(), Input::Claim));
     tasks.spawn(follow_kind(feed(), all(), Input::StorageClass));
     tasks.spawn(follow_kind(feed(), all(), Input::DeviceClass));
+    tasks.spawn(requests(feed(), provisioning));
     // A part of a plan may take most of a mebibyte: a page holds few of them.
     tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
     tasks

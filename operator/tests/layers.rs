@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// From the lowest to the highest. A new module gets a place here.
 const LAYERS: [&[&str]; 9] = [
     &[
+        "capacity",
         "devices",
         "fallen",
         "gather",
@@ -27,7 +28,7 @@ const LAYERS: [&[&str]; 9] = [
     &["input"],
     &["actuate", "follow", "model"],
     &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
-    &["backfill", "book", "cascade", "gangs", "housekeeping", "queue", "rescue", "watch"],
+    &["backfill", "book", "cascade", "gangs", "housekeeping", "provisioning", "queue", "rescue", "watch"],
     &["history", "survey"],
     &["arbiter"],
 ];

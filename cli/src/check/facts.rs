@@ -38,6 +38,10 @@ pub(super) struct Facts {
     pub(super) lease: Known<Option<Lease>>,
     /// Versions of the in-tree API in which PodGroups are served.
     pub(super) in_tree: Known<Vec<String>>,
+    /// The autoscalers that can be asked here.
+    pub(super) autoscalers: Known<Vec<Autoscaler>>,
+    /// How they are asked, by the operator's Deployment; nothing where they are not, or it is not known.
+    pub(super) provisioning: Option<String>,
     /// Classes that say by whom their pods cannot be preempted, to a plugin of scheduler-plugins.
     pub(super) tolerations: Known<Vec<Toleration>>,
     /// Changes of classes that were begun and not finished.
@@ -46,6 +50,15 @@ pub(super) struct Facts {
     pub(super) held: Known<usize>,
     /// Priority classes and guarded pods.
     pub(super) exposure: Known<Exposure>,
+}
+
+/// An autoscaler, by the kinds that it brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Autoscaler {
+    /// cluster-autoscaler, or another one that reads ProvisioningRequests.
+    ProvisioningRequests,
+    /// Karpenter.
+    Karpenter,
 }
 
 /// What became of a managed class that was tried out in a dry run.

@@ -1,8 +1,8 @@
 //! Asks the API server for what [`super::facts`] holds. What this user may not read is not known, and no error.
 
 use super::facts::{
-    Admission, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease, Renewer,
-    Toleration,
+    Admission, Autoscaler, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
+    Renewer, Toleration,
 };
 use super::tolerations;
 use crate::adopt::form;
@@ -50,6 +50,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         get(api, &format!("{configurations}/validatingwebhookconfigurations/giveway")).await?;
     let secret = deployments.as_deref().ok().and_then(secret_name).unwrap_or_else(|| SECRET.to_owned());
     let serving: Known<Option<Secret>> = get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
+    let provisioning = deployments.as_deref().ok().and_then(provisioning);
     let world = world(api).await?;
     let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
     let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
@@ -68,6 +69,8 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         deployments: deployments.map(|all| all.iter().map(deployment).collect()),
         lease: self::lease(api, namespace, lease).await?,
         in_tree: in_tree(api).await?,
+        autoscalers: autoscalers(api).await?,
+        provisioning,
         tolerations: tolerations(api).await?,
         interrupted: interrupted(&Store { api, namespace }).await?,
         held: world.as_ref().map(held).map_err(String::clone),
@@ -212,6 +215,35 @@ async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
         }
     }
     Ok(Ok(served))
+}
+
+async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
+    let kinds = [
+        (Autoscaler::ProvisioningRequests, "/apis/autoscaling.x-k8s.io/v1", "provisioningrequests"),
+        (Autoscaler::Karpenter, "/apis/karpenter.sh/v1", "nodepools"),
+    ];
+    let mut found = Vec::new();
+    for (autoscaler, path, resource) in kinds {
+        let list: Known<Option<APIResourceList>> = get(api, path).await?;
+        match list {
+            Ok(list) => found.extend(list.is_some_and(|list| names(list).contains(resource)).then_some(autoscaler)),
+            Err(problem) => return Ok(Err(problem)),
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// How autoscalers are asked, from the operator's Deployment.
+fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
+    deployments.iter().find_map(|deployment| {
+        let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
+        let mut args = containers.iter().flat_map(|container| container.args.iter().flatten());
+        Some(match args.find_map(|arg| arg.strip_prefix("--provisioning-method="))? {
+            "placeholder" => "Placeholder".to_owned(),
+            "provisioning-request" => "ProvisioningRequest".to_owned(),
+            other => other.to_owned(),
+        })
+    })
 }
 
 async fn tolerations(api: &Api) -> Result<Known<Vec<Toleration>>, CliError> {

@@ -2,7 +2,7 @@
 
 use super::certificate;
 use super::exposure;
-use super::facts::{Admission, Configuration, Facts, Known};
+use super::facts::{Admission, Autoscaler, Configuration, Facts, Known};
 use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
@@ -10,11 +10,12 @@ use giveway_crds::keys::GATE;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
 /// The policies of the chart.
-const POLICIES: [&str; 7] = [
+const POLICIES: [&str; 8] = [
     "giveway-bindings",
     "giveway-critical-addons",
     "giveway-operator",
     "giveway-operator-groups",
+    "giveway-placeholders",
     "giveway-pod-groups",
     "giveway-pods",
     "giveway-preemptions",
@@ -33,6 +34,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found.extend(operator(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
+    found.extend(autoscalers(facts));
     found.extend(interrupted(facts));
     found.extend(exposure::findings(facts));
     found.extend(tolerations::findings(facts));
@@ -225,6 +227,31 @@ fn in_tree(facts: &Facts) -> Finding {
         ),
         Err(why) => Finding::unknown("in-tree", "Whether the in-tree PodGroup API is served", why),
     }
+}
+
+/// Gangs that wait are held, so that an autoscaler does not see them unless it is asked.
+fn autoscalers(facts: &Facts) -> Vec<Finding> {
+    let found = match &facts.autoscalers {
+        Ok(found) => found,
+        Err(why) => return vec![Finding::unknown("autoscaler", "Whether a cluster autoscaler runs", why)],
+    };
+    let judge = |one: &Autoscaler| {
+        let (served, method) = match one {
+            Autoscaler::ProvisioningRequests => ("ProvisioningRequests are served", "ProvisioningRequest"),
+            Autoscaler::Karpenter => ("NodePools of Karpenter are served", "Placeholder"),
+        };
+        match facts.provisioning.as_deref() {
+            Some(on) => Finding::ok("autoscaler", format!("{served}; gangs that wait for room ask for it by {on}.")),
+            None => Finding::warn(
+                "autoscaler",
+                format!(
+                    "{served}: a cluster autoscaler may run, and it does not see gangs that wait, because they are held."
+                ),
+                format!("Set the chart value provisioning.method={method}; docs/autoscalers.md says what it does."),
+            ),
+        }
+    };
+    found.iter().map(judge).collect()
 }
 
 fn interrupted(facts: &Facts) -> Vec<Finding> {

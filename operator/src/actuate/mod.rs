@@ -5,6 +5,7 @@
 //! eviction is a 429, which the client library would repeat for minutes.
 
 mod background;
+mod capacity;
 mod evict;
 mod lanes;
 mod limiter;
@@ -202,6 +203,26 @@ impl Actuator {
                 let what = if add { "taint" } else { "untaint" };
                 let result = self.write(what, node::taint(client, &node, &uid, add)).await;
                 Report::Taint { node, uid, add, owner, result }
+            }
+            Command::RequestCapacity(asked) => {
+                let group = asked.gang.group.clone();
+                let what = format!("provisioning request {}/{}", group.namespace, asked.name);
+                let result = self.write("request-capacity", capacity::request(client, &asked)).await;
+                Report::Capacity { group: Some(group), what, result }
+            }
+            Command::WithdrawRequest { request, uid } => {
+                let result = self.write("withdraw-request", capacity::withdraw(client, &request, &uid)).await;
+                Report::Capacity { group: None, what: format!("end of request {request}"), result }
+            }
+            Command::MakePlaceholder(placeholder) => {
+                let group = placeholder.gang.group.clone();
+                let what = format!("placeholder {}/{}", group.namespace, placeholder.name());
+                let result = self.write("make-placeholder", capacity::make(client, &placeholder)).await;
+                Report::Capacity { group: Some(group), what, result }
+            }
+            Command::RemovePlaceholder { pod, uid } => {
+                let result = self.write("remove-placeholder", capacity::remove(client, &pod, &uid)).await;
+                Report::Capacity { group: None, what: format!("end of placeholder {pod}"), result }
             }
             Command::ReadPulse(lease) => Report::Pulse(self.write("read-pulse", node::renewed(client, &lease)).await),
             Command::Publish(notice) => {

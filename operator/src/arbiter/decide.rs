@@ -45,7 +45,7 @@ impl Arbiter {
             });
             context.exempt = spared;
             let started = Instant::now();
-            let decision = giveway_planner::plan(&self.model.cluster, &preemptor, &context);
+            let decision = self.ask_the_planner(&preemptor, &context);
             in_flight = Some((state, context));
             self.metrics.decided(started.elapsed());
             if only_free_room && !matches!(decision, Decision::Fits { .. }) {
@@ -54,6 +54,19 @@ impl Arbiter {
             self.decided(&preemptor, decision, clock);
         }
         self.round.end(clock.now, begun.elapsed());
+    }
+
+    /// Pods that keep room for the preemptor are as good as gone.
+    fn ask_the_planner(&self, preemptor: &Preemptor, context: &Context) -> Decision {
+        let placeholders: BTreeSet<SmolStr> = match preemptor {
+            Preemptor::Group(key) => self.model.placeholders(key).map(|pod| pod.uid.clone()).collect(),
+            Preemptor::Pod(_) => BTreeSet::new(),
+        };
+        if placeholders.is_empty() {
+            return giveway_planner::plan(&self.model.cluster, preemptor, context);
+        }
+        let context = ledger::with_placeholders(context, &placeholders);
+        giveway_planner::plan(&self.model.cluster, preemptor, &context)
     }
 
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {

@@ -4,6 +4,7 @@
 //! that changed. It makes no call and reads no clock itself: [`Command`]s go to whoever carries them out, whose
 //! reports come back as inputs, and the time is given with each of them and with each pass.
 
+mod capacity;
 mod decide;
 mod going_whole;
 mod measures;
@@ -29,6 +30,7 @@ use crate::lease::Leadership;
 use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
 use crate::metrics::Metrics;
 use crate::model::Model;
+use crate::provisioning::{self, Provisioning};
 use crate::queue::Waiting;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
@@ -80,6 +82,7 @@ pub struct Arbiter {
     backfill: BackFill,
     cascades: Cascades,
     half_starts: HalfStarts,
+    provisioning: Provisioning,
     repeated: Repeated,
     rescues: Rescues,
     survey: Survey,
@@ -126,6 +129,7 @@ impl Arbiter {
             backfill: BackFill::new(&config.namespace),
             cascades: Cascades::default(),
             half_starts: HalfStarts::default(),
+            provisioning: Provisioning::new(provisioning::Options::of(&config)),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
             survey: Survey::default(),
@@ -231,6 +235,7 @@ impl Arbiter {
         chores.append(&mut self.housekeeping.delete_unused(&self.model, unused_for, clock.now));
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
+        chores.append(&mut self.ask_for_capacity(clock));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.tell_waiters(clock);
@@ -293,6 +298,11 @@ impl Arbiter {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
             let before = flight.plan.state;
+            if before == PlanState::Planned
+                && let Preemptor::Group(key) = &preemptor
+            {
+                flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
+            }
             let mut advance = flight.advance(&self.model, context, clock, limits);
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
             let now = flight.plan.state;

@@ -36,6 +36,12 @@ impl Arbiter {
             Report::Pulse(result) => self.pulse_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
             Report::Owner { owner, result } => self.gangs.owner_read(&owner, result, now),
+            Report::Capacity { group, what, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(%what, %error, "a cluster autoscaler was not asked, or not told that it need not");
+                }
+                self.provisioning.answered(group.as_ref(), &what, result, now);
+            }
             Report::Object { what, result } => {
                 if let Err(error) = &result {
                     tracing::warn!(%what, %error, "not written");

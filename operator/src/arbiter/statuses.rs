@@ -120,6 +120,7 @@ impl Arbiter {
                 last_plan: self.last_plans.get(&key),
                 last_word: self.waiting.get(&preemptor).and_then(|w| w.last_word.as_ref()),
                 victim_of: self.victims.get(&key),
+                capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
                 names: self.config.names(),
                 now: clock.time(),

@@ -24,6 +24,12 @@ pub struct Check {
     pub no_other_room: bool,
 }
 
+/// What the preemptor has to know for which these pods keep room: they are as good as gone.
+pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) -> Context {
+    let departing = context.departing.union(placeholders).cloned().collect();
+    Context { departing, waits: true, ..context.clone() }
+}
+
 impl Flight {
     /// The call that failed so often that the plan has no prospect, if there is one. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> Option<Sentence> {
@@ -122,6 +128,13 @@ impl Flight {
         }
     }
 
+    /// Whether the pods that keep room for the members have enough of it, so that nobody needs to go.
+    fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
+        let decide = |context: Context| giveway_planner::plan(cluster, &self.preemptor, &context);
+        let fits = |decision| matches!(decision, Decision::Preempt(plan) if plan.victims.is_empty());
+        !self.placeholders.is_empty() && fits(decide(with_placeholders(context, &self.placeholders)))
+    }
+
     /// Whether the members fit once everybody is gone who is going.
     ///
     /// # Errors
@@ -134,7 +147,7 @@ impl Flight {
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
         // Also room for enough of them, if not for all.
-        if self.places_now(cluster, context).is_some() {
+        if self.places_now(cluster, context).is_some() || self.room_is_kept(cluster, context) {
             return Some("Room appeared; nobody was evicted.".into());
         }
         if let Some(why) = self.must_stay(model) {
@@ -196,7 +209,7 @@ impl Flight {
     /// those that should have been gone by now.
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
         let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
-        gone.extend(context.departing.iter().cloned());
+        gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
         let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
         for node in nodes {
             gone.extend(cluster.pods_on(node).filter(|p| p.terminating).map(|p| p.uid.clone()));

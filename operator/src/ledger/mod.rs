@@ -26,7 +26,7 @@ mod tests;
 mod wind_down;
 
 pub use call::{Call, Calls};
-pub use check::Check;
+pub use check::{Check, with_placeholders};
 pub use rescue::Rescue;
 
 use crate::command::Command;
@@ -169,6 +169,8 @@ pub struct Flight {
     pub careful: bool,
     /// Members that the scheduler did not bind in time though they fit, by UID, and the node of each.
     pub unbound: Vec<(SmolStr, SmolStr)>,
+    /// Pods that keep room for the members, by UID: they are removed as soon as the members' places are reserved.
+    pub placeholders: BTreeSet<SmolStr>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -236,6 +238,7 @@ impl Flight {
             forbidden: BTreeSet::new(),
             careful: false,
             unbound: Vec::new(),
+            placeholders: BTreeSet::new(),
         }
     }
 

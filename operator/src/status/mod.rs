@@ -30,6 +30,15 @@ pub struct LastWord {
     pub message: String,
 }
 
+/// What there is to tell of the room that a cluster autoscaler was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// How far it is.
+    pub reason: Reason,
+    /// The sentence.
+    pub message: String,
+}
+
 /// Who takes a group's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victimhood {
@@ -59,6 +68,8 @@ pub struct Facts<'a> {
     pub last_word: Option<&'a LastWord>,
     /// Set while it gives way.
     pub victim_of: Option<&'a Victimhood>,
+    /// What there is to tell of room that was asked for.
+    pub capacity: Option<&'a Word>,
     /// A problem that keeps it from being reconciled.
     pub problem: Option<&'a str>,
     /// Who may know which names.
@@ -97,6 +108,9 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     }
     if let Some((target, reason, message)) = disrupted(facts, counts) {
         set(types::DISRUPTION_TARGET, target, reason, &message);
+    }
+    if let Some((asked, reason, message)) = capacity(facts) {
+        set(types::CAPACITY_REQUESTED, asked, reason, &message);
     }
     if let Some((differs, reason, message)) = mismatch(facts) {
         set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
@@ -308,6 +322,15 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, Stri
     }
     (target && !terminating && counts.scheduled >= needed(facts))
         .then(|| (false, Reason::Scheduled, format!("{} have a node again.", pods(counts.scheduled))))
+}
+
+/// `CapacityRequested`: what came of asking a cluster autoscaler, and that it is not asked any more.
+fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+    if let Some(Word { reason, message }) = facts.capacity {
+        return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
+    }
+    condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;
+    Some((false, Reason::CapacityNotNeeded, "The cluster autoscaler is not asked any more.".to_owned()))
 }
 
 /// Live members that pay for less than the group's priority.

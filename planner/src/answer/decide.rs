@@ -68,10 +68,8 @@ fn anywhere(question: &Question<'_>) -> Decision {
     if let Some(decision) = question.fit_now(&all) {
         return decision;
     }
-    if question.demand.policy == PreemptionPolicy::Never {
-        return question.shortfall(&all);
-    }
-    match question.fit_then(&all).or_else(|| question.preempt(&all)) {
+    let patient = question.waits().then(|| question.fit_then(&all)).flatten();
+    match patient.or_else(|| question.preempts().then(|| question.preempt(&all)).flatten()) {
         Some(plan) => Decision::Preempt(Box::new(plan)),
         None => question.shortfall(&all),
     }

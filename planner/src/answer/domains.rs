@@ -12,7 +12,6 @@ use crate::filters::Rank;
 use crate::incremental::When;
 use crate::model::PodIndex;
 use crate::search::domains::lower_bound;
-use giveway_crds::policy::PreemptionPolicy;
 use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -39,10 +38,8 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
     if let Some(decision) = fit_now(question, &parts) {
         return Some(decision);
     }
-    let plan = match question.demand.policy {
-        PreemptionPolicy::Never => None,
-        PreemptionPolicy::PreemptLowerPriority => fit_then(question, &parts).or_else(|| preempt(question, &parts)),
-    };
+    let patient = question.waits().then(|| fit_then(question, &parts)).flatten();
+    let plan = patient.or_else(|| question.preempts().then(|| preempt(question, &parts)).flatten());
     Some(plan.map_or_else(|| shortfall(question, &parts), |plan| Decision::Preempt(Box::new(plan))))
 }
 

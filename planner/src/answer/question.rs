@@ -47,6 +47,16 @@ impl<'q> Question<'q> {
         Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, flaw }
     }
 
+    /// Whether somebody may go for the members.
+    pub(super) fn preempts(&self) -> bool {
+        self.demand.policy != PreemptionPolicy::Never
+    }
+
+    /// Whether the members wait for those who leave anyway.
+    pub(super) fn waits(&self) -> bool {
+        self.preempts() || self.context.waits
+    }
+
     /// The question as it is on some nodes.
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, effort: &Effort) -> Problem<'p> {
         Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, self.now.on(nodes), effort)
@@ -148,7 +158,7 @@ impl<'q> Question<'q> {
         let now = fill(&problem, &problem.now);
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(EVERYBODY)));
         let mut victims = self.on(&nodes, &effort);
-        if self.demand.policy != PreemptionPolicy::Never {
+        if self.preempts() {
             victims.consider_victims(EVERYBODY);
         }
         let flaw = self.flaw.borrow().as_deref().map(Into::into);

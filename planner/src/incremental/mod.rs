@@ -104,13 +104,11 @@ impl Incremental<'_> {
                 domain: None,
             });
         }
-        if self.question.demand.policy == PreemptionPolicy::Never {
-            return self.shortfall();
-        }
-        if then >= need {
+        let preempts = self.question.demand.policy != PreemptionPolicy::Never;
+        if then >= need && (preempts || self.question.context.waits) {
             return Some(self.wait());
         }
-        if self.capacities.totals.most < need {
+        if !preempts || self.capacities.totals.most < need {
             return self.shortfall();
         }
         if self.question.demand.single { self.single() } else { self.gang() }

@@ -162,6 +162,16 @@ impl Pod {
             && self.claims == other.claims
     }
 
+    /// Whether it asks for the same as another one.
+    pub fn asks_as(&self, other: &Self) -> bool {
+        self.requests == other.requests && self.constraints == other.constraints && self.claims == other.claims
+    }
+
+    /// Whether it was made so that a cluster autoscaler sees a gang: it waits for nothing of its own.
+    pub fn placeholder(&self) -> bool {
+        self.labels.contains_key(keys::LABEL_PLACEHOLDER)
+    }
+
     /// Whether it belongs to a native group: nobody preempts for it here.
     pub fn native(&self) -> bool {
         self.group.as_deref().is_some_and(native::is_native)

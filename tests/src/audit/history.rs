@@ -56,6 +56,8 @@ pub struct PodRecord {
     pub key: Key,
     /// The PodGroup that its label names.
     pub group: Option<String>,
+    /// Whether the operator made it to keep room for a gang.
+    pub placeholder: bool,
     /// Its own priority.
     pub priority: i32,
     /// When it was created.
@@ -285,6 +287,8 @@ impl History {
             let node = Some(text(pod, "/spec/nodeName")).filter(|node| !node.is_empty());
             let record = PodRecord {
                 key: key.clone(),
+                placeholder: line.user.username == super::OPERATOR
+                    && map(pod, "/metadata/labels").contains_key(keys::LABEL_PLACEHOLDER),
                 group: match native::group_of(pod) {
                     Some(name) => Some(native::key_name(name)),
                     None => map(pod, "/metadata/labels").remove(keys::LABEL_POD_GROUP),
@@ -461,9 +465,10 @@ impl History {
         self.plans.push(PlanRecord { at: line.stage_timestamp, user, preemptor, plan });
     }
 
-    /// The accepted removals that Giveway's operator asked for.
+    /// The accepted removals that Giveway's operator asked for, but for those of pods that it made itself to keep room.
     pub fn evicted(&self) -> Vec<&Removal> {
-        self.removed_by(super::OPERATOR)
+        let own = |removal: &&Removal| self.pods.get(&removal.uid).is_some_and(|pod| pod.placeholder);
+        self.removed_by(super::OPERATOR).into_iter().filter(|removal| !own(removal)).collect()
     }
 
     /// The accepted removals that this user asked for.

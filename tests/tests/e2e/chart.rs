@@ -182,7 +182,7 @@ async fn every_label_and_annotation_of_pods_is_in_the_policies_and_in_the_entry_
     let manifests = rendered(&[]).await;
     let policy = |name: &str| document(&manifests, "ValidatingAdmissionPolicy", name).to_owned();
     let (pods, bindings) = (policy("giveway-pods"), policy("giveway-bindings"));
-    for key in keys::GROUP_LABELS.iter().chain([&keys::LABEL_GANG]) {
+    for key in keys::GROUP_LABELS.iter().chain([&keys::LABEL_GANG, &keys::LABEL_PLACEHOLDER]) {
         let place = format!("metadata.?labels[?'{key}']");
         assert!(pods.contains(&place) && bindings.contains(&place), "{key}");
     }
@@ -287,6 +287,32 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
 }
 
 #[tokio::test]
+async fn autoscalers_are_asked_by_flags_and_rights_of_which_there_are_none_by_default() {
+    let rights = ["resources: [pods]\n    verbs: [create]\n", "provisioningrequests", "podtemplates"];
+    let usual = rendered(&[]).await;
+    let role = document(&usual, "ClusterRole", "giveway-operator");
+    assert!(!usual.contains("--provisioning-") && rights.iter().all(|right| !role.contains(right)), "{role}");
+    for (method, flag, given) in
+        [("Placeholder", "placeholder", &rights[..1]), ("ProvisioningRequest", "provisioning-request", &rights[1..])]
+    {
+        let values = [format!("provisioning.method={method}"), "provisioning.first=true".to_owned()];
+        let manifests = rendered(&values.each_ref().map(String::as_str)).await;
+        let role = document(&manifests, "ClusterRole", "giveway-operator");
+        for right in rights {
+            assert_eq!(role.contains(right), given.contains(&right), "{method}: {right}");
+        }
+        let operator = document(&manifests, "Deployment", "giveway-operator");
+        let by = format!("--provisioning-method={flag}");
+        let image = "--placeholder-image=registry.k8s.io/pause:3.10";
+        for flag in [by.as_str(), "--provisioning-after=30s", "--provisioning-first", "--provisioning-limit=256", image]
+        {
+            assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+        }
+    }
+    refused("giveway-system", &["provisioning.method=Karpenter"], "/provisioning/method").await;
+}
+
+#[tokio::test]
 async fn names_of_other_namespaces_and_the_history_are_flags_of_the_operator() {
     let usual = rendered(&[]).await;
     let operator = document(&usual, "Deployment", "giveway-operator");
@@ -327,6 +353,7 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
         "critical-pods",
         "nodes",
         "operator",
+        "placeholders",
         "pod-groups",
         "pods",
         "preemptions",

@@ -36,6 +36,7 @@ mod metrics;
 mod native;
 mod policies;
 mod preemption;
+mod provisioning;
 mod quota;
 mod restraint;
 mod rights;

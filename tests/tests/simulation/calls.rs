@@ -98,6 +98,10 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
         | Command::ReadOwner(_)
+        | Command::RequestCapacity(_)
+        | Command::WithdrawRequest { .. }
+        | Command::MakePlaceholder(_)
+        | Command::RemovePlaceholder { .. }
         | Command::SetMinCount { .. }
         | Command::Taint { .. }
         | Command::ReadPulse(_)
@@ -211,6 +215,11 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
             Report::Object { what: format!("pod group default/{name}"), result }
         }
         Command::DeleteGroup { group, .. } => Report::Object { what: format!("deletion of pod group {group}"), result },
+        // No autoscaler is asked here.
+        Command::RequestCapacity(_)
+        | Command::WithdrawRequest { .. }
+        | Command::MakePlaceholder(_)
+        | Command::RemovePlaceholder { .. } => return None,
         Command::ReadOwner(owner) => Report::Owner { owner, result: Err(CallError::Gone) },
         Command::SetMinCount { group, min_count, .. } => {
             Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }

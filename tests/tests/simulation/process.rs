@@ -124,9 +124,10 @@ impl Process {
 }
 
 /// The lists of the kinds of which there is nothing here.
-fn unused() -> [Input; 8] {
+fn unused() -> [Input; 9] {
     [
         Input::NativeGroup(Update::Replaced(Vec::new())),
+        Input::Request(Update::Replaced(Vec::new())),
         Input::Namespace(Update::Replaced(Vec::new())),
         Input::Workload(Update::Replaced(Vec::new())),
         Input::Class(Update::Replaced(Vec::new())),

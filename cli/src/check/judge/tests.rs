@@ -40,11 +40,30 @@ pub(in super::super) fn healthy() -> Facts {
             seconds: 15,
         })),
         in_tree: Ok(Vec::new()),
+        autoscalers: Ok(Vec::new()),
+        provisioning: None,
         tolerations: Ok(Vec::new()),
         interrupted: Ok(Vec::new()),
         held: Ok(3),
         exposure: Ok(Exposure::default()),
     }
+}
+
+#[test]
+fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
+    let facts = Facts { autoscalers: Ok(vec![Autoscaler::ProvisioningRequests, Autoscaler::Karpenter]), ..healthy() };
+    let of = |facts: &Facts| all(facts).into_iter().filter(|one| one.check == "autoscaler").collect::<Vec<_>>();
+    let found = of(&facts);
+    assert!(found.iter().all(|one| one.status == Status::Warn), "{found:?}");
+    assert!(found[0].remedy.contains("provisioning.method=ProvisioningRequest;"), "{found:?}");
+    assert!(found[1].remedy.contains("provisioning.method=Placeholder;"), "{found:?}");
+    let asked = of(&Facts { provisioning: Some("Placeholder".into()), ..facts });
+    assert_eq!(
+        asked[1].message,
+        "NodePools of Karpenter are served; gangs that wait for room ask for it by Placeholder."
+    );
+    assert_eq!(asked[1].status, Status::Ok);
+    assert_eq!(of(&healthy()), []);
 }
 
 fn lease(age: i64, holder: &str) -> Option<Lease> {
@@ -120,7 +139,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { policies: Ok(BTreeSet::from(["giveway-pods".into()])), ..healthy() },
             Fail,
             "policies",
-            "no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-pod-groups, giveway-preemptions.",
+            "no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
         (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (

@@ -1,0 +1,109 @@
+//! What cluster-autoscaler is asked with: the kind `ProvisioningRequest` of `autoscaling.x-k8s.io/v1`, as far as it is used here.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// The class of requests that are met whole, or not at all, with what the cloud has to offer now.
+pub const ATOMIC_SCALE_UP: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+/// A request has no more sets of pods.
+pub const MOST_POD_SETS: usize = 32;
+
+/// The pods that are to have room together. The API server lets nobody change it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "autoscaling.x-k8s.io",
+    version = "v1",
+    kind = "ProvisioningRequest",
+    namespaced,
+    status = "ProvisioningRequestStatus",
+    schema = "disabled"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningRequestSpec {
+    /// Sets of pods that are alike.
+    pub pod_sets: Vec<PodSet>,
+    /// Who carries it out, and how.
+    pub provisioning_class_name: String,
+}
+
+/// Pods that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSet {
+    /// What they look like.
+    pub pod_template_ref: PodTemplateReference,
+    /// How many.
+    pub count: i32,
+}
+
+/// A PodTemplate of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodTemplateReference {
+    /// Its name.
+    pub name: String,
+}
+
+/// What the autoscaler says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProvisioningRequestStatus {
+    /// How far it is.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// How far a request is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nobody has taken it up.
+    Pending,
+    /// It is being looked for room.
+    Accepted,
+    /// There is room.
+    Provisioned,
+    /// There is none, or not any more; in the words of the autoscaler.
+    Failed(String),
+}
+
+impl ProvisioningRequest {
+    /// How far it is, by its conditions. Room that was taken back, or is not kept any longer, is none.
+    pub fn progress(&self) -> Progress {
+        let conditions = self.status.iter().flat_map(|status| &status.conditions);
+        let told = |type_: &str| conditions.clone().find(|c| c.type_ == type_ && c.status == "True");
+        let over = ["Failed", "CapacityRevoked", "BookingExpired"].into_iter().find_map(told);
+        match over {
+            Some(condition) => Progress::Failed(format!("{}: {}", condition.type_, condition.message)),
+            None if told("Provisioned").is_some() => Progress::Provisioned,
+            None if told("Accepted").is_some() => Progress::Accepted,
+            None => Progress::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn progress(conditions: &[(&str, &str)]) -> Progress {
+        let condition = |(type_, status): &(&str, &str)| json!({"type": type_, "status": status, "reason": "R", "message": "no quota", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions: Vec<_> = conditions.iter().map(condition).collect();
+        let request = json!({
+            "metadata": {"name": "r"}, "spec": {"podSets": [], "provisioningClassName": ATOMIC_SCALE_UP},
+            "status": {"conditions": conditions}
+        });
+        serde_json::from_value::<ProvisioningRequest>(request).unwrap().progress()
+    }
+
+    #[test]
+    fn what_went_wrong_last_counts_more_than_what_went_well_before() {
+        assert_eq!(progress(&[]), Progress::Pending);
+        assert_eq!(progress(&[("Accepted", "True"), ("Provisioned", "False")]), Progress::Accepted);
+        assert_eq!(progress(&[("Accepted", "True"), ("Provisioned", "True")]), Progress::Provisioned);
+        let failed = |type_: &str| Progress::Failed(format!("{type_}: no quota"));
+        assert_eq!(progress(&[("Accepted", "True"), ("Failed", "True")]), failed("Failed"));
+        for over in ["CapacityRevoked", "BookingExpired"] {
+            assert_eq!(progress(&[("Provisioned", "True"), (over, "True")]), failed(over));
+        }
+    }
+}

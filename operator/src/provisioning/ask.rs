@@ -1,0 +1,274 @@
+//! What is asked for one gang.
+
+use super::{Options, Wait, requests_of, waiting};
+use crate::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
+use crate::command::Command;
+use crate::config::ProvisioningMethod;
+use crate::ledger::{Calls, Clock};
+use crate::model::Model;
+use crate::status::{Word, pods};
+use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
+use giveway_crds::condition::Reason;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::quantity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+/// How long placeholders may wait for their nodes.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// After the first attempt that failed it is waited so long, after each other twice as long as before.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Longest such wait.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// What a pass goes by, and what comes of it.
+pub(super) struct Step<'s> {
+    /// What is known.
+    pub(super) model: &'s Model,
+    /// Now.
+    pub(super) clock: Clock,
+    /// Calls under way.
+    pub(super) calls: &'s mut Calls,
+    /// What is to stay of what exists.
+    pub(super) kept: BTreeSet<ObjectKey>,
+    /// What is to be done.
+    pub(super) commands: Vec<Command>,
+}
+
+/// What is asked for one gang.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// UID of its group.
+    pub(super) uid: SmolStr,
+    /// What there is to tell.
+    pub(super) word: Option<Word>,
+    /// Since when it waits.
+    since: Instant,
+    /// Attempts that failed.
+    failed: u32,
+    /// When this attempt was begun.
+    begun: Option<Instant>,
+    /// The next attempt is not made before, and why.
+    refused: Option<(Instant, String)>,
+    /// The request that is known to be complete.
+    made: String,
+}
+
+impl Ask {
+    /// A gang that waits from now on.
+    pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
+        Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: String::new() }
+    }
+
+    /// Notes that a call worked.
+    pub(super) fn done(&mut self, what: &str) {
+        what.clone_into(&mut self.made);
+    }
+
+    /// Notes that this attempt is over, and why.
+    pub(super) fn give_up(&mut self, why: &str, now: Instant) {
+        if self.refused.is_none() {
+            let wait = AGAIN * (1 << self.failed.min(10));
+            self.refused = Some((now + wait.min(LONGEST), why.to_owned()));
+            self.failed += 1;
+            self.begun = None;
+        }
+    }
+
+    /// Looks at what should exist: what stays of what exists, and the calls for what does not.
+    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
+        let (model, now) = (step.model, step.clock.now);
+        // An earlier leader may have asked.
+        let asked = model.placeholders(key).next().is_some() || requests_of(model, key).next().is_some();
+        let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
+        let members = waiting(model, key, &options.schedulers);
+        if members.is_empty() || !(due || asked) {
+            self.word = None;
+            return;
+        }
+        self.refused.take_if(|(until, _)| *until <= now);
+        let gang = Gang { group: key.clone(), uid: self.uid.clone() };
+        let outcome = match options.method {
+            _ if members.len() > options.limit => Err(format!(
+                "{} wait, and room is asked for {} at the most (chart value provisioning.limit)",
+                pods(members.len()),
+                options.limit
+            )),
+            ProvisioningMethod::Off => return,
+            ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
+            ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
+        };
+        self.word = Some(match (outcome, &self.refused) {
+            (_, Some((until, why))) => Word {
+                reason: Reason::CapacityFailed,
+                message: format!(
+                    "No room from the cluster autoscaler: {why}. It is asked again at {}.",
+                    step.clock.at(*until)
+                ),
+            },
+            (Ok(word), None) => word,
+            (Err(why), None) => {
+                Word { reason: Reason::CapacityFailed, message: format!("The cluster autoscaler is not asked: {why}.") }
+            }
+        });
+    }
+
+    /// One request for all of them.
+    fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
+        let (model, now) = (step.model, step.clock.now);
+        let sets = sets(members);
+        if sets.len() > MOST_POD_SETS {
+            return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
+        }
+        let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
+        // Another attempt than the first has another name; an earlier leader may have made some.
+        let attempt = |request: &ObjectKey| request.name.strip_prefix(stem.as_str())?.parse::<u32>().ok();
+        let last = requests_of(model, &gang.group).filter_map(|(request, _)| attempt(request)).max();
+        if self.refused.is_none() {
+            self.failed = self.failed.max(last.unwrap_or(0));
+        }
+        let name = format!("{stem}{}", if self.refused.is_some() { last.unwrap_or(0) } else { self.failed });
+        let request = ObjectKey::new(&gang.group.namespace, &name);
+        let what = format!("provisioning request {request}");
+        let found = requests_of(model, &gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
+        if found.is_some() {
+            step.kept.insert(request.clone());
+        }
+        if self.refused.is_none() && (found.is_none() || self.made != what) && step.calls.start(what, now) {
+            step.commands.push(Command::RequestCapacity(Box::new(CapacityRequest {
+                gang: gang.clone(),
+                name: name.clone(),
+                sets: sets.iter().map(|(pod, count)| (waiter(pod), *count)).collect(),
+            })));
+        }
+        let asked = format!(
+            "Room for {} is asked of the cluster autoscaler by ProvisioningRequest {name}",
+            pods(members.len())
+        );
+        let (reason, message) = match found.map(|record| &record.progress) {
+            None | Some(Progress::Pending) => {
+                (Reason::CapacityAsked, format!("{asked}, which nobody has accepted yet."))
+            }
+            Some(Progress::Accepted) => (Reason::CapacityAccepted, format!("{asked}, which was accepted.")),
+            Some(Progress::Provisioned) => {
+                (Reason::CapacityProvisioned, format!("{asked}: it says that there is room."))
+            }
+            Some(Progress::Failed(why)) => {
+                self.give_up(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
+                (Reason::CapacityFailed, String::new())
+            }
+        };
+        Ok(Word { reason, message })
+    }
+
+    /// One pod for each of them.
+    fn placeholders(
+        &mut self,
+        options: &Options,
+        gang: &Gang,
+        members: &[&Pod],
+        step: &mut Step<'_>,
+    ) -> Result<Word, String> {
+        let (model, now) = (step.model, step.clock.now);
+        let class = class_that_never_preempts(model, &gang.group)?;
+        let existing: BTreeMap<&str, &Pod> =
+            model.placeholders(&gang.group).map(|pod| (pod.key.name.as_str(), pod)).collect();
+        let mut bound = 0;
+        for member in members {
+            let name = name_for(&member.uid);
+            bound += usize::from(existing.get(name.as_str()).is_some_and(|pod| pod.bound()));
+        }
+        let begun = *self.begun.get_or_insert(now);
+        if self.refused.is_none() && bound < members.len() && now.duration_since(begun) >= PATIENCE {
+            let minutes = PATIENCE.as_secs() / 60;
+            self.give_up(&format!("{bound} of {} placeholders had a node after {minutes} minutes", members.len()), now);
+        }
+        if self.refused.is_some() {
+            self.begun = None;
+            return Ok(Word { reason: Reason::CapacityFailed, message: String::new() });
+        }
+        for member in members {
+            let name = name_for(&member.uid);
+            if let Some(pod) = existing.get(name.as_str()) {
+                step.kept.insert(pod.key.clone());
+            } else if step.calls.start(format!("placeholder {}/{name}", gang.group.namespace), now) {
+                step.commands.push(Command::MakePlaceholder(Box::new(Placeholder {
+                    gang: gang.clone(),
+                    member: waiter(member),
+                    requests: amounts(model, member),
+                    class: class.clone(),
+                    image: options.image.clone(),
+                })));
+            }
+        }
+        let have = if bound == 1 { "has" } else { "have" };
+        Ok(Word {
+            reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
+            message: format!(
+                "Room for {} is asked of the cluster autoscaler by as many placeholders, of which {bound} {have} a node.",
+                pods(members.len())
+            ),
+        })
+    }
+}
+
+fn waiter(pod: &Pod) -> Waiter {
+    Waiter { pod: pod.key.clone(), uid: pod.uid.clone() }
+}
+
+/// The first of those that are alike, and how many they are.
+fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
+    let mut sets: Vec<(&Pod, i32)> = Vec::new();
+    for member in members {
+        match sets.iter_mut().find(|(first, _)| first.asks_as(member)) {
+            Some((_, count)) => *count += 1,
+            None => sets.push((member, 1)),
+        }
+        // Nobody asks for so many.
+        if sets.len() > MOST_POD_SETS {
+            break;
+        }
+    }
+    sets
+}
+
+/// A number that is another one for another request: a request cannot be changed.
+fn fingerprint(gang: &Gang, sets: &[(&Pod, i32)]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    gang.uid.hash(&mut hasher);
+    for (pod, count) in sets {
+        (&pod.uid, count).hash(&mut hasher);
+    }
+    u32::try_from(hasher.finish() >> 32).unwrap_or(0)
+}
+
+/// The class of the gang. kube-scheduler would preempt for placeholders of a class that is not managed: the API server lets no pod
+/// have another policy than its class.
+fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, String> {
+    let classes = model.cluster.classes();
+    let named =
+        model.cluster.group(group).and_then(|group| group.class_name.as_deref()).filter(|name| !name.is_empty());
+    let class = match named {
+        Some(name) => classes.get(name),
+        None => classes.global_default(),
+    };
+    match class {
+        Some(class) if class.scheduler_policy == PreemptionPolicy::Never => Ok(Some(class.name.clone())),
+        _ => Err("kube-scheduler would evict others for placeholders of a priority class that is not managed; \
+                  `kubectl giveway adopt priorityclass` makes it one that is"
+            .to_owned()),
+    }
+}
+
+/// What a pod asks of a node, in quantities.
+fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
+    let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
+    offered
+        .chain(pod.requests.unoffered())
+        .filter(|(name, _)| !name.is_empty() && *name != "pods")
+        .map(|(name, amount)| (name.to_owned(), quantity::format(name, amount)))
+        .collect()
+}
