@@ -159,7 +159,7 @@ impl WorldBuilder {
         if self.real_node {
             node::check().map_err(|why| anyhow!(why))?;
         }
-        let plane = ControlPlane::start(self.options).await?;
+        let plane = ControlPlane::start(self.options.clone()).await?;
         let judged = AtomicBool::new(self.unjudged || self.bare);
         let log = Mutex::new(log::Reader::new(&plane.audit_log()));
         let mut world = World {

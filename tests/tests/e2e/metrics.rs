@@ -2,6 +2,7 @@
 
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
