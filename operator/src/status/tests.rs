@@ -42,6 +42,7 @@ impl Case {
             last_plan: self.last_plan.as_ref(),
             last_word: self.last_word.as_ref(),
             victim_of: self.victim_of.as_ref(),
+            capacity: None,
             problem: None,
             names: Names::default(),
             now: Time(Timestamp::from_second(self.second).unwrap()),
