@@ -22,7 +22,7 @@ pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<Obje
     let mut keys: Vec<ObjectKey> = all
         .iter()
         .filter(|group| is_of(group, row, name))
-        .map(|group| ObjectKey::new(&api.namespace, &group.name_any()))
+        .map(|group| ObjectKey::new(&api.namespace, group.name_any()))
         .collect();
     if keys.is_empty() {
         let namespace = &api.namespace;
