@@ -135,6 +135,8 @@ fn main() {
         Input::Namespace(Update::Replaced(vec![])),
         Input::Pod(Update::Replaced(vec![])),
         Input::Group(Update::Replaced(vec![])),
+        Input::NativeGroup(Update::Replaced(vec![])),
+        Input::Switch(Update::Replaced(vec![])),
         Input::Workload(Update::Replaced(vec![])),
         Input::Class(Update::Replaced(vec![])),
         Input::Budget(Update::Replaced(vec![])),

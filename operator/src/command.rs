@@ -291,7 +291,7 @@ pub enum EvictOutcome {
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`, `Node`.
+    /// Kind of the object: `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget`, `Node`, `ConfigMap`.
     pub kind: &'static str,
     /// The object.
     pub key: ObjectKey,

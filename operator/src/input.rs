@@ -5,7 +5,7 @@ use crate::report::Report;
 use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -51,6 +51,8 @@ pub enum Input {
     StorageClass(Update<StorageClass>),
     /// Classes of devices.
     DeviceClass(Update<DeviceClass>),
+    /// The ConfigMap that switches Giveway.
+    Switch(Update<ConfigMap>),
     /// Stored plans.
     Preemption(Update<Preemption>),
     /// The result of an API call of our own.

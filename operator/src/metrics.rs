@@ -1,5 +1,6 @@
 //! Metrics of the operator, with labels whose values are bounded.
 
+use giveway_crds::mode::Mode;
 use giveway_planner::Step;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +33,11 @@ struct StepLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ModeLabels {
+    mode: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CertificateLabels {
     certificate: &'static str,
 }
@@ -47,6 +53,7 @@ pub struct Metrics {
     in_flight: Gauge,
     unreadable: Family<KindLabels, Counter>,
     leads: Gauge,
+    mode: Family<ModeLabels, Gauge>,
     broken: Gauge,
     certificates: Family<CertificateLabels, Gauge>,
     critical: Critical,
@@ -94,6 +101,7 @@ impl Default for Metrics {
         let in_flight = Gauge::default();
         let unreadable = Family::default();
         let leads = Gauge::default();
+        let mode = Family::default();
         let broken = Gauge::default();
         let certificates = Family::default();
         let mut registry = Registry::with_prefix("giveway_operator");
@@ -112,6 +120,7 @@ impl Default for Metrics {
             unreadable.clone(),
         );
         registry.register("leader", "1 while this process leads", leads.clone());
+        registry.register("mode", "1 for the mode that the leader is in: enforce, observe or off", mode.clone());
         registry.register(
             "watches_broken",
             "1 while a watch is broken for so long that nothing is decided",
@@ -133,6 +142,7 @@ impl Default for Metrics {
             in_flight,
             unreadable,
             leads,
+            mode,
             broken,
             certificates,
             critical,
@@ -202,6 +212,13 @@ impl Metrics {
     /// Sets whether this process leads.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
+    }
+
+    /// Sets the mode that it is in.
+    pub fn mode(&self, now: Mode) {
+        for mode in Mode::ALL {
+            self.mode.get_or_create(&ModeLabels { mode: mode.as_str() }).set(i64::from(mode == now));
+        }
     }
 
     /// Sets whether a watch is broken for so long that nothing is decided.

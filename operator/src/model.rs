@@ -8,6 +8,7 @@ use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
 use crate::origin::GangPod;
+use crate::switch::Said;
 use giveway_crds::keys;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
@@ -78,7 +79,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 13;
+const KINDS: usize = 14;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -99,6 +100,8 @@ pub struct Model {
     pub scheduler_decisions: u64,
     /// Stored plans.
     pub plans: Plans,
+    /// What the ConfigMap that switches Giveway says.
+    pub said: Said,
     /// Objects that cannot be used, with the reason.
     pub problems: BTreeMap<Problem, String>,
     /// Problems not reported yet.
@@ -247,6 +250,12 @@ impl Model {
                         None => m.cluster.remove_device_class(&key.name),
                     })
                 },
+            ),
+            Input::Switch(update) => self.each(
+                "ConfigMap",
+                update,
+                |m| m.said.key().into_iter().collect(),
+                |m, key, map| Ok(m.said.take(key, map.as_deref())),
             ),
             Input::Preemption(update) => {
                 self.plans.listed |= matches!(update, Update::Replaced(_));

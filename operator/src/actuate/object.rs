@@ -112,7 +112,7 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         secondary: None,
     };
     let api_version = match notice.kind {
-        "Pod" | "Node" => "v1".to_owned(),
+        "ConfigMap" | "Node" | "Pod" => "v1".to_owned(),
         "PodDisruptionBudget" => "policy/v1".to_owned(),
         _ => format!("{}/v1alpha1", keys::GROUP),
     };

@@ -10,6 +10,7 @@ mod notices;
 mod plan;
 mod reports;
 mod rescue;
+mod restraint;
 mod round;
 mod statuses;
 
@@ -25,12 +26,15 @@ use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
 use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
+use crate::letting_go::LettingGo;
 use crate::metrics::Metrics;
 use crate::model::Model;
+use crate::observed::Observed;
 use crate::queue::Waiting;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
 use crate::status::{self, LastWord, Victimhood};
+use crate::switch::Switch;
 use crate::watches::Watches;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -78,6 +82,9 @@ pub struct Arbiter {
     half_starts: HalfStarts,
     repeated: Repeated,
     rescues: Rescues,
+    switch: Switch,
+    observed: Observed,
+    letting_go: LettingGo,
     /// Who is a critical add-on; `None` when they are not helped.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
@@ -122,6 +129,9 @@ impl Arbiter {
             half_starts: HalfStarts::default(),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
+            switch: Switch::new(config.mode),
+            observed: Observed::default(),
+            letting_go: LettingGo::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
             resumed: false,
@@ -213,6 +223,8 @@ impl Arbiter {
             return;
         }
         self.dirty.append(&mut self.model.touched);
+        self.follow_switch();
+        self.restrain();
         self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
@@ -225,6 +237,7 @@ impl Arbiter {
         chores.append(&mut self.housekeeping.delete_unused(&self.model, unused_for, clock.now));
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
+        chores.append(&mut self.let_go(clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.metrics.in_flight(self.flights.len());

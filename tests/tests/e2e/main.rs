@@ -39,6 +39,7 @@ mod rights;
 mod roles;
 mod smoke;
 mod statuses;
+mod switch;
 mod topology;
 mod uninstall;
 mod volumes;

@@ -124,8 +124,9 @@ impl Process {
 }
 
 /// The lists of the kinds of which there is nothing here.
-fn unused() -> [Input; 8] {
+fn unused() -> [Input; 9] {
     [
+        Input::Switch(Update::Replaced(Vec::new())),
         Input::NativeGroup(Update::Replaced(Vec::new())),
         Input::Namespace(Update::Replaced(Vec::new())),
         Input::Workload(Update::Replaced(Vec::new())),
