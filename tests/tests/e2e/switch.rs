@@ -79,6 +79,9 @@ async fn who_observes_says_and_stores_once_what_it_would_do_lets_start_what_fits
     assert!(metrics.contains("giveway_operator_mode{mode=\"observe\"} 1"), "{metrics}");
     let page = giveway(&mut world, &["why", "podgroup/vip", "-n", "default"]).await;
     assert!(page.ok().contains(OBSERVES) && page.out.contains("Observed"), "{}", page.out);
+    let spared = format!("podgroup/{}", plan.victims[0].name);
+    let page = giveway(&mut world, &["why", &spared, "-n", "default"]).await;
+    assert!(!page.ok().contains("Who took its place"), "{}", page.out);
     // From now on it acts, without a restart.
     world
         .kubectl(&["create", "configmap", "giveway-mode", "-n", "giveway-system", "--from-literal=mode=enforce"])
