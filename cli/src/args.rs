@@ -21,8 +21,9 @@ Examples:
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
   kubectl giveway check                                      Is everything installed, and who still preempts without it?
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
+  kubectl giveway pause                                      Hold nobody and evict nobody, until `resume`.
 
-Only `adopt`, `release` and `uninstall` write to the cluster.
+Only `adopt`, `release`, `pause`, `observe`, `resume` and `uninstall` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
 `check` finds something wrong; 2 when the input cannot be used."
@@ -54,6 +55,12 @@ pub(crate) enum Command {
     Release(ReleaseArgs),
     /// Takes from all objects what Giveway left on them, when it runs no more; --dry-run says what an uninstall removes.
     Uninstall(UninstallArgs),
+    /// Switches Giveway off: it releases every pod that it holds, and evicts nobody.
+    Pause(SwitchFlags),
+    /// Lets Giveway only look: it decides, stores what it would do, and evicts nobody. Groups that fit start.
+    Observe(SwitchFlags),
+    /// Takes `pause` or `observe` back: the chart's value `mode` counts again.
+    Resume(SwitchFlags),
     /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
     Check(CheckArgs),
     /// Prints a group or Workload of Giveway as one of Kubernetes itself. Nothing is written.
@@ -316,6 +323,29 @@ pub(crate) struct UninstallArgs {
     /// Name of the operator's Lease.
     #[arg(long, value_name = "NAME", default_value = "giveway-operator")]
     pub(crate) lease_name: String,
+
+    /// Namespace in which Giveway is installed.
+    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    pub(crate) giveway_namespace: String,
+}
+
+/// Flags of `pause`, `observe` and `resume`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway pause            Something goes wrong: nobody is held or evicted any more.
+  kubectl giveway observe          What would it do? kubectl get preemptions, of the state Observed.
+  kubectl giveway resume           As the chart says.
+
+`pause` and `observe` write `mode: off` or `mode: observe` to the ConfigMap giveway-mode in Giveway's namespace, and `resume`
+deletes it. The operator goes by it within moments, without a restart. Of plans in flight the groups that were begun are
+finished, because a group goes whole or not at all; nobody else goes. It takes the chart's Role giveway-switch.
+
+Exit status: 0 when it is written, also when it was so before; 1 when the cluster fails.")]
+pub(crate) struct SwitchFlags {
+    /// Ask the API server whether it would accept it, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// Namespace in which Giveway is installed.
     #[arg(long, value_name = "NAME", default_value = "giveway-system")]

@@ -150,6 +150,12 @@ impl Api {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
+    /// One server-side apply.
+    pub(crate) async fn apply<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> Result<T, CallError> {
+        let object = serde_json::to_vec(object).map_err(|error| CallError::Failed(error.to_string()))?;
+        self.request(Method::PATCH, path, "application/apply-patch+yaml", object).await
+    }
+
     /// One call, with JSON as its body.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,

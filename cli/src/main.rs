@@ -1,5 +1,6 @@
 //! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one, puts priority classes into Giveway's
-//! hands, and checks an installation. Only `adopt`, `release` and `uninstall` write to a cluster.
+//! hands, switches Giveway off and on, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume` and
+//! `uninstall` write to a cluster.
 //!
 //! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails, or
 //! `check` finds something wrong, 2 when the input cannot be used.
@@ -16,6 +17,7 @@
 //! why/                   one page about a group or pod
 //! history/               who took whose place
 //! adopt/                 a priority class in Giveway's hands, and back
+//! switch                 whether Giveway acts, looks or rests
 //! taints/                nodes without the operator's taints
 //! uninstall/             what Giveway leaves on the objects of others
 //! convert/               groups as Kubernetes' own, and the other way
@@ -42,6 +44,7 @@ mod role;
 mod snapshot;
 mod spared;
 mod submit;
+mod switch;
 mod taints;
 mod uninstall;
 mod why;
@@ -50,6 +53,7 @@ mod world;
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
 use error::CliError;
+use giveway_crds::mode::Mode;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -64,6 +68,9 @@ fn main() -> ExitCode {
         Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
         Command::Uninstall(flags) => uninstall::run(flags, &args.connection),
+        Command::Pause(flags) => switch::to(Mode::Off, flags, &args.connection),
+        Command::Observe(flags) => switch::to(Mode::Observe, flags, &args.connection),
+        Command::Resume(flags) => switch::resume(flags, &args.connection),
         Command::Check(flags) => check::run(flags, &args.connection),
         Command::Export(flags) => convert::export(flags, &args.connection).map(|()| 0),
         Command::Import(flags) => convert::import(flags, &args.connection).map(|()| 0),

@@ -7,6 +7,8 @@ pub(crate) enum Role<'a> {
     Planner,
     /// Adopts and releases priority classes; with the namespace of Giveway, in which records are kept.
     ClassAdmin(&'a str),
+    /// Pauses and resumes; with the namespace of Giveway, in which the ConfigMap is.
+    Switch(&'a str),
 }
 
 impl Role<'_> {
@@ -21,6 +23,11 @@ impl Role<'_> {
                 self.name(),
                 binding("clusterrolebinding", "clusterrole")
             ),
+            Self::Switch(namespace) => format!(
+                "{said}: the chart's Role {} allows it: {} --namespace={namespace}",
+                self.name(),
+                binding("rolebinding", "role")
+            ),
             Self::ClassAdmin(namespace) => format!(
                 "{said}: the chart's ClusterRole and Role {} allow it: {} and {} --namespace={namespace}",
                 self.name(),
@@ -34,6 +41,7 @@ impl Role<'_> {
         match self {
             Self::Planner => "giveway-planner",
             Self::ClassAdmin(_) => "giveway-class-admin",
+            Self::Switch(_) => "giveway-switch",
         }
     }
 }
@@ -59,6 +67,12 @@ mod tests {
             Role::Planner.explain(SAID),
             format!(
                 "{SAID}: the chart's ClusterRole giveway-planner allows it: kubectl create clusterrolebinding NAME --clusterrole=giveway-planner --user=ann"
+            )
+        );
+        assert_eq!(
+            Role::Switch("gw").explain(SAID),
+            format!(
+                "{SAID}: the chart's Role giveway-switch allows it: kubectl create rolebinding NAME --role=giveway-switch --user=ann --namespace=gw"
             )
         );
         assert_eq!(

@@ -100,6 +100,12 @@ pub enum Reason {
     KeptForCriticalAddon,
     /// That taint was removed (event on the node).
     NotKeptAnyMore,
+    /// Giveway observes: what it would do is not done.
+    Observing,
+    /// Giveway is switched off.
+    SwitchedOff,
+    /// The ConfigMap that switches Giveway says nothing that is known (event on it).
+    ModeUnknown,
 }
 
 impl Reason {
@@ -145,6 +151,9 @@ impl Reason {
             Self::SchedulerSilent => "SchedulerSilent",
             Self::KeptForCriticalAddon => "KeptForCriticalAddon",
             Self::NotKeptAnyMore => "NotKeptAnyMore",
+            Self::Observing => "Observing",
+            Self::SwitchedOff => "SwitchedOff",
+            Self::ModeUnknown => "ModeUnknown",
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
 //! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, the [`kinds`] of which a label
-//! makes gangs, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
+//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
 //! [conditions and reasons](condition). What admission accepts, the
 //! controllers can therefore reconcile.
 
@@ -15,6 +15,7 @@ pub mod keys;
 pub mod kinds;
 pub mod lending;
 pub mod membership;
+pub mod mode;
 pub mod native;
 pub mod plan;
 pub mod pod_group;

@@ -25,6 +25,8 @@ pub enum PlanState {
     Cancelled,
     /// It could not be carried out.
     Failed,
+    /// What would have been done; nobody was evicted, because Giveway only observes.
+    Observed,
 }
 
 impl PlanState {
@@ -43,6 +45,7 @@ impl PlanState {
             Self::Completed => "Completed",
             Self::Cancelled => "Cancelled",
             Self::Failed => "Failed",
+            Self::Observed => "Observed",
         }
     }
 }

@@ -171,9 +171,10 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
         .collect()
 }
 
-/// Whether a part has the label by which admission finds the plan: the first one, which says where the pod goes.
+/// Whether a part has the label by which admission finds the plan: the first one, which says where the pod goes, of a plan that
+/// is carried out.
 fn keeps_node(plan: &StoredPlan, part: i32) -> bool {
-    plan.critical_addon.is_some() && part == 1
+    plan.critical_addon.is_some() && part == 1 && plan.state != PlanState::Observed
 }
 
 /// The lists of one part, and what they take.
@@ -347,6 +348,12 @@ mod tests {
     fn the_first_part_of_a_plan_for_a_critical_addon_says_that_it_keeps_a_node() {
         assert_eq!(parts_of(&plan(1, &[1]), PART_BYTES)[0].metadata.labels, None);
         let rescue = StoredPlan { critical_addon: Some(StoredRescue::default()), ..plan(1, &[100, 100]) };
+        let observed = StoredPlan { state: PlanState::Observed, ..rescue.clone() };
+        assert_eq!(
+            parts_of(&observed, PART_BYTES)[0].metadata.labels,
+            None,
+            "nobody is kept away by what is only told"
+        );
         let parts = parts_of(&rescue, 10_000);
         let labels: Vec<bool> = parts.iter().map(|part| part.metadata.labels.is_some()).collect();
         assert!(labels.len() > 1 && labels[0] && !labels[1..].contains(&true), "{labels:?}");

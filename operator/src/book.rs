@@ -29,6 +29,13 @@ struct Entry {
     over: bool,
 }
 
+impl Entry {
+    /// Whether it is still to be created though its plan is over: one that is only told.
+    fn is_tried_again(&self) -> bool {
+        self.wanted.state == PlanState::Observed && self.call.tries() < TRIES
+    }
+}
+
 /// What an answer means for the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -61,6 +68,15 @@ impl Book {
         let create = Some(Box::new(flight.plan.clone()));
         let entry = Entry { create, wanted: status(flight), written: None, call: Call::Idle, over: false };
         self.0.insert(flight.plan.id.clone(), entry);
+    }
+
+    /// A plan that is only told: its objects are to be created, and it is over.
+    pub fn record(&mut self, flight: &Flight, now: Time) {
+        self.open(flight);
+        if let Some(entry) = self.0.get_mut(&flight.plan.id) {
+            entry.wanted.finished_at = Some(now);
+            entry.over = true;
+        }
     }
 
     /// A plan of an earlier leader: its objects exist, and say nothing of this term yet.
@@ -145,7 +161,9 @@ impl Book {
                 Answer::Deleted
             }
             // What was created of it is found and struck out by the history's keeper.
-            Written::Failed(_) | Written::Unanswered if entry.over && entry.create.is_some() => {
+            Written::Failed(_) | Written::Unanswered
+                if entry.over && entry.create.is_some() && !entry.is_tried_again() =>
+            {
                 self.0.remove(plan);
                 Answer::Nothing
             }
@@ -275,6 +293,27 @@ mod tests {
         book.doubt(|_| false);
         assert_eq!(calls(&mut book, now), ["write p-1 Planned"]);
         assert_eq!(book.answered("p-1", at(PlanState::Planned), Written::Gone, now), Answer::Deleted);
+    }
+
+    #[test]
+    fn a_plan_that_is_only_told_is_created_once_with_its_end_and_tried_again_a_few_times() {
+        let (mut book, mut now) = (Book::default(), Instant::now());
+        let ended = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Observed) };
+        book.record(&flight(PlanState::Observed), end());
+        for _ in 1..TRIES {
+            assert_eq!(calls(&mut book, now), ["create p-1 Observed"]);
+            let failed = Written::Failed("denied".into());
+            assert_eq!(book.answered("p-1", ended.clone(), failed, now), Answer::Nothing);
+            assert!(book.holds("p-1"));
+            now += Duration::from_secs(10);
+        }
+        assert_eq!(calls(&mut book, now), ["create p-1 Observed"]);
+        book.answered("p-1", ended.clone(), Written::Failed("denied".into()), now);
+        assert!(!book.holds("p-1"));
+        book.record(&flight(PlanState::Observed), end());
+        calls(&mut book, now);
+        assert_eq!(book.answered("p-1", ended, Written::Done, now), Answer::Stored(PlanState::Observed));
+        assert!(!book.holds("p-1"), "nothing else is written");
     }
 
     #[test]

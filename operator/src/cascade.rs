@@ -120,6 +120,20 @@ impl Cascades {
         begun
     }
 
+    /// Groups of which kube-scheduler took a pod since the last pass and of which nobody else is to go: which pod, and how many
+    /// are left. A group that is going already is finished.
+    pub fn spare(&self, model: &mut Model) -> Vec<(ObjectKey, SmolStr, usize)> {
+        let mut spared = Vec::new();
+        for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
+            let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
+            let rest = rest(model, &group, at, Began::Scheduler).count();
+            if whole && rest > 0 && !self.holds(&group) {
+                spared.push((group, pod.name, rest));
+            }
+        }
+        spared
+    }
+
     fn begin(
         &mut self,
         model: &Model,

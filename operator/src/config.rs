@@ -2,6 +2,7 @@
 
 use crate::words::Names;
 use clap::{Parser, ValueEnum};
+use giveway_crds::mode::Mode;
 use giveway_planner::{ObjectKey, Terms};
 use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
@@ -16,6 +17,11 @@ pub struct Config {
     /// Namespace of the operator itself: its lease lives there.
     #[arg(long, env = "POD_NAMESPACE", default_value = "giveway-system")]
     pub namespace: String,
+
+    /// What to do: enforce; observe (decide, store what would be done, and evict nobody); or off (release every pod, and evict
+    /// nobody). The ConfigMap giveway-mode in the operator's namespace overrides it, without a restart.
+    #[arg(long, default_value_t = Mode::Enforce)]
+    pub mode: Mode,
 
     /// Name of the Lease by which replicas elect a leader.
     #[arg(long, default_value = "giveway-operator")]

@@ -52,23 +52,27 @@ impl HalfBound {
 }
 
 impl HalfBound {
-    /// What becomes of the gang after this time, and why: what kube-scheduler says of a member that waits.
-    pub fn sentence(&self, group: &ObjectKey, after: Duration, said: Option<&str>) -> String {
-        let Self { bound, needed, waits, ownerless } = self;
+    /// How the gang is after this time, what becomes of it, and why: what kube-scheduler says of a member that waits.
+    pub fn sentence(&self, group: &ObjectKey, after: Duration, what: &str, said: Option<&str>) -> String {
+        let Self { bound, needed, waits, .. } = self;
         let have = if *bound == 1 { "has" } else { "have" };
         let said = said.map(|said| format!(" kube-scheduler says of pod {}: {said}", waits.name)).unwrap_or_default();
-        let what = match ownerless {
-            None => "All its pods are evicted, so that those made instead wait for each other.".to_owned(),
-            Some(pod) => format!(
-                "It is not taken down, because pod {} has no controller that makes it anew: delete the pods yourself.",
-                pod.name
-            ),
-        };
         let seconds = after.as_secs();
         format!(
             "Pod group {} is bound by half for {seconds} s: {bound} of {needed} pods {have} a node. {what}{said}",
             group.name
         )
+    }
+
+    /// What becomes of the gang, as a sentence.
+    pub fn remedy(&self) -> String {
+        match &self.ownerless {
+            None => "All its pods are evicted, so that those made instead wait for each other.".to_owned(),
+            Some(pod) => format!(
+                "It is not taken down, because pod {} has no controller that makes it anew: delete the pods yourself.",
+                pod.name
+            ),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -54,6 +54,8 @@ pub enum Input {
     DeviceClass(Update<DeviceClass>),
     /// What cluster-autoscaler was asked; none where it is not asked.
     Request(Update<ProvisioningRequest>),
+    /// The ConfigMap that switches Giveway.
+    Switch(Update<ConfigMap>),
     /// Stored plans.
     Preemption(Update<Preemption>),
     /// The result of an API call of our own.

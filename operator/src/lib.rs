@@ -27,11 +27,13 @@ pub mod housekeeping;
 pub mod input;
 pub mod lease;
 pub mod ledger;
+pub mod letting_go;
 pub mod merge;
 pub mod metrics;
 pub mod missing;
 pub mod model;
 mod native_groups;
+pub mod observed;
 pub mod origin;
 pub mod orphans;
 pub mod provisioning;
@@ -42,6 +44,7 @@ pub mod rescue;
 pub mod server_time;
 pub mod status;
 pub mod survey;
+pub mod switch;
 #[cfg(test)]
 mod testing;
 mod timing;
@@ -115,12 +118,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
     let server_time = ServerTime::default();
     let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
-    let (time, provisioning) = (server_time.clone(), config.provisioning_method);
+    let (time, namespace) = (server_time.clone(), config.namespace.clone());
+    let provisioning = config.provisioning_method;
     let watching = tokio::spawn(async move {
         won.acquired().await;
         // Nothing is decided before the lists are there, and nothing by a clock that was not compared while it could be.
         time.compare(&watching).await;
-        watch::start(&watching, &changes, &told, provisioning).join_next().await
+        watch::start(&watching, &namespace, &changes, &told, provisioning).join_next().await
     });
     let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time);
     let arbiter = tokio::spawn(arbiter.run(receiver));

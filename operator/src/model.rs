@@ -8,6 +8,7 @@ use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
 use crate::origin::GangPod;
+use crate::switch::Said;
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::keys;
 use giveway_crds::native::MemberPod;
@@ -110,7 +111,7 @@ pub struct Problem {
 }
 
 /// How many kinds are watched.
-const KINDS: usize = 14;
+const KINDS: usize = 15;
 
 /// The operator's knowledge of the cluster.
 #[derive(Debug, Default)]
@@ -135,6 +136,8 @@ pub struct Model {
     pub requests: BTreeMap<ObjectKey, RequestRecord>,
     /// UIDs of the pods that were made so that an autoscaler sees a gang, by group and pod.
     placeholders: BTreeMap<ObjectKey, BTreeMap<ObjectKey, SmolStr>>,
+    /// What the ConfigMap that switches Giveway says.
+    pub said: Said,
     /// Objects that cannot be used, with the reason.
     pub problems: BTreeMap<Problem, String>,
     /// Problems not reported yet.
@@ -295,6 +298,12 @@ impl Model {
                     }
                     Ok(false)
                 },
+            ),
+            Input::Switch(update) => self.each(
+                "ConfigMap",
+                update,
+                |m| m.said.key().into_iter().collect(),
+                |m, key, map| Ok(m.said.take(key, map.as_deref())),
             ),
             Input::Preemption(update) => {
                 self.plans.listed |= matches!(update, Update::Replaced(_));

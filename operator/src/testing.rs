@@ -32,6 +32,7 @@ impl World {
         model.apply(Input::StorageClass(Update::Replaced(vec![])));
         model.apply(Input::DeviceClass(Update::Replaced(vec![])));
         model.apply(Input::Preemption(Update::Replaced(vec![])));
+        model.apply(Input::Switch(Update::Replaced(vec![])));
         Self { model }
     }
 

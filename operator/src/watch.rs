@@ -6,6 +6,9 @@ use crate::input::{Input, Update};
 use crate::native_groups;
 use crate::watches::{AGAIN, Watches};
 use giveway_crds::keys::LABEL_PROVISIONING;
+use giveway_crds::mode;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -20,7 +23,15 @@ async fn follow_kind<K>(feed: Feed, config: watcher::Config, wrap: fn(Update<K>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let (api, kind) = (Api::all(feed.client.clone()), K::kind(&()));
+    let api = Api::all(feed.client.clone());
+    follow_in(feed, api, config, wrap).await;
+}
+
+async fn follow_in<K>(feed: Feed, api: Api<DeserializeGuard<K>>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let kind = K::kind(&());
     loop {
         match follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
             Outcome::Unheard => return,
@@ -39,9 +50,10 @@ async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     std::future::pending().await
 }
 
-/// Starts one watch a kind. None of the tasks ends before the receiver of `inputs` is dropped.
+/// Starts one watch a kind; `namespace` is Giveway's own. None of the tasks ends before the receiver of `inputs` is dropped.
 pub fn start(
     client: &Client,
+    namespace: &str,
     inputs: &mpsc::Sender<Input>,
     watches: &Watches,
     provisioning: ProvisioningMethod,
@@ -62,6 +74,9 @@ pub fn start(
     tasks.spawn(follow_kind(feed(), all(), Input::StorageClass));
     tasks.spawn(follow_kind(feed(), all(), Input::DeviceClass));
     tasks.spawn(requests(feed(), provisioning));
+    let switch = Api::namespaced(client.clone(), namespace);
+    let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));
+    tasks.spawn(follow_in::<ConfigMap>(feed(), switch, by_name, Input::Switch));
     // A part of a plan may take most of a mebibyte: a page holds few of them.
     tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
     tasks

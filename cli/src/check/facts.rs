@@ -1,5 +1,6 @@
 //! What is known of an installation: plain values, gathered by [`super::gather`] and judged by [`super::judge`].
 
+use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -36,6 +37,10 @@ pub(super) struct Facts {
     pub(super) deployments: Known<Vec<Deployment>>,
     /// The operator's Lease.
     pub(super) lease: Known<Option<Lease>>,
+    /// What the ConfigMap that switches Giveway says.
+    pub(super) switched: Known<Switched>,
+    /// The mode that the operator's Deployment says; `None` where there is none.
+    pub(super) chart_mode: Option<Mode>,
     /// Versions of the in-tree API in which PodGroups are served.
     pub(super) in_tree: Known<Vec<String>>,
     /// The autoscalers that can be asked here.
@@ -59,6 +64,17 @@ pub(super) enum Autoscaler {
     ProvisioningRequests,
     /// Karpenter.
     Karpenter,
+}
+
+/// What the ConfigMap that switches Giveway says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Switched {
+    /// There is none.
+    No,
+    /// A mode.
+    To(Mode),
+    /// Something else; what is wrong with it.
+    Wrong(String),
 }
 
 /// What became of a managed class that was tried out in a dry run.

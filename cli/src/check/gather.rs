@@ -2,7 +2,7 @@
 
 use super::facts::{
     Admission, Autoscaler, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
-    Renewer, Toleration,
+    Renewer, Switched, Toleration,
 };
 use super::tolerations;
 use crate::adopt::form;
@@ -10,8 +10,10 @@ use crate::adopt::store::Store;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::live;
+use crate::switch;
 use crate::world::World;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_THRESHOLD, GROUP};
+use giveway_crds::mode::{KEY, Mode};
 use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -19,7 +21,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment as DeploymentObject;
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -63,6 +65,8 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         renewer: mutating.iter().flatten().map(|configuration| configuration.renewer).next().unwrap_or_default(),
         mutating,
         validating: validating.map(|found| found.map(|object| self::validating(&object))),
+        switched: switched(api, namespace).await?,
+        chart_mode: deployments.as_deref().ok().and_then(chart_mode),
         secret,
         policies: policies(api).await?,
         serving: serving.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
@@ -181,11 +185,33 @@ fn deployment(object: &DeploymentObject) -> Deployment {
 }
 
 fn lease_name(deployments: &[DeploymentObject]) -> Option<String> {
+    argument(deployments, "--lease-name=")
+}
+
+/// The mode that the operator's arguments say.
+fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
+    argument(deployments, "--mode=").and_then(|word| word.parse().ok())
+}
+
+/// The first argument of this flag.
+fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
         let mut args = containers.iter().flat_map(|container| container.args.iter().flatten());
-        args.find_map(|arg| arg.strip_prefix("--lease-name=")).map(str::to_owned)
+        args.find_map(|arg| arg.strip_prefix(flag)).map(str::to_owned)
     })
+}
+
+async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliError> {
+    let map: Known<Option<ConfigMap>> = get(api, &switch::path(namespace)).await?;
+    Ok(map.map(|map| {
+        let Some(map) = map else { return Switched::No };
+        match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {
+            Some(Ok(mode)) => Switched::To(mode),
+            Some(Err(error)) => Switched::Wrong(format!("data.{KEY}: {error}")),
+            None => Switched::Wrong(format!("data.{KEY}: must be set, to enforce, observe or off")),
+        }
+    }))
 }
 
 async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {

@@ -2,10 +2,11 @@
 
 use super::certificate;
 use super::exposure;
-use super::facts::{Admission, Autoscaler, Configuration, Facts, Known};
+use super::facts::{Admission, Autoscaler, Configuration, Facts, Known, Switched};
 use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
+use giveway_crds::mode::{CONFIG_MAP, Mode};
 
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
@@ -32,6 +33,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found.push(guard(facts));
     found.extend(certificate::findings(facts));
     found.extend(operator(facts));
+    found.push(mode(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
     found.extend(autoscalers(facts));
@@ -169,6 +171,31 @@ fn leader(facts: &Facts) -> Finding {
         return Finding::fail("operator", message, remedy);
     }
     Finding::ok("operator", format!("{} leads; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)))
+}
+
+/// Whether Giveway acts.
+fn mode(facts: &Facts) -> Finding {
+    let map = format!("ConfigMap {}/{CONFIG_MAP}", facts.namespace);
+    let (mode, by) = match (&facts.switched, facts.chart_mode) {
+        (Ok(Switched::To(mode)), _) => (*mode, map),
+        (Ok(Switched::No), Some(mode)) => (mode, "the chart's value `mode`".to_owned()),
+        (Ok(Switched::No), None) => {
+            let message =
+                format!("There is no {map}, so nobody has switched Giveway: the operator's flag --mode counts.");
+            return Finding::ok("mode", message);
+        }
+        (Ok(Switched::Wrong(why)), _) => {
+            let message = format!("{map}: {why}. The mode that counted before goes on.");
+            return Finding::fail("mode", message, "kubectl giveway pause, observe or resume");
+        }
+        (Err(why), _) => return Finding::unknown("mode", "Whether somebody has switched Giveway", why),
+    };
+    let message = format!("{}, by {by}.", mode.restraint());
+    match (mode, &facts.switched) {
+        (Mode::Enforce, _) => Finding::ok("mode", message),
+        (_, Ok(Switched::To(_))) => Finding::warn("mode", message, "kubectl giveway resume"),
+        _ => Finding::warn("mode", message, "helm upgrade with mode=enforce, when that is over."),
+    }
 }
 
 fn versions(facts: &Facts) -> Vec<Finding> {

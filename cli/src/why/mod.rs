@@ -20,6 +20,7 @@ use crate::{critical, decide};
 use events::Happening;
 pub(crate) use events::age;
 use giveway_crds::PodGroup;
+use giveway_crds::plan::PlanState;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -131,11 +132,11 @@ impl Facts {
         self.target.clone()
     }
 
-    /// The stored plans that have the target among their victims.
+    /// The stored plans that have the target among their victims; not those that were only told.
     pub(crate) fn taken_by(&self) -> Vec<Taken<'_>> {
         let key = self.target.key();
         let mut found = Vec::new();
-        for plan in self.world.plans.values() {
+        for plan in self.world.plans.values().filter(|plan| plan.state != PlanState::Observed) {
             let by = preemptor_of(plan);
             let mut pods = Vec::new();
             for victim in plan.victims.iter().filter(|victim| victim.namespace == key.namespace) {

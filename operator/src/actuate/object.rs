@@ -112,7 +112,7 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         secondary: None,
     };
     let api_version = match &notice.kind {
-        Subject::Known("Pod" | "Node") => "v1".to_owned(),
+        Subject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
         Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
         Subject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
         Subject::Other { api_version, .. } => api_version.clone(),

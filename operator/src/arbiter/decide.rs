@@ -8,6 +8,7 @@ use crate::metrics::RefusedBy;
 use crate::queue;
 use crate::status::{self, LastWord};
 use giveway_crds::condition::Reason;
+use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
@@ -28,8 +29,14 @@ impl Arbiter {
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
         self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
+        self.observed.retain(|preemptor| present.contains(preemptor));
+        let off = self.switch.mode() == Mode::Off;
         let mut in_flight = None;
         for preemptor in order {
+            if off {
+                self.word(&preemptor, Some(Self::off_word()), clock.now);
+                continue;
+            }
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             if !self.round.admits(&preemptor, waiting.seen.is_none(), || begun.elapsed()) {
@@ -92,6 +99,10 @@ impl Arbiter {
                 }
                 if let Some(message) = self.unbindable(preemptor, &plan) {
                     self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
+                    return;
+                }
+                if !plan.victims.is_empty() && self.restraint().is_some() {
+                    self.observe(preemptor, &plan, clock);
                     return;
                 }
                 self.word(preemptor, None, clock.now);
@@ -207,7 +218,7 @@ impl Arbiter {
     }
 
     /// Remembers why a preemptor waits; a new reason is an event too.
-    fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>, now: Instant) {
+    pub(super) fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>, now: Instant) {
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         if waiting.last_word == word {
             return;

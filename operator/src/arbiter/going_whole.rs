@@ -15,9 +15,14 @@ use giveway_planner::model::ObjectKey;
 impl Arbiter {
     /// Begins, goes on with and ends cascades.
     pub(super) fn cascade(&mut self, clock: Clock) {
-        for (group, victimhood) in self.cascades.fallen(&mut self.model) {
-            self.metrics.outcome(Reason::PreemptionByScheduler);
-            self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
+        match self.restraint() {
+            None => {
+                for (group, victimhood) in self.cascades.fallen(&mut self.model) {
+                    self.metrics.outcome(Reason::PreemptionByScheduler);
+                    self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
+                }
+            }
+            Some(reason) => self.spare_the_rest(reason),
         }
         self.take_down(clock);
         let Self { cascades, model, flights, writing, .. } = self;
@@ -48,7 +53,13 @@ impl Arbiter {
             }
             self.half_starts.start_anew(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
-            let message = half.sentence(&group, after, said);
+            if let Some(reason) = self.restraint() {
+                let why = format!("It is not taken down: {}.", self.switch.mode().restraint());
+                let message = half.sentence(&group, after, &why, said);
+                self.tell_group(&group, reason, "LeavingAlone", message.into());
+                continue;
+            }
+            let message = half.sentence(&group, after, &half.remedy(), said);
             if half.ownerless.is_some() {
                 self.tell_group(&group, Reason::HalfBound, "LeavingAlone", message.into());
                 continue;

@@ -12,6 +12,7 @@ mod notices;
 mod plan;
 mod reports;
 mod rescue;
+mod restraint;
 mod round;
 mod statuses;
 mod waiters;
@@ -28,14 +29,17 @@ use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
 use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
+use crate::letting_go::LettingGo;
 use crate::metrics::Metrics;
 use crate::model::Model;
+use crate::observed::Observed;
 use crate::provisioning::{self, Provisioning};
 use crate::queue::Waiting;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
 use crate::status::{self, LastWord, Victimhood};
 use crate::survey::Survey;
+use crate::switch::Switch;
 use crate::watches::Watches;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -87,6 +91,9 @@ pub struct Arbiter {
     rescues: Rescues,
     survey: Survey,
     waiters: Waiters,
+    switch: Switch,
+    observed: Observed,
+    letting_go: LettingGo,
     /// Who is a critical add-on; `None` when they are not helped.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
@@ -134,6 +141,9 @@ impl Arbiter {
             rescues: Rescues::default(),
             survey: Survey::default(),
             waiters: Waiters::default(),
+            switch: Switch::new(config.mode),
+            observed: Observed::default(),
+            letting_go: LettingGo::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
             resumed: false,
@@ -223,6 +233,8 @@ impl Arbiter {
             return;
         }
         self.dirty.append(&mut self.model.touched);
+        self.follow_switch();
+        self.restrain();
         self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
@@ -236,6 +248,7 @@ impl Arbiter {
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.append(&mut self.ask_for_capacity(clock));
+        chores.append(&mut self.let_go(clock.now));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.tell_waiters(clock);

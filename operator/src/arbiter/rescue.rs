@@ -8,6 +8,7 @@ use crate::report::CallError;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::critical;
+use giveway_crds::mode::Mode;
 use giveway_crds::plan::StoredRescue;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -62,6 +63,10 @@ impl Arbiter {
             }
             self.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
             let priority = self.model.priority_of(&preemptor).unwrap_or(0);
+            if self.switch.mode() == Mode::Off {
+                self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_word().message, clock.now);
+                continue;
+            }
             let mut context = ledger::context(&self.flights, rescue::rank(priority));
             context.exempt = spared;
             context.lingering = self.model.lingering(clock.epoch_seconds);
@@ -70,6 +75,11 @@ impl Arbiter {
             self.metrics.decided(started.elapsed());
             self.rescues.answered(&uid, matches!(found, Rescue::Evict(_)));
             match found {
+                Rescue::Evict(eviction) if self.restraint().is_some() => {
+                    if let Some(message) = self.observe_rescue(&preemptor, &eviction, clock) {
+                        self.tell_waiting(&pod, Reason::Observing, message, clock.now);
+                    }
+                }
                 Rescue::Evict(eviction) => self.start_rescue(&preemptor, &eviction, clock),
                 Rescue::Hopeless(why) => {
                     let message = self.hopeless_told(&pod, &why);
@@ -95,8 +105,18 @@ impl Arbiter {
     }
 
     fn start_rescue(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) {
-        let Some(terms) = self.terms.clone() else { return };
-        let Some(placed) = eviction.plan.placements.first() else { return };
+        let Some(flight) = self.rescue_flight(preemptor, eviction, clock) else { return };
+        self.metrics.rescued(eviction.step);
+        for line in &eviction.plan.trace {
+            tracing::info!(%preemptor, "{line}");
+        }
+        self.open(flight);
+    }
+
+    /// A plan for a critical add-on as it would be carried out.
+    pub(super) fn rescue_flight(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) -> Option<Flight> {
+        let terms = self.terms.clone()?;
+        let placed = eviction.plan.placements.first()?;
         let cluster = &self.model.cluster;
         let taint = cluster.pod(&placed.pod).is_some_and(|pod| can_taint(cluster, pod, &placed.node));
         let priority = cluster.pod(&placed.pod).map_or(0, |pod| pod.priority);
@@ -104,12 +124,7 @@ impl Arbiter {
         let stored = StoredRescue { step: eviction.step.number(), taint };
         let mut plan = self.new_plan(&eviction.plan, who, clock);
         plan.critical_addon = Some(stored);
-        let flight = Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms));
-        self.metrics.rescued(eviction.step);
-        for line in &eviction.plan.trace {
-            tracing::info!(%preemptor, "{line}");
-        }
-        self.open(flight);
+        Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms)))
     }
 
     /// The sentence for those who read the pod: budgets of other namespaces have no names there.

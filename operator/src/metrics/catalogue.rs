@@ -10,6 +10,11 @@ const VICTIM_CLASS: Label = label("victim_class", CLASSES);
 
 pub(super) const BUILD: About = build_info("giveway_operator_build_info");
 pub(super) const LEADER: About = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
+pub(super) const MODE: About = About::gauge(
+    "giveway_operator_mode",
+    "1 for the mode that the leader is in",
+    &[label("mode", "`enforce`, `observe`, `off`")],
+);
 pub(super) const WATCHES_BROKEN: About = About::gauge(
     "giveway_operator_watches_broken",
     "1 while a watch is broken for so long that nothing is decided",
@@ -120,6 +125,7 @@ pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes",
 pub const CATALOGUE: &[About] = &[
     BUILD,
     LEADER,
+    MODE,
     WATCHES_BROKEN,
     WATCH_BROKEN,
     WAITING,

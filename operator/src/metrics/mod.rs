@@ -8,6 +8,7 @@ pub use class::ClassLabel;
 
 use class::Classes;
 use giveway_crds::condition::Reason;
+use giveway_crds::mode::Mode;
 use giveway_planner::Step;
 use giveway_serving::metrics::{About, register_process};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -53,6 +54,11 @@ struct OutcomeLabels {
 struct WaitingLabels {
     reason: &'static str,
     class: Arc<str>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ModeLabels {
+    mode: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -154,6 +160,7 @@ pub struct Metrics {
     in_flight: Gauge,
     unreadable: Family<KindLabels, Counter>,
     leads: Gauge,
+    mode: Family<ModeLabels, Gauge>,
     broken: Gauge,
     broken_seconds: Family<KindLabels, Gauge<f64, AtomicU64>>,
     /// The kinds that `broken_seconds` shows.
@@ -191,6 +198,7 @@ impl Default for Metrics {
             in_flight: new.shown(&catalogue::IN_FLIGHT, Gauge::default()),
             unreadable: new.shown(&catalogue::UNREADABLE, Family::default()),
             leads: new.shown(&catalogue::LEADER, Gauge::default()),
+            mode: new.shown(&catalogue::MODE, Family::default()),
             broken: new.shown(&catalogue::WATCHES_BROKEN, Gauge::default()),
             broken_seconds: new.shown(&catalogue::WATCH_BROKEN, Family::default()),
             failing: Arc::default(),
@@ -348,6 +356,13 @@ impl Metrics {
     /// Counts an object that could not be read.
     pub fn unreadable(&self, kind: &'static str) {
         self.unreadable.get_or_create(&KindLabels { kind: kind.into() }).inc();
+    }
+
+    /// Sets the mode that it is in.
+    pub fn mode(&self, now: Mode) {
+        for mode in Mode::ALL {
+            self.mode.get_or_create(&ModeLabels { mode: mode.as_str() }).set(i64::from(mode == now));
+        }
     }
 
     /// Sets whether this process leads.

@@ -107,7 +107,8 @@ impl Plans {
     /// Whether a plan that was over since this second nominated a critical add-on to a node.
     pub fn nominated(&self, uid: &str, node: &str, since: i64) -> bool {
         let ours = |record: &PlanRecord| record.node.as_deref() == Some(node) && record.preemptor.uid == uid;
-        self.records.values().any(|record| ours(record) && record.over() && record.finished() >= since)
+        let carried_out = |record: &PlanRecord| record.over() && record.status.state != PlanState::Observed;
+        self.records.values().any(|record| ours(record) && carried_out(record) && record.finished() >= since)
     }
 
     /// Whether a plan of this name says that it is in flight.

@@ -301,6 +301,7 @@ pub fn state_reason(state: PlanState) -> Reason {
         PlanState::Completed => Reason::Completed,
         PlanState::Cancelled => Reason::Cancelled,
         PlanState::Failed => Reason::Failed,
+        PlanState::Observed => Reason::Observing,
     }
 }
 
@@ -417,19 +418,40 @@ pub fn pods<N: TryInto<i64>>(count: N) -> String {
     }
 }
 
-/// The sentence that sums a plan up.
-pub fn plan_message(flight: &Flight) -> Sentence {
+/// What a plan would do, for a plan that is not carried out. It names nobody.
+pub fn would_evict(flight: &Flight) -> String {
+    let (of, violations) = (among_them(flight), violations(flight));
+    let victims = pods(flight.victims.len());
+    if flight.rescue.is_some() {
+        return format!("it would evict {victims}{of} for this critical add-on.{violations}");
+    }
+    let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
+    let (members, within) = (pods(flight.members.len()), within(flight.plan.domain.as_ref()));
+    format!("it would evict {victims}{of} of priority {highest} or less for {members}{within}.{violations}")
+}
+
+/// How many of the victims are whole groups.
+fn among_them(flight: &Flight) -> String {
     let groups = flight.plan.victims.iter().filter(|v| v.kind == "PodGroup").count();
-    let of = match groups {
+    match groups {
         0 => String::new(),
         1 => ", among them 1 whole pod group,".to_owned(),
         n => format!(", among them {n} whole pod groups,"),
-    };
-    let violations = match flight.plan.cost.budget_violations {
+    }
+}
+
+/// How many budgets a plan violates, as a sentence.
+fn violations(flight: &Flight) -> String {
+    match flight.plan.cost.budget_violations {
         0 => String::new(),
         1 => " 1 eviction violates a budget.".to_owned(),
         n => format!(" {n} evictions violate budgets."),
-    };
+    }
+}
+
+/// The sentence that sums a plan up.
+pub fn plan_message(flight: &Flight) -> Sentence {
+    let (of, violations) = (among_them(flight), violations(flight));
     if let Some(rescue) = &flight.rescue {
         return rescue_message(flight, rescue).text(violations);
     }

@@ -69,7 +69,7 @@ impl Objects {
         let live = match plan.state {
             PlanState::Planned | PlanState::Releasing => waits(),
             PlanState::Evicting | PlanState::WaitingForVictims => waits() && stays(),
-            PlanState::Completed | PlanState::Cancelled | PlanState::Failed => true,
+            PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => true,
         };
         let (id, state) = (&plan.id, plan.state.as_str());
         (!live).then(|| format!("plan {id} is {state}, and nobody waits for it: {}", plan.message))

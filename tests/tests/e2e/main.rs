@@ -43,6 +43,7 @@ mod rights;
 mod roles;
 mod smoke;
 mod statuses;
+mod switch;
 mod topology;
 mod uninstall;
 mod volumes;

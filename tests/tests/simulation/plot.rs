@@ -2,6 +2,7 @@
 
 use crate::object::Kind;
 use crate::owners::{Bond, Owner};
+use giveway_crds::mode::Mode;
 use giveway_tests::random::Random;
 
 /// Something that happens from outside.
@@ -31,6 +32,8 @@ pub enum Turn {
     Preempt(usize),
     /// Somebody withdraws a nomination.
     Forget,
+    /// Somebody switches Giveway.
+    Switch(Mode),
     /// A process ends.
     Crash(usize),
     /// A process ends and gives its lease back.
@@ -84,6 +87,7 @@ impl Plot {
         plot.preemptors(&mut random);
         plot.disturb(&mut random);
         plot.trouble(&mut random);
+        plot.switch(&mut Random::new(seed, 7, 0));
         plot
     }
 
@@ -152,6 +156,17 @@ impl Plot {
             let at = moment(random);
             self.turns.push((at, turn));
         }
+    }
+
+    /// For a while Giveway only observes, in one of five simulations in which it has no group to finish that the stock scheduler
+    /// began.
+    fn switch(&mut self, random: &mut Random) {
+        if random.percent(80) || self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Preempt(_))) {
+            return;
+        }
+        let at = 15_000 + random.below(10_000) as u64;
+        let until = at + 1 + random.below(20_000) as u64;
+        self.turns.extend([(at, Turn::Switch(Mode::Observe)), (until, Turn::Switch(Mode::Enforce))]);
     }
 
     /// What goes wrong with processes and watches, in two of three simulations.

@@ -2,6 +2,7 @@
 
 use crate::object::{Kind, text};
 use crate::server::{Change, Server};
+use giveway_crds::mode::{self, Mode};
 use giveway_operator::arbiter::Arbiter;
 use giveway_operator::command::{Command, Dispatch};
 use giveway_operator::config::Config;
@@ -13,7 +14,7 @@ use giveway_operator::model::Model;
 use giveway_operator::watches::Watches;
 use giveway_planner::model::ObjectKey;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -123,9 +124,17 @@ impl Process {
     }
 }
 
+/// The ConfigMap that switches Giveway to a mode.
+pub fn switched(mode: Mode) -> Input {
+    let metadata = json!({"namespace": "giveway-system", "name": mode::CONFIG_MAP, "uid": "switch"});
+    let map = json!({"metadata": metadata, "data": {mode::KEY: mode.as_str()}});
+    Input::Switch(Update::Applied(Box::new(serde_json::from_value(map).expect("a ConfigMap"))))
+}
+
 /// The lists of the kinds of which there is nothing here.
-fn unused() -> [Input; 9] {
+fn unused() -> [Input; 10] {
     [
+        Input::Switch(Update::Replaced(Vec::new())),
         Input::NativeGroup(Update::Replaced(Vec::new())),
         Input::Request(Update::Replaced(Vec::new())),
         Input::Namespace(Update::Replaced(Vec::new())),

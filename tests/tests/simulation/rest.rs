@@ -105,7 +105,7 @@ fn pods(world: &World) -> Vec<String> {
 }
 
 fn plans(world: &World) -> Vec<String> {
-    let over = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed");
+    let over = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed" | "Observed");
     let left = world.server.list(Kind::Preemption).filter(|plan| !over(plan));
     left.map(|plan| format!("plan {} is still {:?}", text(plan, "/metadata/name"), text(plan, "/status/state")))
         .collect()

@@ -1,6 +1,6 @@
 //! Every fault is one line with its weight, and an installation in which everything is well is the yardstick.
 
-use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer};
+use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer, Switched};
 use super::super::finding::Status;
 use super::*;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -39,6 +39,8 @@ pub(in super::super) fn healthy() -> Facts {
             renewed: Some(now - SignedDuration::from_secs(3)),
             seconds: 15,
         })),
+        switched: Ok(Switched::No),
+        chart_mode: Some(Mode::Enforce),
         in_tree: Ok(Vec::new()),
         autoscalers: Ok(Vec::new()),
         provisioning: None,
@@ -86,6 +88,7 @@ fn in_a_healthy_installation_every_line_is_ok() {
             "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "a-1 leads; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
+            "Giveway preempts, by the chart's value `mode`.",
             "The chart is 0.1.0, as this program.",
             "Deployment giveway-operator is v0.1.0, as this program.",
             "Deployment giveway-webhook is v0.1.0, as this program.",
@@ -109,6 +112,28 @@ fn each_fault_is_one_line_with_its_weight() {
             "crds",
             "does not serve podgroups, podgroups/status, preemptions, preemptions/status, workloads, workloads/status.",
         ),
+        (
+            Facts { switched: Ok(Switched::To(Mode::Off)), ..healthy() },
+            Warn,
+            "mode",
+            "Giveway is switched off: it holds nobody and evicts nobody, by ConfigMap giveway-system/giveway-mode.",
+        ),
+        (
+            Facts { chart_mode: Some(Mode::Observe), ..healthy() },
+            Warn,
+            "mode",
+            "Giveway observes and evicts nobody, by the chart's value `mode`.",
+        ),
+        (
+            Facts {
+                switched: Ok(Switched::Wrong("data.mode: \"of\": must be enforce, observe or off".into())),
+                ..healthy()
+            },
+            Fail,
+            "mode",
+            "ConfigMap giveway-system/giveway-mode: data.mode: \"of\": must be enforce, observe or off. The mode that",
+        ),
+        (Facts { switched: Err(no()), ..healthy() }, Warn, "mode", "is not known: forbidden"),
         (Facts { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
         (
             Facts { mutating: Ok(None), ..healthy() },

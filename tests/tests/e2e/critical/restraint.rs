@@ -107,3 +107,41 @@ async fn switched_off_nobody_is_helped() {
     .await;
     world.check_promises().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted() {
+    let world = after("1s").operator_flag("--mode=observe").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    let dns = addon(&world, "dns").create().await;
+    let words = format!(
+        "Giveway observes and evicts nobody: it would evict 1 pod for this critical add-on. Node {} would be freed.",
+        nodes[0]
+    );
+    assert_eq!(dns.wait_event("Observing", MINUTE).await, words);
+    let plan = wait_plan(&world, &dns, PlanState::Observed).await;
+    assert_eq!((plan.victims.len(), plan.critical_addon.is_some()), (1, true));
+    let switch = |mode: &str| format!("--from-literal=mode={mode}");
+    let map = ["configmap", "giveway-mode", "-n", "giveway-system"];
+    world.kubectl(&[&["create"], &map[..], &[switch("off").as_str()]].concat()).await.unwrap();
+    let words = "Giveway is switched off: it holds nobody and evicts nobody.";
+    assert_eq!(dns.wait_event("SwitchedOff", MINUTE).await, words);
+    nobody_was_evicted(&world).await;
+    assert!(taints(&world).await.is_empty());
+    world
+        .kubectl(&[
+            "patch",
+            "configmap",
+            "giveway-mode",
+            "-n",
+            "giveway-system",
+            "-p",
+            r#"{"data":{"mode":"enforce"}}"#,
+        ])
+        .await
+        .unwrap();
+    dns.wait_bound(MINUTE).await;
+    wait_plan(&world, &dns, PlanState::Completed).await;
+    assert_eq!(world.audit().await.evicted().len(), 1);
+    world.check_promises().await;
+}

@@ -13,6 +13,7 @@ use crate::replica::{Call, Lease, Replica};
 use crate::scheduler::Scheduler;
 use crate::server::{EPOCH, Server};
 use crate::trace::Trace;
+use giveway_crds::mode::Mode;
 use giveway_operator::config::Config;
 use giveway_operator::ledger::Clock;
 use giveway_tests::random::Random;
@@ -97,6 +98,10 @@ pub struct World {
     pub cut: u64,
     /// The leader ends at this call from now on, before or after it is made.
     pub crash: Option<(usize, bool)>,
+    /// What Giveway was switched to.
+    pub mode: Mode,
+    /// The plans that evicted when it was switched to something else than to preempt.
+    pub begun: BTreeSet<String>,
     /// How many calls arrived.
     pub calls: usize,
     seen: BTreeMap<Kind, usize>,
@@ -133,6 +138,8 @@ impl World {
             lag: BTreeMap::new(),
             cut: 0,
             crash: None,
+            mode: Mode::default(),
+            begun: BTreeSet::new(),
             calls: 0,
             seen: BTreeMap::new(),
             running: BTreeSet::new(),

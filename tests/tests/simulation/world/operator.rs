@@ -1,11 +1,12 @@
 //! What the processes of the operator do: they elect a leader, hear of changes, decide, and make calls that can fail.
 
+use super::turns::evicts;
 use super::{Event, World};
 use crate::calls::{self, Reply, execute, first_step, report};
 use crate::faults::Fault;
 use crate::object::{Kind, text};
 use crate::plot::Turn;
-use crate::process::Process;
+use crate::process::{Process, switched};
 use crate::replica::{Call, Lease};
 use giveway_operator::command::{Cause, Command, EvictOutcome};
 use giveway_operator::input::Input;
@@ -101,6 +102,7 @@ impl World {
         let replica_of = &mut self.replicas[replica];
         let Some(process) = replica_of.process.as_mut().filter(|_| replica_of.started == number) else { return };
         process.list_all(&self.server, now);
+        process.take(switched(self.mode), now);
         self.at(self.now, Event::Tick(replica, number));
     }
 
@@ -304,8 +306,12 @@ impl World {
         let Some(plan) = self.server.get(Kind::Preemption, id) else {
             return self.broken.push(format!("{}: the plan is not stored", calls::told(&call.command)));
         };
+        if !self.mode.evicts() && !self.begun.contains(id) {
+            let told = format!("{} by {}: Giveway only observes", calls::told(&call.command), call.term);
+            return self.broken.push(told);
+        }
         let (term, state) = (text(plan, "/status/term"), text(plan, "/status/state"));
-        if term != call.term || !matches!(state, "Evicting" | "WaitingForVictims" | "Releasing") {
+        if term != call.term || !evicts(plan) {
             let what = calls::told(&call.command);
             let told = format!("{what} by {}: the plan is stored as {state:?} of term {term:?}", call.term);
             self.broken.push(told);

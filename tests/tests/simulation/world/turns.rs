@@ -1,11 +1,17 @@
 //! What happens from outside.
 
 use super::World;
-use crate::object::{Kind, Pod, set_condition};
+use crate::object::{Kind, Pod, set_condition, text};
 use crate::plot::Turn;
+use crate::process::switched;
 use crate::world::Event;
 use giveway_tests::audit::{ADMIN, SCHEDULER};
 use serde_json::{Value, json};
+
+/// Whether a stored plan says that somebody was evicted for it, and that it is not over.
+pub(super) fn evicts(plan: &Value) -> bool {
+    matches!(text(plan, "/status/state"), "Evicting" | "WaitingForVictims" | "Releasing")
+}
 
 impl World {
     pub(super) fn plug(&mut self, cpus: usize) {
@@ -95,6 +101,19 @@ impl World {
                     self.server.change(Kind::Pod, Pod(&pod).name(), |pod| {
                         pod["status"]["nominatedNodeName"] = Value::Null;
                     });
+                }
+            }
+            Turn::Switch(mode) => {
+                // What was begun of a plan is finished, for a preemptor that others may overtake.
+                self.disturbed.push(self.now);
+                self.mode = *mode;
+                let begun = self.server.list(Kind::Preemption).filter(|plan| evicts(plan));
+                self.begun = begun.map(|plan| text(plan, "/metadata/name").to_owned()).collect();
+                let now = self.instant();
+                for process in self.replicas.iter_mut().filter_map(|replica| replica.process.as_mut()) {
+                    if !process.told.is_empty() {
+                        process.take(switched(*mode), now);
+                    }
                 }
             }
             trouble => self.trouble(trouble),

@@ -1,0 +1,143 @@
+//! What is done while Giveway observes, or is switched off: nobody is evicted, and everybody who would have been helped by that is
+//! told.
+//!
+//! Plans in flight are dropped when the switch is turned; the groups that were begun are finished, as with every plan that is
+//! dropped, because a group goes whole or not at all. A plan of which every victim is on its way evicts nobody any more: while
+//! Giveway observes it goes on, so that they did not go in vain.
+
+use super::Arbiter;
+use crate::command::{Command, Notice};
+use crate::ledger::{Clock, Flight};
+use crate::status::{self, LastWord};
+use crate::words::Sentence;
+use giveway_crds::condition::Reason;
+use giveway_crds::mode::Mode;
+use giveway_crds::plan::PlanState;
+use giveway_planner::rescue::Eviction;
+use giveway_planner::{Plan, Preemptor};
+use std::time::Instant;
+
+impl Arbiter {
+    /// Goes by the switch as it is now.
+    pub(super) fn follow_switch(&mut self) {
+        let before = self.switch.mode();
+        if let Some(complaint) = self.switch.follow(&self.model.said) {
+            tracing::warn!(config_map = %complaint.key, message = %complaint.message, "no mode");
+            self.actuator.dispatch(Command::Publish(Notice {
+                kind: "ConfigMap".into(),
+                key: complaint.key,
+                uid: complaint.uid,
+                warning: true,
+                reason: Reason::ModeUnknown,
+                action: "Switching".to_owned(),
+                note: complaint.message.into(),
+            }));
+        }
+        let mode = self.switch.mode();
+        self.metrics.mode(mode);
+        if mode != before {
+            tracing::warn!(%before, now = %mode, "the mode was switched");
+            self.observed.clear();
+            self.round.hurry();
+            self.model.version += 1;
+        }
+    }
+
+    /// Drops the plans that must not go on in this mode.
+    pub(super) fn restrain(&mut self) {
+        let mode = self.switch.mode();
+        for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, mode)) {
+            let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
+            flight.drop_plan(PlanState::Cancelled, format!("{}{what}", mode.restraint()));
+        }
+    }
+
+    /// The reason for which nobody is evicted now; `None` where somebody may be.
+    pub(super) fn restraint(&self) -> Option<Reason> {
+        match self.switch.mode() {
+            Mode::Enforce => None,
+            Mode::Observe => Some(Reason::Observing),
+            Mode::Off => Some(Reason::SwitchedOff),
+        }
+    }
+
+    /// Releases everybody, where Giveway is switched off.
+    pub(super) fn let_go(&mut self, now: Instant) -> Vec<Command> {
+        match self.switch.mode() {
+            Mode::Off => self.letting_go.pass(&self.model, now),
+            Mode::Enforce | Mode::Observe => Vec::new(),
+        }
+    }
+
+    /// The word to who waits while Giveway is switched off.
+    pub(super) fn off_word() -> LastWord {
+        LastWord { reason: Reason::SwitchedOff, message: format!("{}.", Mode::Off.restraint()) }
+    }
+
+    /// Tells and stores what would have been done.
+    pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let who = self.stored_preemptor(preemptor, priority);
+        let stored = self.new_plan(plan, who, clock);
+        let flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        let message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
+        self.word(preemptor, Some(LastWord { reason: Reason::Observing, message }), clock.now);
+        self.store_observed(preemptor, plan, flight, clock);
+    }
+
+    /// The same of a plan for a critical add-on. Returns the sentence for it.
+    pub(super) fn observe_rescue(
+        &mut self,
+        preemptor: &Preemptor,
+        eviction: &Eviction,
+        clock: Clock,
+    ) -> Option<String> {
+        let flight = self.rescue_flight(preemptor, eviction, clock)?;
+        let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
+        let message =
+            format!("{}: {} Node {node} would be freed.", Mode::Observe.restraint(), status::would_evict(&flight));
+        self.store_observed(preemptor, &eviction.plan, flight, clock);
+        Some(message)
+    }
+
+    fn store_observed(&mut self, preemptor: &Preemptor, plan: &Plan, mut flight: Flight, clock: Clock) {
+        let Some(uid) = self.model.uid_of(preemptor).cloned() else { return };
+        if !self.observed.is_news(preemptor, &uid, plan, clock.now) {
+            return;
+        }
+        let words = status::plan_message(&flight);
+        flight.message = Sentence::from(format!("{}. What would be done: ", Mode::Observe.restraint())).then(words);
+        flight.plan.reason = flight.message.to_string();
+        flight.plan.message = flight.plan.reason.clone();
+        flight.plan.state = PlanState::Observed;
+        tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
+        self.book.record(&flight, clock.time());
+        if let Preemptor::Group(key) = preemptor {
+            self.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
+            self.dirty.insert(key.clone());
+        }
+    }
+
+    /// Tells the groups of which kube-scheduler took a pod that the rest stays.
+    pub(super) fn spare_the_rest(&mut self, reason: Reason) {
+        let restraint = self.switch.mode().restraint();
+        for (group, pod, rest) in self.cascades.spare(&mut self.model) {
+            let stay = if rest == 1 { "1 more pod stays".to_owned() } else { format!("{rest} more pods stay") };
+            let message =
+                format!("kube-scheduler took pod {pod}. {restraint}: {stay}, though the group should go whole.");
+            tracing::info!(%group, %message, "cascade");
+            self.metrics.outcome(reason);
+            self.tell_group(&group, reason, "LeavingAlone", message.into());
+        }
+    }
+}
+
+/// Whether a plan may go on in this mode: nobody is evicted for it any more, and while Giveway is switched off nobody waits for it
+/// either.
+fn may_go_on(flight: &Flight, mode: Mode) -> bool {
+    match mode {
+        Mode::Enforce => true,
+        Mode::Observe => flight.victims.iter().all(|victim| victim.accepted),
+        Mode::Off => flight.plan.state == PlanState::Releasing,
+    }
+}
