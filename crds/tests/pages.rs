@@ -134,8 +134,20 @@ fn every_reason_and_every_check_has_its_place_in_troubleshooting() {
         .filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\","))
         .collect();
     assert!(reasons.len() > 30, "as_str of Reason is read wrongly: {reasons:?}");
-    let checks =
-        ["crds", "webhook", "policies", "guard", "certificate", "operator", "version", "in-tree", "classes", "guarded"];
+    let checks = [
+        "crds",
+        "webhook",
+        "policies",
+        "guard",
+        "certificate",
+        "operator",
+        "mode",
+        "version",
+        "in-tree",
+        "autoscaler",
+        "classes",
+        "guarded",
+    ];
     let missing: Vec<String> = reasons
         .into_iter()
         .map(anchor)

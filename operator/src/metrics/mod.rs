@@ -405,6 +405,7 @@ mod tests {
         let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
         let class = metrics.class(Some("high"), |_| true);
         metrics.call("evict", true);
+        metrics.mode(Mode::Observe);
         metrics.requested("create", Some(201), second);
         metrics.outcome(Reason::Planned);
         metrics.planned(Reason::Completed);
