@@ -130,9 +130,16 @@ impl Flight {
 
     /// Whether the pods that keep room for the members have enough of it, so that nobody needs to go.
     fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
-        let decide = |context: Context| giveway_planner::plan(cluster, &self.preemptor, &context);
-        let fits = |decision| matches!(decision, Decision::Preempt(plan) if plan.victims.is_empty());
-        !self.placeholders.is_empty() && fits(decide(with_placeholders(context, &self.placeholders)))
+        if self.placeholders.is_empty() {
+            return false;
+        }
+        let mut context = with_placeholders(context, &self.placeholders);
+        // Nobody has asked its own victims to go yet.
+        for victim in self.departing() {
+            context.departing.remove(victim);
+        }
+        let decision = giveway_planner::plan(cluster, &self.preemptor, &context);
+        matches!(decision, Decision::Preempt(plan) if plan.victims.is_empty())
     }
 
     /// Whether the members fit once everybody is gone who is going.

@@ -44,6 +44,9 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
     let waiting =
         [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
     shows(&world, "a group that waits is counted", &waiting).await;
+    for pod in &patient.pods {
+        pod.delete().await;
+    }
     patient.delete().await;
     let over = [
         r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 0"#,

@@ -280,6 +280,7 @@ async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
     let bound = Call::post(&format!("{pods}/free/binding"), &binding);
     bound.refused(&administrator, "a label by a binding", "a binding would write it to the pod").await;
 
+    world.kubectl(&["create", "serviceaccount", "admin"]).await.unwrap();
     let operator = thief(&mut world, "giveway-operator").await;
     let words = "Giveway's operator makes only placeholders: pods of the image registry.k8s.io/pause:3.10";
     Call::post(pods, &placeholder(pause)).dry().allowed(&operator, "a placeholder").await;
