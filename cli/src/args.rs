@@ -307,8 +307,9 @@ Examples:
 
 From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag pods that are held
 are named, and stay held: they start in parts otherwise. From PodGroups: the finalizer. From nodes: taints, as `release
---taints` does. In Giveway's namespace: the Secrets and the Lease that the operator made. While the operator runs, it puts
-most of this back; while the chart's policies are in force, they refuse it. Labels of pods and owners are their users' own.
+--taints` does. In Giveway's namespace: the Secrets and the Lease that the operator made, and the ConfigMap of `pause` and
+`observe`. While the operator runs, it puts most of this back; while the chart's policies are in force, they refuse it. Labels
+of pods and owners are their users' own.
 
 Exit status: 0 when everything is removed; 1 when the cluster fails.")]
 pub(crate) struct UninstallArgs {

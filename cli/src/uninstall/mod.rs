@@ -177,7 +177,8 @@ impl Sweep<'_> {
         output::show(&text)
     }
 
-    /// What the operator made in its own namespace while it ran. A Secret of somebody else with such a name stays.
+    /// What the operator made in its own namespace while it ran, and the ConfigMap that switched it. A Secret of somebody else
+    /// with such a name stays.
     async fn made_by_the_operator(&mut self, namespace: &str, lease: &str) -> Result<(), CliError> {
         let (secrets, leases) = (
             format!("/api/v1/namespaces/{namespace}/secrets"),
@@ -187,6 +188,7 @@ impl Sweep<'_> {
             ("secret", format!("{secrets}/giveway-webhook-ca")),
             ("secret", format!("{secrets}/giveway-webhook-tls")),
             ("lease", format!("{leases}/{lease}")),
+            ("configmap", format!("/api/v1/namespaces/{namespace}/configmaps/{}", giveway_crds::mode::CONFIG_MAP)),
         ] {
             let object: Value = match self.api.get(&path).await? {
                 Got::Found(object) => object,

@@ -322,8 +322,11 @@ async fn hook_account(world: &mut World) -> std::path::PathBuf {
     let rendered = tokio::process::Command::new(helm).args(args).output().await.unwrap();
     assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
     let manifests = String::from_utf8(rendered.stdout).unwrap();
-    let (jobs, rights): (Vec<&str>, Vec<&str>) =
-        manifests.split("\n---\n").partition(|document| document.contains("\nkind: Job\n"));
+    // The file has another hook, which runs last.
+    let (jobs, rights): (Vec<&str>, Vec<&str>) = manifests
+        .split("\n---\n")
+        .filter(|document| document.contains("\n  name: giveway-uninstall\n"))
+        .partition(|document| document.contains("\nkind: Job\n"));
     assert_eq!((jobs.len(), rights.len()), (1, 5), "{manifests}");
     world.apply(&rights.join("\n---\n")).await.unwrap();
     let token = world.kubectl(&["create", "token", "giveway-uninstall", "-n", NAMESPACE]).await.unwrap();

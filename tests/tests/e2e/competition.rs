@@ -104,8 +104,8 @@ async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_
     world.nodes(20).cpus(8).create().await;
     // A deployment that fills the cluster, and a gang: places that were free when it was planned may be taken a
     // moment later, before the scheduler knows of the nominations.
-    let examples = giveway_tests::paths::repository().join("examples");
-    world.kubectl(&["apply", "-f", &examples.display().to_string()]).await.unwrap();
+    let [background, gang] = ["1-background.yaml", "2-gang.yaml"].map(giveway_tests::example::path);
+    world.kubectl(&["apply", "-f", &background, "-f", &gang]).await.unwrap();
     giveway_tests::wait::wait_for("the group of the Job is made", MINUTE, async || {
         world.kubectl(&["get", "podgroup.scheduling.giveway.dev", "train"]).await
     })

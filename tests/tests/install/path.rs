@@ -99,6 +99,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         if said.contains("pod-group-protection") { Ok(()) } else { Err(said) }
     })
     .await;
+    cli(&["observe"]);
     let preview = cli(&["uninstall", "--dry-run"]);
     for line in [
         "priorityclass/background: would be given back to kube-scheduler",
@@ -112,6 +113,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         "podgroup/default/lonely: finalizer would be removed",
         "secret/giveway-system/giveway-webhook-ca: would be deleted",
         "lease/giveway-system/giveway-operator: would be deleted",
+        "configmap/giveway-system/giveway-mode: would be deleted",
     ] {
         assert!(preview.contains(&format!("{line}\n")), "{line} is not in:\n{preview}");
     }
