@@ -195,9 +195,12 @@ impl Tally {
             "the node cannot attach one of its volumes",
         ] {
             let count = self.pairs.get(reason).copied().unwrap_or(0);
-            assert!(count >= 10, "only {count} pairs with \"{reason}\": {self}");
+            assert!(count >= 25, "only {count} pairs with \"{reason}\": {self}");
         }
-        assert!(self.domains.0 >= 20 && self.domains.1 >= 20, "{self}");
+        assert!(self.domains.0 >= 40 && self.domains.1 >= 40, "{self}");
+        // Agreement that had to be looked for twice, or that a known difference explains, is rare (none with the fixed seed).
+        assert!(self.again * 100 <= self.questions, "{self}");
+        assert!(self.lenient * 100 <= self.pairs.values().sum(), "{self}");
         assert!(self.invalid.is_empty(), "the API server refused pods: {:?}", self.invalid);
     }
 }
