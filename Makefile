@@ -207,8 +207,9 @@ demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full 
 	@$(CARGO) build --quiet -p kubectl-giveway --bins --examples
 	@mkdir -p target/demo-plan
 	@target/debug/examples/thousand-nodes >target/demo-plan/cluster.json
-	@echo "\$$ kubectl giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json --explain"
-	@target/debug/kubectl-giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json --explain
+	@echo "\$$ kubectl giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json"
+	@target/debug/kubectl-giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json
+	@echo "With --explain it tells why each of them goes, and why everybody else stays."
 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
