@@ -7,6 +7,14 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::fmt;
 
+/// `1 pod`, `2 pods`.
+pub fn pods<N: TryInto<i64>>(count: N) -> String {
+    match count.try_into().unwrap_or(i64::MAX) {
+        1 => "1 pod".to_owned(),
+        n => format!("{n} pods"),
+    }
+}
+
 /// A sentence that names objects. `Display` is what administrators read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence(Vec<Part>);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. A new module gets a place here.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &[
         "capacity",
         "devices",
@@ -20,7 +20,6 @@ const LAYERS: [&[&str]; 9] = [
         "origin",
         "pulse",
         "server_time",
-        "status",
         "switch",
         "watches",
         "words",
@@ -30,6 +29,7 @@ const LAYERS: [&[&str]; 9] = [
     &["input"],
     &["actuate", "follow", "model"],
     &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
+    &["status"],
     &["backfill", "book", "cascade", "gangs", "housekeeping", "letting_go", "provisioning", "queue", "rescue", "watch"],
     &["history", "survey"],
     &["arbiter"],
@@ -48,12 +48,25 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
         .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(""))
 }
 
+/// The lines that are neither comments nor for tests: one declaration under `#[cfg(test)]` is left out, and everything from a
+/// module of tests on, which comes last.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let mut for_tests = false;
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).map_while(move |line| {
+        let left_out = for_tests;
+        for_tests = line == "#[cfg(test)]" || (left_out && line.starts_with("#["));
+        match left_out {
+            true if line.starts_with("mod ") && line.ends_with('{') => None,
+            true => Some(""),
+            false => Some(line),
+        }
+    })
+}
+
 /// Imports that do not go downwards, and modules without a layer, as a sentence each.
 fn backwards(module: &str, text: &str) -> Vec<String> {
     let Some(own) = layer(module) else { return vec![format!("{module} is in no layer")] };
-    let code =
-        text.lines().take_while(|line| line.trim() != "#[cfg(test)]").filter(|line| !line.trim().starts_with("//"));
-    let others = code.flat_map(named).filter(|other| *other != module && !other.is_empty());
+    let others = code(text).flat_map(named).filter(|other| *other != module && !other.is_empty());
     let wrong = others.filter(|other| layer(other).is_none_or(|layer| layer >= own));
     wrong.map(|other| format!("{module} imports {other}, which is not below it")).collect()
 }
@@ -92,5 +105,8 @@ fn an_import_that_runs_backwards_is_told() {
     assert_eq!(backwards("model", "use crate::watch::start;"), ["model imports watch, which is not below it"]);
     assert_eq!(backwards("news", ""), ["news is in no layer"]);
     assert_eq!(backwards("ledger", "// crate::arbiter\nuse crate::model::Model;"), Vec::<String>::new());
-    assert_eq!(backwards("ledger", "#[cfg(test)]\nuse crate::arbiter;"), Vec::<String>::new());
+    let tests = "#[cfg(test)]\nuse crate::arbiter;\n#[cfg(test)]\n#[path = \"x.rs\"]\nmod tests;\n";
+    assert_eq!(backwards("ledger", tests), Vec::<String>::new());
+    let after = tests.to_owned() + "use crate::watch;\n#[cfg(test)]\nmod tests {\nuse crate::arbiter;";
+    assert_eq!(backwards("ledger", &after), ["ledger imports watch, which is not below it"]);
 }

@@ -7,6 +7,7 @@ use crate::ledger::{self, Clock, Flight};
 use crate::metrics::RefusedBy;
 use crate::queue;
 use crate::status::{self, LastWord};
+use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
@@ -130,7 +131,7 @@ impl Arbiter {
                 let gated = status::gated(&self.model.cluster, preemptor.key());
                 let message = format!(
                     "{} needed{}, {live} exist{}{}. None starts before all {} have a place.",
-                    status::pods(min_count),
+                    words::pods(min_count),
                     status::having_finished(finished),
                     status::besides(below),
                     status::besides_gated(gated),

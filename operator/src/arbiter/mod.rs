@@ -41,6 +41,7 @@ use crate::status::{self, LastWord, Victimhood};
 use crate::survey::Survey;
 use crate::switch::Switch;
 use crate::watches::Watches;
+use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_planner::Context;
@@ -351,11 +352,11 @@ impl Arbiter {
         let within = status::within(flight.plan.domain.as_ref());
         let note = match state {
             PlanState::Evicting => {
-                format!("Evicting {} for {}.", status::pods(flight.victims.len()), status::pods(flight.members.len()))
+                format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
             }
             PlanState::Releasing => match flight.members.len() {
                 1 => format!("1 pod has a place{within} and starts."),
-                members => format!("{} have a place{within} and start.", status::pods(members)),
+                members => format!("{} have a place{within} and start.", words::pods(members)),
             },
             _ => return,
         };
@@ -376,7 +377,7 @@ impl Arbiter {
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let whole = victim.kind == "PodGroup";
-            let message = status::victim_message(&flight, &victim.kind, victim.priority, None);
+            let message = ledger::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole {
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
@@ -384,7 +385,7 @@ impl Arbiter {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
                 self.victims
-                    .insert(group, Victimhood { plan, preemptor: Some(status::taker(&flight)), message, whole });
+                    .insert(group, Victimhood { plan, preemptor: Some(ledger::taker(&flight)), message, whole });
             }
         }
     }

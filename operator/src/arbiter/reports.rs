@@ -3,10 +3,10 @@
 use super::Arbiter;
 use super::going_whole::rest_of;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
+use crate::ledger;
 use crate::metrics::RefusedBy;
 use crate::missing::Missing;
 use crate::report::{CallError, Report};
-use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -61,7 +61,7 @@ impl Arbiter {
                 let victim = flight.victims.iter().find(|victim| victim.uid == uid);
                 let sentence = victim.and_then(|victim| {
                     let unit = flight.plan.victims.get(victim.unit)?;
-                    Some(status::victim_message(flight, &unit.kind, unit.priority, victim.shortened))
+                    Some(ledger::victim_message(flight, &unit.kind, unit.priority, victim.shortened))
                 });
                 (sentence, flight.plan.preemptor.uid.clone())
             }

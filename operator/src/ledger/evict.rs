@@ -164,7 +164,7 @@ impl Flight {
             grace: rescue.and_then(|_| shortened_grace(pod)),
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
-            message: crate::status::victim_message(
+            message: super::victim_message(
                 self,
                 &unit.kind,
                 unit.priority,
@@ -181,7 +181,7 @@ impl Flight {
         let begun = self.begun_units();
         let of = |unit: usize| {
             let victim = &self.plan.victims[unit];
-            let message = crate::status::victim_message(self, &victim.kind, victim.priority, None);
+            let message = super::victim_message(self, &victim.kind, victim.priority, None);
             (ObjectKey::new(&victim.namespace, &victim.name), message)
         };
         units.intersection(&begun).map(|unit| of(*unit)).collect()

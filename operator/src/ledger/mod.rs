@@ -20,6 +20,7 @@ mod evict;
 mod overlap;
 mod rescue;
 mod resume;
+mod sentences;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ mod wind_down;
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
 pub use rescue::Rescue;
+pub use sentences::{describe, taker, victim_message};
 
 use crate::command::Command;
 use crate::model::Model;
@@ -400,12 +402,6 @@ impl VictimPod {
     fn asked(&self) -> bool {
         self.call.pending() || self.accepted
     }
-}
-
-/// How the preemptor of a plan is named in sentences.
-pub fn describe(flight: &Flight) -> Sentence {
-    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
-    Sentence::default().object(kind, flight.preemptor.key(), &flight.plan.preemptor.uid)
 }
 
 /// The pod of this UID, if it exists.

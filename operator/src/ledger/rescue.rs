@@ -172,7 +172,7 @@ impl Flight {
 
     fn evicted_in_words(&self) -> String {
         let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
-        format!("{accepted} of {} gave way", crate::status::pods(self.victims.len()))
+        format!("{accepted} of {} gave way", crate::words::pods(self.victims.len()))
     }
 
     fn is_late(&self, clock: Clock) -> bool {

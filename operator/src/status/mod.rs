@@ -8,14 +8,12 @@ pub use domain::{contradiction, within};
 
 use crate::ledger::{Flight, Rescue, describe};
 use crate::model::{GroupRecord, Model};
-use crate::words::{Names, Sentence};
+use crate::words::{Names, Sentence, pods};
 use giveway_crds::condition::{self, Reason, types};
-use giveway_crds::critical::LONGEST_GRACE;
 use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
-use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -410,14 +408,6 @@ fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Opti
     Some((format!("{} {}", pods(found.len()), if found.len() == 1 { one } else { more }), range))
 }
 
-/// `1 pod`, `2 pods`.
-pub fn pods<N: TryInto<i64>>(count: N) -> String {
-    match count.try_into().unwrap_or(i64::MAX) {
-        1 => "1 pod".to_owned(),
-        n => format!("{n} pods"),
-    }
-}
-
 /// What a plan would do, for a plan that is not carried out. It names nobody.
 pub fn would_evict(flight: &Flight) -> String {
     let (of, violations) = (among_them(flight), violations(flight));
@@ -477,33 +467,6 @@ fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
     Sentence::from(format!("{} give way to critical add-on ", pods(flight.victims.len())))
         .then(describe(flight))
         .text(format!(" with priority {priority} on node {node} (step {step}): {how}."))
-}
-
-/// The sentence for a victim of a flight; `kind` is the kind of its unit, `shortened` the grace that was shortened, in
-/// seconds.
-pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
-    let kind = if kind == "PodGroup" { "group" } else { "pod" };
-    let who = Sentence::from("Preempted by ").then(describe(flight));
-    if flight.rescue.is_none() {
-        return who.text(format!(
-            " of priority {} to make room for it; the priority of this {kind} is {priority}.",
-            flight.priority
-        ));
-    }
-    let grace = shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {LONGEST_GRACE} s."));
-    who.text(format!(
-        " of priority {}, a critical add-on, to make room for it.{}",
-        flight.own_priority(),
-        grace.unwrap_or_default()
-    ))
-}
-
-/// Who takes the place of others, as `podgroup/NAMESPACE/NAME`.
-pub fn taker(flight: &Flight) -> Sentence {
-    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
-    let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);
-    let elsewhere = format!("a {kind} of another namespace (UID {uid})");
-    Sentence::default().detail(&key.namespace, format!("{kind}/{key}"), elsewhere)
 }
 
 /// The status a workload should have.

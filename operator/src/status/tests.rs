@@ -1,6 +1,7 @@
 //! What a group says of itself, state by state, and that it says nothing twice.
 
 use super::*;
+use crate::ledger::{taker, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::Preemptor;

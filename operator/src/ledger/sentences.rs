@@ -1,0 +1,39 @@
+//! How a plan is told of: who takes the place of others, and what each victim reads.
+
+use super::Flight;
+use crate::words::Sentence;
+use giveway_crds::critical::LONGEST_GRACE;
+use giveway_planner::Preemptor;
+
+/// How the preemptor of a plan is named in sentences.
+pub fn describe(flight: &Flight) -> Sentence {
+    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
+    Sentence::default().object(kind, flight.preemptor.key(), &flight.plan.preemptor.uid)
+}
+
+/// The sentence for a victim of a flight; `kind` is the kind of its unit, `shortened` the grace that was shortened, in
+/// seconds.
+pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
+    let kind = if kind == "PodGroup" { "group" } else { "pod" };
+    let who = Sentence::from("Preempted by ").then(describe(flight));
+    if flight.rescue.is_none() {
+        return who.text(format!(
+            " of priority {} to make room for it; the priority of this {kind} is {priority}.",
+            flight.priority
+        ));
+    }
+    let grace = shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {LONGEST_GRACE} s."));
+    who.text(format!(
+        " of priority {}, a critical add-on, to make room for it.{}",
+        flight.own_priority(),
+        grace.unwrap_or_default()
+    ))
+}
+
+/// Who takes the place of others, as `podgroup/NAMESPACE/NAME`.
+pub fn taker(flight: &Flight) -> Sentence {
+    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
+    let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);
+    let elsewhere = format!("a {kind} of another namespace (UID {uid})");
+    Sentence::default().detail(&key.namespace, format!("{kind}/{key}"), elsewhere)
+}
