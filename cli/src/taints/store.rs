@@ -47,13 +47,14 @@ impl Store {
     }
 }
 
-/// Every object of a kind, page by page. `None` when the kind is not installed.
+/// Every object of a kind, or those that the query of this path asks for, page by page. `None` when the kind is not installed.
 pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, CliError> {
+    let first = format!("{path}{}limit={PAGE}", if path.contains('?') { '&' } else { '?' });
     let (mut items, mut next) = (Vec::new(), String::new());
     loop {
         let page = match next.as_str() {
-            "" => format!("{path}?limit={PAGE}"),
-            token => format!("{path}?limit={PAGE}&continue={token}"),
+            "" => first.clone(),
+            token => format!("{first}&continue={token}"),
         };
         let mut page: Value = match api.get(&page).await? {
             Got::Found(page) => page,

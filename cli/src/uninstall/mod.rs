@@ -63,14 +63,20 @@ async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
         ("service", format!("/api/v1/{namespaced}/services")),
         ("serviceaccount", format!("/api/v1/{namespaced}/serviceaccounts")),
     ] {
-        for object in listed(api, &format!("{path}?{selector}")).await? {
+        for object in store::list(api, &format!("{path}?{selector}")).await?.unwrap_or_default() {
             output::show(&format!("{kind}/{}: would be deleted\n", name(&object)))?;
         }
     }
     let kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    for kind in listed(api, kinds).await?.iter().filter(|kind| kind["spec"]["group"] == giveway_crds::keys::GROUP) {
+    for kind in store::list(api, kinds)
+        .await?
+        .unwrap_or_default()
+        .iter()
+        .filter(|kind| kind["spec"]["group"] == giveway_crds::keys::GROUP)
+    {
         let plural = kind["spec"]["names"]["plural"].as_str().unwrap_or_default();
-        let objects = listed(api, &format!("/apis/{}/v1alpha1/{plural}", giveway_crds::keys::GROUP)).await?.len();
+        let objects = format!("/apis/{}/v1alpha1/{plural}", giveway_crds::keys::GROUP);
+        let objects = store::list(api, &objects).await?.map_or(0, |objects| objects.len());
         let metadata = &kind["metadata"];
         let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
@@ -79,15 +85,6 @@ async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
         output::show(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)))?;
     }
     Ok(())
-}
-
-/// Every object of a list; none of a kind that is not served.
-async fn listed(api: &Api, path: &str) -> Result<Vec<Value>, CliError> {
-    match api.get::<Value>(path).await? {
-        Got::Found(mut list) => Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default()),
-        Got::Missing => Ok(Vec::new()),
-        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {path}"), problem }),
-    }
 }
 
 /// Goes over objects and cleans them one by one. One that fails does not keep the others from it.

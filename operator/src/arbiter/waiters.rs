@@ -24,9 +24,11 @@ const BURST: u32 = 20;
 /// Who is still to be told, and who was.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    /// Groups that are told of, in turn, and not before when.
-    turns: VecDeque<(ObjectKey, Instant)>,
-    /// The same groups.
+    /// Groups that are told of in turn.
+    due: VecDeque<ObjectKey>,
+    /// Groups whose turns begin then, the earliest first.
+    fresh: VecDeque<(ObjectKey, Instant)>,
+    /// The groups of both.
     queued: BTreeSet<ObjectKey>,
     /// Held pods that were told, by UID.
     pods: BTreeSet<SmolStr>,
@@ -47,8 +49,15 @@ impl Waiters {
     /// Notes that a group waits for something else than before.
     pub(super) fn note(&mut self, group: &ObjectKey, now: Instant) {
         if self.queued.insert(group.clone()) {
-            self.turns.push_back((group.clone(), now + PATIENCE));
+            self.fresh.push_back((group.clone(), now + PATIENCE));
         }
+    }
+
+    /// Lets the turns begin whose time has come; returns how many groups have one.
+    fn begin(&mut self, now: Instant) -> usize {
+        let begun = self.fresh.partition_point(|(_, not_before)| *not_before <= now);
+        self.due.extend(self.fresh.drain(..begun).map(|(group, _)| group));
+        self.due.len()
     }
 
     /// Whether the budget has room for one more event.
@@ -93,15 +102,11 @@ impl Waiters {
 impl Arbiter {
     /// Tells as many as the budget allows.
     pub(super) fn tell_waiters(&mut self, clock: Clock) {
-        for _ in 0..self.waiters.turns.len() {
+        for _ in 0..self.waiters.begin(clock.now) {
             if !self.waiters.may(clock.now) {
                 return;
             }
-            let Some((group, not_before)) = self.waiters.turns.pop_front() else { return };
-            if not_before > clock.now {
-                self.waiters.turns.push_back((group, not_before));
-                continue;
-            }
+            let Some(group) = self.waiters.due.pop_front() else { return };
             if let Some((told, reason, message)) = self.next_waiter(&group) {
                 self.waiters.pay(clock.now);
                 self.actuator.dispatch(Command::Publish(Notice {
@@ -113,7 +118,7 @@ impl Arbiter {
                     action: "Waiting".to_owned(),
                     note: format!("Pod group {} waits: {message}", group.name).into(),
                 }));
-                self.waiters.turns.push_back((group, not_before));
+                self.waiters.due.push_back(group);
             } else {
                 self.waiters.queued.remove(&group);
             }
@@ -184,6 +189,7 @@ mod tests {
         let group = ObjectKey::new("default", "g");
         waiters.note(&group, now);
         waiters.note(&group, now + Duration::from_secs(1));
-        assert_eq!(waiters.turns, [(group, now + PATIENCE)]);
+        assert_eq!((waiters.begin(now + Duration::from_secs(4)), waiters.begin(now + PATIENCE)), (0, 1));
+        assert_eq!(waiters.due, [group]);
     }
 }

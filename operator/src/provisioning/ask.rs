@@ -1,12 +1,13 @@
 //! What is asked for one gang.
 
-use super::{Options, Wait, requests_of, waiting};
+use super::{Options, Wait, waiting};
 use crate::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
 use crate::command::Command;
 use crate::config::ProvisioningMethod;
 use crate::ledger::{Calls, Clock};
-use crate::model::Model;
-use crate::status::{Word, pods};
+use crate::model::{Model, RequestRecord};
+use crate::status::Word;
+use crate::words::pods;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
@@ -24,10 +25,15 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Longest such wait.
 const LONGEST: Duration = Duration::from_secs(1800);
 
+/// Requests with their names, by group.
+pub(super) type Requests<'m> = BTreeMap<&'m ObjectKey, Vec<(&'m ObjectKey, &'m RequestRecord)>>;
+
 /// What a pass goes by, and what comes of it.
 pub(super) struct Step<'s> {
     /// What is known.
     pub(super) model: &'s Model,
+    /// Which requests there are.
+    pub(super) requests: Requests<'s>,
     /// Now.
     pub(super) clock: Clock,
     /// Calls under way.
@@ -36,6 +42,13 @@ pub(super) struct Step<'s> {
     pub(super) kept: BTreeSet<ObjectKey>,
     /// What is to be done.
     pub(super) commands: Vec<Command>,
+}
+
+impl<'s> Step<'s> {
+    /// The requests that were made for this group, by name.
+    pub(super) fn requests_of(&self, group: &ObjectKey) -> impl Iterator<Item = (&'s ObjectKey, &'s RequestRecord)> {
+        self.requests.get(group).into_iter().flatten().copied()
+    }
 }
 
 /// What is asked for one gang.
@@ -82,7 +95,7 @@ impl Ask {
     pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have asked.
-        let asked = model.placeholders(key).next().is_some() || requests_of(model, key).next().is_some();
+        let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
         let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
         let members = waiting(model, key, &options.schedulers);
         if members.is_empty() || !(due || asked) {
@@ -118,7 +131,7 @@ impl Ask {
 
     /// One request for all of them.
     fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
-        let (model, now) = (step.model, step.clock.now);
+        let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
             return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
@@ -126,14 +139,14 @@ impl Ask {
         let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
         // Another attempt than the first has another name; an earlier leader may have made some.
         let attempt = |request: &ObjectKey| request.name.strip_prefix(stem.as_str())?.parse::<u32>().ok();
-        let last = requests_of(model, &gang.group).filter_map(|(request, _)| attempt(request)).max();
+        let last = step.requests_of(&gang.group).filter_map(|(request, _)| attempt(request)).max();
         if self.refused.is_none() {
             self.failed = self.failed.max(last.unwrap_or(0));
         }
         let name = format!("{stem}{}", if self.refused.is_some() { last.unwrap_or(0) } else { self.failed });
         let request = ObjectKey::new(&gang.group.namespace, &name);
         let what = format!("provisioning request {request}");
-        let found = requests_of(model, &gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
+        let found = step.requests_of(&gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
         if found.is_some() {
             step.kept.insert(request.clone());
         }

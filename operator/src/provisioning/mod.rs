@@ -10,10 +10,10 @@ mod ask;
 use crate::command::Command;
 use crate::config::{Config, ProvisioningMethod};
 use crate::ledger::{Calls, Clock};
-use crate::model::{Model, RequestRecord};
+use crate::model::Model;
 use crate::report::CallError;
 use crate::status::Word;
-use ask::{Ask, Step};
+use ask::{Ask, Requests, Step};
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -122,11 +122,13 @@ impl Provisioning {
             self.news.insert(key);
         }
         let (kept, commands) = (BTreeSet::new(), Vec::new());
-        let mut step = Step { model, clock, calls: &mut self.calls, kept, commands };
+        let requests = requests_by_group(model);
+        let mut step = Step { model, requests, clock, calls: &mut self.calls, kept, commands };
         for (key, wait) in &waits {
             if *wait == Wait::Placed {
                 step.kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
-                step.kept.extend(requests_of(model, key).map(|(request, _)| request.clone()));
+                let its: Vec<ObjectKey> = step.requests_of(key).map(|(request, _)| request.clone()).collect();
+                step.kept.extend(its);
             } else if let Some(record) = model.groups.get(key) {
                 let ask = self.asks.entry(key.clone()).or_insert_with(|| Ask::new(&record.uid, clock.now));
                 if ask.uid != record.uid {
@@ -146,7 +148,7 @@ impl Provisioning {
 
 /// Removes what nobody needs of what exists.
 fn remove_the_rest(step: &mut Step<'_>) {
-    let Step { model, clock, calls, kept, commands } = step;
+    let Step { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
     for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
         if calls.start(format!("end of placeholder {}", pod.key), clock.now) {
@@ -161,17 +163,15 @@ fn remove_the_rest(step: &mut Step<'_>) {
     }
 }
 
-/// The requests that were made for a group and are not being deleted.
-fn requests_of<'m>(
-    model: &'m Model,
-    group: &ObjectKey,
-) -> impl Iterator<Item = (&'m ObjectKey, &'m RequestRecord)> + use<'m> {
-    let uid = model.groups.get(group).map(|record| record.uid.as_str());
-    let group = group.clone();
-    let is_its = move |record: &&RequestRecord| {
-        record.group == group && Some(record.group_uid.as_str()) == uid && !record.deleting
-    };
-    model.requests.iter().filter(move |(_, record)| is_its(record))
+/// The requests that were made for groups that exist and are not being deleted, by group.
+fn requests_by_group(model: &Model) -> Requests<'_> {
+    let mut found = Requests::new();
+    for (request, record) in model.requests.iter().filter(|(_, record)| !record.deleting) {
+        if model.groups.get(&record.group).is_some_and(|group| group.uid == record.group_uid) {
+            found.entry(&record.group).or_default().push((request, record));
+        }
+    }
+    found
 }
 
 /// The members that wait for room and for nothing else, by name.

@@ -1,10 +1,12 @@
 //! Metrics: what a server counts, what a process shows of itself, and how both are told to who scrapes them.
 
 mod about;
+mod differences;
 mod process;
 mod text;
 
 pub use about::{About, Kind, Label, label};
+pub use differences::differences;
 pub use process::{PROCESS, build_info, register as register_process};
 pub use text::{classic, scrape};
 

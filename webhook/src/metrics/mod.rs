@@ -196,8 +196,7 @@ fn buckets() -> Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giveway_serving::metrics::{About, PROCESS, classic};
-    use std::collections::BTreeSet;
+    use giveway_serving::metrics::{PROCESS, classic, differences};
 
     #[test]
     fn what_is_shown_is_what_the_catalogue_says() {
@@ -211,17 +210,6 @@ mod tests {
         metrics.guard.decided("permitted");
         metrics.guard.claimed(&Claim::Made);
         let text = classic(&metrics.encode());
-        let all: Vec<&About> = CATALOGUE.iter().chain(PROCESS).collect();
-        let shown: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        let listed: Vec<String> = all.iter().map(|about| format!("{} {}", about.name, about.kind.as_str())).collect();
-        assert_eq!(shown, listed.iter().map(String::as_str).collect());
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let name = line.split(['{', ' ']).next().unwrap();
-            let about = all.iter().find(|about| about.has_sample(name)).unwrap();
-            let labels = line.split_once('{').map_or("", |(_, rest)| rest.split_once('}').unwrap().0);
-            let labels = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0));
-            let labels: BTreeSet<&str> = labels.filter(|label| *label != "le").collect();
-            assert_eq!(labels, about.labels.iter().map(|label| label.name).collect(), "{line}");
-        }
+        assert_eq!(differences(&text, CATALOGUE.iter().chain(PROCESS)), [""; 0]);
     }
 }
