@@ -9,8 +9,8 @@ PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
-# A control plane takes half a core: two at a time is right for two cores.
-E2E_THREADS ?= 2
+# A test waits more than it works: four at a time keep two cores busy.
+E2E_THREADS ?= 4
 
 NODES ?= 20
 CPUS ?= 8

@@ -3,7 +3,7 @@
 use crate::audit::{History, Promises, log, rest};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
 use crate::control_plane::process::tail;
-use crate::control_plane::{ControlPlane, Options, Version};
+use crate::control_plane::{ControlPlane, Options, Version, kubeconfig};
 use crate::controllers::Controllers;
 use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::node::{self, Node};
@@ -52,6 +52,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn native_groups(mut self) -> Self {
         self.options.in_tree = true;
+        self
+    }
+
+    /// With an etcd and an API server of its own, which end with it.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        self.options.fresh = true;
         self
     }
 
@@ -413,6 +420,17 @@ impl World {
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
+    /// A kubeconfig of this ServiceAccount.
+    ///
+    /// # Panics
+    /// There is no such account.
+    pub async fn account(&self, namespace: &str, name: &str) -> PathBuf {
+        let token = self.kubectl(&["create", "token", name, "-n", namespace]).await.unwrap();
+        let file = self.plane.directory().join(format!("{name}.kubeconfig"));
+        kubeconfig::write(&file, &self.plane.kubeconfig_with_token(name, token.trim())).unwrap();
+        file
+    }
+
     /// `kubectl apply` of a manifest; returns what it printed, or why it was refused.
     ///
     /// # Errors
@@ -530,6 +548,7 @@ impl Drop for World {
             panic!("promises were broken:\n  {}", ended.join("\n  "));
         }
         assert!(self.judged.load(Ordering::Relaxed), "this world had Giveway, and its test ended without the oracle");
+        self.plane.lasts();
     }
 }
 

@@ -53,6 +53,14 @@ pub fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<()> {
     super::write_private(path, text.as_bytes())
 }
 
+/// Reads a kubeconfig.
+///
+/// # Errors
+/// There is no such file, or it is none.
+pub fn read(path: &Path) -> Result<Kubeconfig> {
+    Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))
+}
+
 /// A client for this kubeconfig that uses no proxy, whatever the environment says.
 ///
 /// # Errors

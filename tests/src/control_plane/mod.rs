@@ -13,6 +13,8 @@ pub mod pki;
 pub mod ports;
 pub mod process;
 mod programs;
+mod reuse;
+mod store;
 mod version;
 
 pub use door::Door;
@@ -29,14 +31,16 @@ use kube::{Api, Client};
 use kubeconfig::Credentials;
 use pki::Pki;
 use programs::Ports;
+use reuse::{Foundation, Idle};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
+use store::Store;
 
 /// How long a program may take to become ready; generous, because a loaded machine is no failure.
 const READY: Duration = Duration::from_secs(90);
@@ -48,9 +52,13 @@ pub struct ControlPlane {
     machine: Option<Machine>,
     guard: Guard,
     directory: PathBuf,
-    pki: Pki,
+    pki: Arc<Pki>,
     server: String,
     client: Client,
+    kubernetes: Version,
+    /// What a later test could get; `None` where none should.
+    foundation: Option<Foundation>,
+    lasts: bool,
 }
 
 impl ControlPlane {
@@ -61,6 +69,13 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
+        options.check()?;
+        if options.lasting()
+            && reuse::wanted()
+            && let Some(idle) = reuse::take(options.kubernetes)
+        {
+            return Self::go_on(idle, &options).await;
+        }
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -72,7 +87,6 @@ impl ControlPlane {
     }
 
     async fn start_once(options: &Options) -> Result<Self> {
-        options.check()?;
         let directory = match &options.directory {
             Some(directory) => {
                 fs::create_dir_all(directory)?;
@@ -86,18 +100,76 @@ impl ControlPlane {
         let machine = if options.own_machine { Some(Machine::start(&directory, &guard).await?) } else { None };
         let address = machine.as_ref().map(Machine::address);
         let server = format!("https://{}:{api}", address.unwrap_or(Ipv4Addr::LOCALHOST));
-        let pki = Pki::generate()?;
+        let pki = Arc::new(Pki::generate()?);
         let admin = write_credentials(&directory, &pki, &server, address)?;
         let client = kubeconfig::client(admin).await?;
-        let mut plane = Self { processes: BTreeMap::new(), machine, guard, directory, pki, server, client };
+        let (processes, kubernetes) = (BTreeMap::new(), options.kubernetes);
+        let (foundation, lasts) = (None, false);
+        let mut plane =
+            Self { processes, machine, guard, directory, pki, server, client, kubernetes, foundation, lasts };
         plane.run(programs::etcd(&plane.directory, ports)?)?;
         plane.run(programs::api_server(&plane.directory, ports, options, address)?)?;
         plane.wait_for_api_server().await?;
-        plane.run(programs::controller_manager(&plane.directory, options)?)?;
-        plane.run(programs::scheduler(&plane.directory, options)?)?;
-        plane.run(programs::kwok(&plane.directory)?)?;
-        plane.wait_for_controllers().await?;
+        if options.lasting() && reuse::wanted() {
+            plane.foundation = Some(Foundation::of(Store::at(ports.etcd)?).await?);
+        }
+        plane.people_it(options).await?;
         Ok(plane)
+    }
+
+    /// With the etcd and the API server of a test that has ended.
+    async fn go_on(idle: Idle, options: &Options) -> Result<Self> {
+        let Idle { processes, guard, directory, pki, server, kubernetes, foundation } = idle;
+        let client = kubeconfig::client(kubeconfig::read(&directory.join("kubeconfig"))?).await?;
+        let (machine, lasts) = (None, false);
+        let foundation = Some(foundation);
+        let mut plane =
+            Self { processes, machine, guard, directory, pki, server, client, kubernetes, foundation, lasts };
+        plane.check_alive()?;
+        if let Some(foundation) = &plane.foundation {
+            foundation.restore(&plane.client).await?;
+        }
+        reuse::sweep(&plane.directory)?;
+        plane.people_it(options).await?;
+        Ok(plane)
+    }
+
+    /// Starts those who work with the API server.
+    async fn people_it(&mut self, options: &Options) -> Result<()> {
+        self.run(programs::controller_manager(&self.directory, options)?)?;
+        self.run(programs::scheduler(&self.directory, options)?)?;
+        self.run(programs::kwok(&self.directory)?)?;
+        self.wait_for_controllers().await
+    }
+
+    /// As the next test gets it: the same etcd and API server, with nothing of this one.
+    ///
+    /// # Errors
+    /// They serve only one test, or cannot be put back as they were.
+    pub async fn renewed(mut self) -> Result<Self> {
+        let options = Options { kubernetes: self.kubernetes, ..Options::default() };
+        let idle = self.retire().context("this control plane serves nobody else")?;
+        Self::go_on(idle, &options).await
+    }
+
+    /// What a later test can go on with, if it can; everything else ends.
+    fn retire(&mut self) -> Option<Idle> {
+        let foundation = self.foundation.take()?;
+        self.processes.retain(|name, _| reuse::LASTING.contains(&name.as_str()));
+        Some(Idle {
+            processes: std::mem::take(&mut self.processes),
+            guard: self.guard.clone(),
+            directory: self.directory.clone(),
+            pki: Arc::clone(&self.pki),
+            server: self.server.clone(),
+            kubernetes: self.kubernetes,
+            foundation,
+        })
+    }
+
+    /// Says that the test ended well, so that another one may go on with etcd and API server.
+    pub(crate) fn lasts(&mut self) {
+        self.lasts = true;
     }
 
     /// A client with every right.
@@ -177,6 +249,7 @@ impl ControlPlane {
 
     /// One of the control plane's own processes, such as `kube-scheduler`.
     pub fn process(&mut self, name: &str) -> Option<&mut Process> {
+        self.touched(name);
         self.processes.get_mut(name)
     }
 
@@ -190,6 +263,7 @@ impl ControlPlane {
     /// # Errors
     /// There is no such process, or it cannot be started.
     pub fn restart(&mut self, name: &str) -> Result<()> {
+        self.touched(name);
         let mut old = self.processes.remove(name).ok_or_else(|| anyhow!("no process is called {name}"))?;
         old.kill();
         self.run(old.program().clone())
@@ -199,6 +273,13 @@ impl ControlPlane {
     pub fn detach(&mut self) {
         self.guard.keep();
         self.processes.values_mut().for_each(Process::detach);
+    }
+
+    /// A test may have done anything to this process.
+    fn touched(&mut self, name: &str) {
+        if reuse::LASTING.contains(&name) {
+            self.foundation = None;
+        }
     }
 
     fn run(&mut self, program: Program) -> Result<()> {
@@ -244,6 +325,16 @@ impl ControlPlane {
         match first_dead(&mut self.processes) {
             Some(dead) => bail!(dead),
             None => Ok(()),
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if self.lasts
+            && let Some(idle) = self.retire()
+        {
+            reuse::give(idle);
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Options {
     pub scheduler_args: Vec<String>,
     /// More arguments of kube-controller-manager.
     pub controller_args: Vec<String>,
+    /// Use no other test's etcd and API server, and leave them to none.
+    pub fresh: bool,
     /// Run everything in a machine of its own (namespaces; needs root), so that a real node can join.
     pub own_machine: bool,
     /// Where to keep everything; a temporary directory when absent. It is removed in the end, unless the control
@@ -38,6 +40,11 @@ impl Options {
             bail!("the real node is one of Kubernetes {}, not of {}", Version::NEWEST, self.kubernetes);
         }
         Ok(())
+    }
+
+    /// Whether etcd and API server are those of any other test, and can be another one's next.
+    pub(super) fn lasting(&self) -> bool {
+        !self.fresh && !self.in_tree && !self.own_machine && self.directory.is_none()
     }
 
     /// The flag that turns the in-tree group preemption on, for each of the three programs that know it.

@@ -118,7 +118,9 @@ async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
-    let mut world = World::builder().operator_flag("--evictions-per-second=2").start().await;
+    // As long as the lease lives the operator waits for the API server, which takes its time to start on a busy machine.
+    let flags = ["--evictions-per-second=2", "--lease-duration-seconds=60"];
+    let mut world = flags.iter().fold(World::builder(), |world, flag| world.operator_flag(flag)).start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;

@@ -1,11 +1,16 @@
 //! The harness itself: what it starts works, what it reads is true, and nothing is left of it.
 
 use giveway_tests::audit::{ADMIN, How, SCHEDULER};
+use giveway_tests::control_plane::{ControlPlane, Options};
+use giveway_tests::giveway::{Giveway, Settings, run_kubectl};
 use giveway_tests::{Shaped as _, World};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Names and labels, by which objects are told apart.
+const COLUMNS: &str = "custom-columns=NAME:.metadata.name,LABELS:.metadata.labels.team";
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +83,8 @@ async fn a_budget_counts_pods_without_a_controller() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
-    let (mut one, mut two) = tokio::join!(World::bare(), World::bare());
+    let bare = || World::builder().bare().fresh().start();
+    let (mut one, mut two) = tokio::join!(bare(), bare());
     let directories = [one.plane().directory().to_owned(), two.plane().directory().to_owned()];
     let pids: Vec<u32> = one.plane().processes().chain(two.plane().processes()).map(|process| process.pid()).collect();
     assert_eq!(pids.len(), 10);
@@ -97,6 +103,46 @@ async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
     for directory in directories {
         assert!(!directory.exists(), "{} is still there", directory.display());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_finds_nothing_of_the_test_before() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let all = "namespaces,nodes,priorityclasses,customresourcedefinitions,clusterroles,clusterrolebindings,\
+               validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
+               validatingadmissionpolicybindings,apiservices,resourcequotas,pods,configmaps,serviceaccounts";
+    let everything = async |plane: &ControlPlane| {
+        let rows = run_kubectl(&plane.kubeconfig(), &["get", all, "-A", "--no-headers", "-o", COLUMNS]).await.unwrap();
+        let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
+        rows.lines().map(words).collect::<BTreeSet<String>>()
+    };
+    let before = everything(&plane).await;
+    let directory = plane.directory().to_owned();
+
+    let giveway = Giveway::install(&plane, &Settings::default()).await.unwrap();
+    for args in [
+        "create namespace other",
+        "create quota pods --hard=pods=0",
+        "create priorityclass high --value=1000",
+        "label namespace default team=a",
+        "delete clusterrole edit",
+    ] {
+        run_kubectl(&plane.kubeconfig(), &args.split(' ').collect::<Vec<_>>()).await.unwrap();
+    }
+    let changed = everything(&plane).await;
+    assert!(["other <none>", "default a"].iter().all(|row| changed.contains(*row)), "{changed:?}");
+    drop(giveway);
+
+    let plane = plane.renewed().await.unwrap();
+    assert_eq!(plane.directory(), directory, "the same etcd and API server");
+    giveway_tests::wait::wait_for("everything is as it was", LIMIT, async || {
+        let now = everything(&plane).await;
+        if now == before { Ok(()) } else { Err(format!("{:?}", now.symmetric_difference(&before))) }
+    })
+    .await;
+    let audit = std::fs::read_to_string(plane.audit_log()).unwrap();
+    assert!(!audit.contains("giveway-operator"), "its audit log begins anew: {audit}");
+    Giveway::install(&plane, &Settings::default()).await.expect("Giveway can be installed again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,97 @@
+//! What an API server keeps in etcd, read and put back past the API server, by etcd's JSON gateway.
+
+use anyhow::{Context as _, Result};
+use http::{Request, Uri};
+use k8s_openapi::ByteString;
+use kube::{Client, Config};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// All that Kubernetes stores is below this.
+const FIRST: &[u8] = b"/registry/";
+/// The first key that is not.
+const END: &[u8] = b"/registry0";
+
+/// What is stored, by key.
+pub(super) type Contents = BTreeMap<Vec<u8>, Stored>;
+
+/// One object as it is stored.
+#[derive(Debug, Deserialize)]
+pub(super) struct Stored {
+    key: ByteString,
+    /// The revision of its last change, in decimal.
+    pub(super) mod_revision: String,
+    /// Empty where only keys were asked for.
+    #[serde(default)]
+    pub(super) value: ByteString,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default)]
+    kvs: Vec<Stored>,
+}
+
+/// An etcd that only this machine reaches.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    url: Uri,
+}
+
+impl Store {
+    /// The etcd whose clients come to this port.
+    pub(super) fn at(port: u16) -> Result<Self> {
+        Ok(Self { url: format!("http://127.0.0.1:{port}").parse()? })
+    }
+
+    /// Everything that is stored, or only its keys and revisions.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn contents(&self, keys_only: bool) -> Result<Contents> {
+        let range = json!({ "key": bytes(FIRST), "range_end": bytes(END), "keys_only": keys_only });
+        let found: Found = self.call("range", &range).await?;
+        Ok(found.kvs.into_iter().map(|stored| (stored.key.0.clone(), stored)).collect())
+    }
+
+    /// What is stored under a key.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn value(&self, key: &[u8]) -> Result<Option<ByteString>> {
+        let found: Found = self.call("range", &json!({ "key": bytes(key) })).await?;
+        Ok(found.kvs.into_iter().next().map(|stored| stored.value))
+    }
+
+    /// Deletes all keys from this one to that one.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn delete(&self, first: &[u8], last: &[u8]) -> Result<()> {
+        let end = [last, b"\0"].concat();
+        self.call::<Value>("deleterange", &json!({ "key": bytes(first), "range_end": bytes(&end) })).await?;
+        Ok(())
+    }
+
+    /// Stores an object.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn put(&self, key: &[u8], value: &ByteString) -> Result<()> {
+        self.call::<Value>("put", &json!({ "key": bytes(key), "value": value })).await?;
+        Ok(())
+    }
+
+    async fn call<T: DeserializeOwned>(&self, what: &str, body: &Value) -> Result<T> {
+        // A client lives in the runtime of the test that made it, and the store longer.
+        let client = Client::try_from(Config::new(self.url.clone()))?;
+        let request = Request::post(format!("/v3/kv/{what}")).body(serde_json::to_vec(body)?)?;
+        client.request(request).await.with_context(|| format!("asking etcd for a {what}"))
+    }
+}
+
+fn bytes(bytes: &[u8]) -> ByteString {
+    ByteString(bytes.to_vec())
+}
