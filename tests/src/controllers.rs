@@ -4,7 +4,7 @@
 use crate::control_plane::{ControlPlane, Process, Program, ports, write_private};
 use crate::giveway::{http, run_kubectl};
 use crate::{paths, wait};
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl Controller {
         let [probe, webhook] = ports::free()?;
         let program = self.command(plane, probe, webhook)?;
         let mut process = plane.spawner().spawn(program)?;
-        self.wait_ready(&mut process, probe).await?;
+        http::wait_ready(&mut process, &format!("the controller of {self:?}"), probe, READY).await?;
         self.register_webhooks(plane, webhook).await?;
         Ok(process)
     }
@@ -156,24 +156,6 @@ impl Controller {
             env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<BTreeMap<_, _>>(),
             directory: plane.directory().to_path_buf(),
         })
-    }
-
-    async fn wait_ready(self, process: &mut Process, probe: u16) -> Result<()> {
-        let ready = wait::until(&format!("the controller of {self:?} is ready"), READY, async || {
-            if let Some(status) = process.exited() {
-                return Ok(Err(anyhow!("it has ended ({status}):\n{}", process.log_tail(20))));
-            }
-            match http::get(probe, "/readyz").await {
-                Ok((200, _)) => Ok(Ok(())),
-                Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
-                Err(error) => Err(format!("/readyz: {error}")),
-            }
-        })
-        .await;
-        match ready {
-            Ok(ready) => ready,
-            Err(error) => bail!("{error}; the end of its log:\n{}", process.log_tail(20)),
-        }
     }
 
     /// Registers its webhooks as its project has them, by URL, and waits until they answer.

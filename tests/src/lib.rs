@@ -10,6 +10,7 @@
 //! attack         requests of somebody who should not make them
 //! proxy          faults between a daemon and the API server
 //! random         choices that follow from a seed
+//! shared         one world for many tests of a file
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
 //! world          all of it in one value, for a test
@@ -30,6 +31,7 @@ pub mod node;
 pub mod paths;
 pub mod proxy;
 pub mod random;
+pub mod shared;
 pub mod wait;
 pub mod world;
 

@@ -3,7 +3,6 @@
 use super::{http, skew};
 use crate::control_plane::process::pid_of;
 use crate::control_plane::{Process, Program, Spawner};
-use crate::wait;
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
@@ -137,21 +136,7 @@ impl Daemon {
     pub async fn wait_ready(&mut self, limit: Duration) -> Result<()> {
         let (metrics, name) = (self.metrics, self.program.name.clone());
         let process = self.process.as_mut().ok_or_else(|| anyhow!("{name} was not started"))?;
-        let ready = wait::until(&format!("{name} is ready"), limit, async || {
-            if let Some(status) = process.exited() {
-                return Ok(Err(anyhow!("{name} has ended ({status}):\n{}", process.log_tail(20))));
-            }
-            match http::get(metrics, "/readyz").await {
-                Ok((200, _)) => Ok(Ok(())),
-                Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
-                Err(error) => Err(format!("/readyz: {error}")),
-            }
-        })
-        .await;
-        match ready {
-            Ok(ready) => ready,
-            Err(error) => bail!("{error}; the end of its log:\n{}", process.log_tail(20)),
-        }
+        http::wait_ready(process, &name, metrics, limit).await
     }
 
     /// What is started.

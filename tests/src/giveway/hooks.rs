@@ -3,7 +3,6 @@
 use super::NAMESPACE;
 use crate::World;
 use crate::attack::Call;
-use crate::control_plane::kubeconfig;
 use crate::wait::wait_for;
 use serde_json::json;
 use std::path::PathBuf;
@@ -28,10 +27,7 @@ pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> Path
     })
     .await;
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
-    let token = world.kubectl(&["create", "token", account, "-n", NAMESPACE]).await.unwrap();
-    let plane = world.plane();
-    let file = plane.directory().join(format!("{account}.kubeconfig"));
-    kubeconfig::write(&file, &plane.kubeconfig_with_token(account, token.trim())).unwrap();
+    let file = world.account(NAMESPACE, account).await;
     let command = pod["spec"]["containers"][0]["command"].as_array().unwrap().iter();
     let command: Vec<&str> = command.map(|word| word.as_str().unwrap()).collect();
     let (program, args) = command.split_first().unwrap();

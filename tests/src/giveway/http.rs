@@ -1,5 +1,8 @@
 //! The smallest HTTP client that can read `/readyz` and `/metrics` of a daemon.
 
+use crate::control_plane::Process;
+use crate::wait;
+use anyhow::{Result, anyhow, bail};
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,7 +13,7 @@ use tokio::net::TcpStream;
 ///
 /// # Errors
 /// Nobody answers, or not in HTTP.
-pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
+pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let answer = async {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -24,4 +27,26 @@ pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| io::Error::other(format!("no HTTP answer: {head}")))?;
     Ok((status, body.to_owned()))
+}
+
+/// Waits until `/readyz` of a process answers 200 on this port.
+///
+/// # Errors
+/// The process ended, or the time is up.
+pub(crate) async fn wait_ready(process: &mut Process, name: &str, port: u16, limit: Duration) -> Result<()> {
+    let ready = wait::until(&format!("{name} is ready"), limit, async || {
+        if let Some(status) = process.exited() {
+            return Ok(Err(anyhow!("{name} has ended ({status}):\n{}", process.log_tail(20))));
+        }
+        match get(port, "/readyz").await {
+            Ok((200, _)) => Ok(Ok(())),
+            Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
+            Err(error) => Err(format!("/readyz: {error}")),
+        }
+    })
+    .await;
+    match ready {
+        Ok(ready) => ready,
+        Err(error) => bail!("{error}; the end of its log:\n{}", process.log_tail(20)),
+    }
 }

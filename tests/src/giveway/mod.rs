@@ -115,12 +115,17 @@ impl Giveway {
             operator: own(plane, OPERATOR, (server, operator_metrics), operator_flags).await?,
             proxy,
         };
-        giveway.webhook.spawn()?;
-        giveway.operator.spawn()?;
-        giveway.webhook.wait_ready(READY).await?;
-        giveway.operator.wait_ready(READY).await?;
-        wait_for_admission(plane.client()).await?;
+        giveway.start(plane).await?;
         Ok(giveway)
+    }
+
+    /// Starts both daemons and waits until admission is in force.
+    async fn start(&mut self, plane: &ControlPlane) -> Result<()> {
+        self.webhook.spawn()?;
+        self.operator.spawn()?;
+        self.webhook.wait_ready(READY).await?;
+        self.operator.wait_ready(READY).await?;
+        wait_for_admission(plane.client()).await
     }
 }
 

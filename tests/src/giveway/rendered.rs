@@ -1,7 +1,7 @@
 //! The chart as `helm install` has it, on a control plane without a kubelet: its Deployments run as processes, with the
 //! arguments that it rendered.
 
-use super::{NAMESPACE, OPERATOR, READY, WEBHOOK, daemon, helm, wait_for_admission};
+use super::{NAMESPACE, OPERATOR, WEBHOOK, daemon, helm};
 use crate::control_plane::{ControlPlane, ports};
 use crate::giveway::{Daemon, Giveway};
 use anyhow::{Context as _, Result};
@@ -30,11 +30,7 @@ pub async fn install_chart(
         proxy: None,
     };
     giveway.webhook.flag(&format!("--address=127.0.0.1:{https}"));
-    giveway.webhook.spawn()?;
-    giveway.operator.spawn()?;
-    giveway.webhook.wait_ready(READY).await?;
-    giveway.operator.wait_ready(READY).await?;
-    wait_for_admission(plane.client()).await?;
+    giveway.start(plane).await?;
     Ok(giveway)
 }
 

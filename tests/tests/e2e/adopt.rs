@@ -5,7 +5,6 @@ use crate::cli::{Printed, giveway, run};
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, LABEL_CLASS_CHANGE};
 use giveway_tests::audit::log;
 use giveway_tests::cluster::Shaped;
-use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::NAMESPACE;
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
@@ -329,9 +328,5 @@ async fn hook_account(world: &mut World) -> std::path::PathBuf {
         .partition(|document| document.contains("\nkind: Job\n"));
     assert_eq!((jobs.len(), rights.len()), (1, 5), "{manifests}");
     world.apply(&rights.join("\n---\n")).await.unwrap();
-    let token = world.kubectl(&["create", "token", "giveway-uninstall", "-n", NAMESPACE]).await.unwrap();
-    let plane = world.plane();
-    let file = plane.directory().join("uninstall.kubeconfig");
-    kubeconfig::write(&file, &plane.kubeconfig_with_token("uninstall", token.trim())).unwrap();
-    file
+    world.account(NAMESPACE, "giveway-uninstall").await
 }

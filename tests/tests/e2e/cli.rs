@@ -3,7 +3,6 @@
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
-use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::paths;
 use giveway_tests::world::World;
 use serde_json::Value;
@@ -94,11 +93,8 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) async fn new(world: &mut World) -> Self {
         world.apply(READER).await.unwrap();
-        let token = world.kubectl(&["create", "token", "reader"]).await.unwrap();
-        let plane = world.plane();
-        let file = plane.directory().join("reader.kubeconfig");
-        kubeconfig::write(&file, &plane.kubeconfig_with_token("reader", token.trim())).unwrap();
-        Self { kubeconfig: file, program: paths::giveway_program("kubectl-giveway").unwrap() }
+        let kubeconfig = world.account("default", "reader").await;
+        Self { kubeconfig, program: paths::giveway_program("kubectl-giveway").unwrap() }
     }
 
     pub(crate) async fn giveway(&self, args: &[&str]) -> Printed {

@@ -401,9 +401,5 @@ async fn hook_account(world: &mut World) -> PathBuf {
     assert_eq!((jobs.len(), rights.len()), (1, 3), "{manifests}");
     assert!(jobs[0].contains("command: [kubectl-giveway, release, --taints]\n"), "{}", jobs[0]);
     world.apply(&rights.join("\n---\n")).await.unwrap();
-    let token = world.kubectl(&["create", "token", "giveway-taints", "-n", NAMESPACE]).await.unwrap();
-    let plane = world.plane();
-    let file = plane.directory().join("taints.kubeconfig");
-    kubeconfig::write(&file, &plane.kubeconfig_with_token("taints", token.trim())).unwrap();
-    file
+    world.account(NAMESPACE, "giveway-taints").await
 }

@@ -11,7 +11,7 @@ use giveway_tests::world::World;
 use std::path::PathBuf;
 
 /// Namespace `team` of the tenant, with accounts for three people; nobody has a role yet.
-const PEOPLE: &str = "
+pub(crate) const PEOPLE: &str = "
 apiVersion: v1
 kind: Namespace
 metadata: {name: team}
@@ -35,23 +35,20 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
 subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
 ";
 
-struct Person(PathBuf);
+/// One of them, with the command line.
+pub(crate) struct Person(PathBuf);
 
 impl Person {
-    async fn new(world: &mut World, name: &str) -> Self {
-        let token = world.kubectl(&["create", "token", name, "-n", "team"]).await.unwrap();
-        let plane = world.plane();
-        let file = plane.directory().join(format!("{name}.kubeconfig"));
-        kubeconfig::write(&file, &plane.kubeconfig_with_token(name, token.trim())).unwrap();
-        Self(file)
+    pub(crate) async fn new(world: &World, name: &str) -> Self {
+        Self(world.account("team", name).await)
     }
 
-    async fn giveway(&self, args: &[&str]) -> Printed {
+    pub(crate) async fn giveway(&self, args: &[&str]) -> Printed {
         run(&paths::giveway_program("kubectl-giveway").unwrap(), args, &self.0, None).await
     }
 
     /// Runs the command line until its rights have arrived: RBAC learns of bindings with a delay.
-    async fn works(&self, args: &[&str]) -> Printed {
+    pub(crate) async fn works(&self, args: &[&str]) -> Printed {
         wait_for(&format!("{args:?} works"), MINUTE, async || {
             let printed = self.giveway(args).await;
             if printed.status == Some(0) { Ok(printed) } else { Err(printed.err) }
@@ -72,13 +69,13 @@ async fn follow_advice(world: &World, said: &str, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     world.apply(PEOPLE).await.unwrap();
     world.class("high", 1000).create().await;
     world.nodes(1).cpus(2).create().await;
     world.gang("train", 2).cpu(4).create().await;
 
-    let planner = Person::new(&mut world, "planner").await;
+    let planner = Person::new(&world, "planner").await;
     let no = planner.giveway(&["why", "podgroup/train", "-n", "default"]).await;
     let user = "system:serviceaccount:team:planner";
     assert_eq!(no.status, Some(1), "{}", no.err);
@@ -95,7 +92,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
     let snapshot = planner.works(&["snapshot", "-o", "-"]).await;
     assert!(!plan.err.contains("You may not") && !snapshot.err.contains("You may not"), "{}{}", plan.err, snapshot.err);
 
-    let boss = Person::new(&mut world, "boss").await;
+    let boss = Person::new(&world, "boss").await;
     let no = boss.giveway(&["adopt", "priorityclass", "high"]).await;
     assert_eq!(no.status, Some(1), "{}", no.err);
     let user = "system:serviceaccount:team:boss";
@@ -116,9 +113,9 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     world.apply(PEOPLE).await.unwrap();
-    let person = Person::new(&mut world, "tenant").await;
+    let person = Person::new(&world, "tenant").await;
     let config = kube::config::Kubeconfig::read_from(person.0).unwrap();
     let tenant = kubeconfig::impatient_client(config).await.unwrap();
     let group = "/apis/scheduling.giveway.dev/v1alpha1";

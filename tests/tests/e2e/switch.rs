@@ -1,13 +1,13 @@
 //! Giveway is switched while it runs: what it does then, what it says, who may switch it, and what becomes of plans in flight.
 
 use crate::cli::giveway;
+use crate::roles::{PEOPLE, Person};
 use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::attack::Call;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Group, Kit, Shaped, scheduling_gates, stored_plans, wait_for_event};
-use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::json;
@@ -223,59 +223,27 @@ async fn the_rest_of_a_group_of_which_kube_scheduler_took_a_pod_stays_and_the_gr
 /// Whoever may switch Giveway may stop it for everybody: that takes a right on one ConfigMap, which no tenant has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_who_has_the_right_switches() {
-    const PEOPLE: &str = "
-apiVersion: v1
-kind: Namespace
-metadata: {name: team}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: tenant, namespace: team}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: boss, namespace: team}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: admin, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
-subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
-";
     let mut world = World::start().await;
     world.apply(PEOPLE).await.unwrap();
-    let mut files = Vec::new();
-    for name in ["tenant", "boss"] {
-        let token = world.kubectl(&["create", "token", name, "-n", "team"]).await.unwrap();
-        let plane = world.plane();
-        let file = plane.directory().join(format!("{name}.kubeconfig"));
-        kubeconfig::write(&file, &plane.kubeconfig_with_token(name, token.trim())).unwrap();
-        files.push(file);
-    }
-    let program = giveway_tests::paths::giveway_program("kubectl-giveway").unwrap();
-    let as_user = async |file: &std::path::Path, args: &[&str]| crate::cli::run(&program, args, file, None).await;
+    let (tenant, boss) = (Person::new(&world, "tenant").await, Person::new(&world, "boss").await);
     // A ConfigMap of that name in a namespace of his own switches nothing.
     let own = world.kubectl(&["create", "configmap", "giveway-mode", "-n", "team", "--from-literal=mode=off"]).await;
     own.unwrap();
     for args in [["pause"], ["observe"], ["resume"]] {
-        let no = as_user(&files[0], &args).await;
+        let no = tenant.giveway(&args).await;
         let words = "is forbidden: User \"system:serviceaccount:team:tenant\" cannot ";
         assert!(no.status == Some(1) && no.err.contains(words), "{args:?}: {}", no.err);
     }
-    let no = as_user(&files[1], &["pause"]).await;
+    let no = boss.giveway(&["pause"]).await;
     let advice = "the chart's Role giveway-switch allows it: kubectl create rolebinding NAME --role=giveway-switch --user=system:serviceaccount:team:boss --namespace=giveway-system";
     assert!(no.err.trim().ends_with(advice), "{}", no.err);
     let (_, command) = advice.split_once(": kubectl ").unwrap();
     world.kubectl(&command.replace("NAME", "boss").split(' ').collect::<Vec<_>>()).await.unwrap();
-    wait_for("the right has arrived", MINUTE, async || {
-        let done = as_user(&files[1], &["pause"]).await;
-        if done.status == Some(0) { Ok(()) } else { Err(done.err) }
-    })
-    .await;
+    boss.works(&["pause"]).await;
     let gang: Group = world.gang("lacks", 2).without_pods().create().await;
     world.pod("one").label(keys::LABEL_POD_GROUP, "lacks").create().await;
     wait_let_go(&gang, 1).await;
-    assert_eq!(as_user(&files[1], &["resume"]).await.status, Some(0));
+    assert_eq!(boss.giveway(&["resume"]).await.status, Some(0));
     // Nor does the operator's own token switch anything.
     let operator = crate::rights::thief(&mut world, "giveway-operator").await;
     let put =

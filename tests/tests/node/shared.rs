@@ -1,12 +1,10 @@
 //! The one world that most tests share. A test that fails takes it along, logs kept, and the next one gets a new one.
 
 use giveway_tests::World;
+use giveway_tests::shared::Shared;
 use libtest_mimic::Trial;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use tokio::runtime::Runtime;
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime can be made"));
-static WORLD: Mutex<Option<World>> = Mutex::new(None);
+static SHARED: Shared = Shared::new();
 
 /// A test on the shared node, which ends with the oracle and with nothing left in the default namespace.
 pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
@@ -28,16 +26,7 @@ fn trial(
     after: impl AsyncFn(World) -> Option<World> + Send + 'static,
 ) -> Trial {
     Trial::test(name, move || {
-        let mut shared = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
-        RUNTIME.block_on(async {
-            let mut world = match shared.take() {
-                Some(world) => world,
-                None => start().await,
-            };
-            test(&mut world).await;
-            world.check_promises().await;
-            *shared = after(world).await;
-        });
+        SHARED.run((), start, test, after);
         Ok(())
     })
 }
@@ -45,7 +34,7 @@ fn trial(
 /// A test that starts what it needs itself.
 pub fn on_its_own(name: &str, test: impl AsyncFn() + Send + 'static) -> Trial {
     Trial::test(name, move || {
-        RUNTIME.block_on(test());
+        SHARED.alone(test());
         Ok(())
     })
 }
@@ -57,6 +46,5 @@ async fn start() -> World {
 
 /// Ends the world, if there is one.
 pub fn end() {
-    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner).take();
-    RUNTIME.block_on(async { drop(world) });
+    SHARED.end();
 }
