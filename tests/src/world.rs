@@ -84,11 +84,11 @@ impl WorldBuilder {
         self
     }
 
-    /// For programs that measure or show something: the world may end without the oracle.
+    /// For programs that measure or show something: the world may end without the oracle, and shares nothing.
     #[must_use]
     pub fn unjudged(mut self) -> Self {
         self.unjudged = true;
-        self
+        self.fresh()
     }
 
     /// One more flag of kube-controller-manager.

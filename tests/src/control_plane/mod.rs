@@ -74,7 +74,12 @@ impl ControlPlane {
             && reuse::wanted()
             && let Some(idle) = reuse::take(options.kubernetes)
         {
-            return Self::go_on(idle, &options).await;
+            match Self::go_on(idle, &options).await {
+                Ok(plane) => return Ok(plane),
+                Err(error) => {
+                    eprintln!("another API server is started, because that of an earlier test is no good: {error:#}")
+                }
+            }
         }
         let mut attempts = 0;
         loop {

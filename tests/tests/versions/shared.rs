@@ -29,7 +29,7 @@ fn trial(
     after: impl AsyncFn(World) -> Option<World> + Send + 'static,
 ) -> Trial {
     Trial::test(format!("{version}::{name}"), move || {
-        let start = async || World::builder().kubernetes(version).proxy().start().await;
+        let start = async || World::builder().kubernetes(version).fresh().proxy().start().await;
         SHARED.run(version, start, story, async |world| {
             // What a version does not know it says of each request that has it.
             assert_eq!(world.proxy().warnings(), BTreeSet::new(), "what the API server warned the operator of");
