@@ -152,6 +152,7 @@ impl Walk<'_> {
             "PersistentVolume" | "PersistentVolumeClaim" | "StorageClass" => Sort::Value,
             // It is part of the name of a resource, and those stay.
             "DeviceClass" => return,
+            "ValidatingAdmissionPolicy" => return self.protected(item),
             _ => Sort::Unit,
         };
         self.metadata(&mut item["metadata"], sort);
@@ -185,6 +186,14 @@ impl Walk<'_> {
             }),
             _ => {}
         }
+    }
+
+    /// The namespaces that the chart protects.
+    fn protected(&mut self, policy: &mut Value) {
+        let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_PROTECTED.replace('/', "~1"));
+        let Some(Value::String(names)) = policy.pointer_mut(&pointer) else { return };
+        let renamed = names.split(',').filter(|name| !name.is_empty()).map(|name| (self.rename)(Sort::Namespace, name));
+        *names = renamed.collect::<Vec<_>>().join(",");
     }
 
     fn metadata(&mut self, metadata: &mut Value, sort: Sort) {

@@ -78,9 +78,10 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
 async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
+        let and = if kind.path.contains('?') { '&' } else { '?' };
         let path = match next.as_str() {
-            "" => format!("{}?limit={PAGE}", kind.path),
-            token => format!("{}?limit={PAGE}&continue={token}", kind.path),
+            "" => format!("{}{and}limit={PAGE}", kind.path),
+            token => format!("{}{and}limit={PAGE}&continue={token}", kind.path),
         };
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
         let page = match api.get::<Page>(&path).await? {
@@ -109,5 +110,9 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, Cli
 fn plural(kind: &Kind) -> String {
     let native =
         if kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND { "native " } else { "" };
-    if kind.kind.ends_with('s') { format!("{native}{}es", kind.kind) } else { format!("{native}{}s", kind.kind) }
+    match kind.kind {
+        "ValidatingAdmissionPolicy" => "ValidatingAdmissionPolicies".to_owned(),
+        name if name.ends_with('s') => format!("{native}{name}es"),
+        name => format!("{native}{name}s"),
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 }
 
 /// Every kind that the planner reads.
-pub(crate) const KINDS: [Kind; 12] = [
+pub(crate) const KINDS: [Kind; 13] = [
     Kind {
         api_version: "v1",
         kind: "Node",
@@ -75,7 +75,14 @@ pub(crate) const KINDS: [Kind; 12] = [
         kind: "Namespace",
         path: "/api/v1/namespaces",
         optional: true,
-        fields: "metadata(name labels)",
+        fields: "metadata(name labels annotations)",
+    },
+    Kind {
+        api_version: "admissionregistration.k8s.io/v1",
+        kind: "ValidatingAdmissionPolicy",
+        path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3Dgiveway-namespaces",
+        optional: true,
+        fields: "metadata(name annotations)",
     },
     Kind {
         api_version: "scheduling.giveway.dev/v1alpha1",

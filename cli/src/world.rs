@@ -3,6 +3,7 @@
 
 use crate::error::CliError;
 use crate::live::Objects;
+use giveway_crds::keys;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
@@ -111,6 +112,10 @@ impl World {
                 self.cluster.upsert_namespace(&namespace);
                 Ok(())
             }
+            ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
+                self.protect(item);
+                Ok(())
+            }
             ("v1", "PersistentVolume") => {
                 let volume: PersistentVolume = read(item, &self.source)?;
                 self.cluster.upsert_volume(&volume);
@@ -146,6 +151,14 @@ impl World {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Takes in which namespaces the chart protects.
+    fn protect(&mut self, policy: &Value) {
+        let names = policy["metadata"]["annotations"][keys::ANNOTATION_PROTECTED].as_str();
+        let names = names.filter(|_| policy["metadata"]["name"] == keys::NAMESPACES_POLICY).unwrap_or_default();
+        let names = names.split(',').filter(|name| !name.is_empty());
+        self.cluster.protect_namespaces(names.map(str::to_owned).collect());
     }
 
     /// Adds a pod, which may name a native group.

@@ -104,6 +104,8 @@ pub enum Reason {
     Observing,
     /// Giveway is switched off.
     SwitchedOff,
+    /// The rest of a group stays, because its namespace is protected (event on the group).
+    Protected,
     /// The ConfigMap that switches Giveway says nothing that is known (event on it).
     ModeUnknown,
 }
@@ -153,6 +155,7 @@ impl Reason {
             Self::NotKeptAnyMore => "NotKeptAnyMore",
             Self::Observing => "Observing",
             Self::SwitchedOff => "SwitchedOff",
+            Self::Protected => "Protected",
             Self::ModeUnknown => "ModeUnknown",
         }
     }

@@ -63,6 +63,15 @@ pub const ANNOTATION_CRITICAL_POD: &str = "scheduler.alpha.kubernetes.io/critica
 /// UID of a pod as value.
 pub const TAINT_CRITICAL: &str = "CriticalAddonsOnly";
 
+/// Annotation of a Namespace: `"true"` keeps every pod in it from being evicted by Giveway. Admission lets only administrators
+/// write it.
+pub const ANNOTATION_NEVER_EVICT: &str = "scheduling.giveway.dev/never-evict";
+
+/// Annotation of the policy [`NAMESPACES_POLICY`]: the namespaces that the chart protects, separated by commas, for the command line.
+pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespaces";
+/// The ValidatingAdmissionPolicy of the chart over what administrators say of namespaces.
+pub const NAMESPACES_POLICY: &str = "giveway-namespaces";
+
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";
 

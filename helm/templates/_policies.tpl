@@ -47,6 +47,14 @@ purpose. One check costs a third of what an expression may cost, so it comes las
 authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('finalizers').namespace(request.?namespace.orValue('')).check('update').allowed()
 {{- end }}
 
+{{/*
+CEL: this user may say of the namespace at hand what Giveway does there. Nobody serves these "namespaces": they are a right by
+name, which cluster administrators have, and whoever was given it on purpose.
+*/}}
+{{- define "giveway.mayRuleNamespaces" -}}
+authorizer.group('scheduling.giveway.dev').resource('namespaces').name(object.metadata.name).check('update').allowed()
+{{- end }}
+
 {{/* CEL: the request is about a namespace in which no annotation makes a pod a critical add-on. */}}
 {{- define "giveway.isNotCritical" -}}
 !(request.?namespace.orValue('') in {{ toJson .Values.criticalAddons.namespaces }})

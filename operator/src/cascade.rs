@@ -11,6 +11,8 @@
 //! and no pod of the group is guarded. A guarded budget is never forced, because Giveway does not know the preemptor's
 //! priority: the eviction is tried again until the budget allows it.
 //!
+//! Nobody goes whose namespace is protected, also where a group stays that is torn already: that is what the administrator said.
+//!
 //! Guarantee: the group's condition says who began before the first eviction, so a new leader finishes what was begun. A
 //! pod that was taken and gone while no operator ran leaves no trace and is not noticed.
 
@@ -49,6 +51,8 @@ struct Cascade {
     began: Began,
     /// The evictions, by UID.
     calls: BTreeMap<SmolStr, Call>,
+    /// Cancelled when nobody else is to go: evictions that wait for their turn are not made.
+    permission: CancellationToken,
 }
 
 /// Who began with a group.
@@ -66,7 +70,7 @@ impl Cascade {
     /// Of a group of which a member was taken at this second.
     fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
         let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
-        Self { members, message, began, calls: BTreeMap::new() }
+        Self { members, message, began, calls: BTreeMap::new(), permission: CancellationToken::new() }
     }
 }
 
@@ -121,10 +125,15 @@ impl Cascades {
     }
 
     /// Groups of which kube-scheduler took a pod since the last pass and of which nobody else is to go: which pod, and how many
-    /// are left. A group that is going already is finished.
-    pub fn spare(&self, model: &mut Model) -> Vec<(ObjectKey, SmolStr, usize)> {
+    /// are left. A group that is going already is finished. `only_protected` leaves those alone whose namespace is not protected.
+    pub fn spare(&self, model: &mut Model, only_protected: bool) -> Vec<(ObjectKey, SmolStr, usize)> {
         let mut spared = Vec::new();
-        for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
+        let (taken, left) = std::mem::take(&mut model.fallen)
+            .into_iter()
+            .partition(|(_, fallen)| !only_protected || model.cluster.protection(&fallen.group.namespace).is_some());
+        model.fallen = left;
+        let taken: BTreeMap<SmolStr, Fallen> = taken;
+        for Fallen { pod, group, at } in taken.into_values() {
             let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
             let rest = rest(model, &group, at, Began::Scheduler).count();
             if whole && rest > 0 && !self.holds(&group) {
@@ -143,7 +152,8 @@ impl Cascades {
         began: Began,
     ) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
-        if !(whole || began == Began::HalfBound) || self.holds(&group) {
+        let protected = model.cluster.protection(&group.namespace).is_some();
+        if !(whole || began == Began::HalfBound) || self.holds(&group) || protected {
             return None;
         }
         let cascade = Cascade::new(model, &group, at, message.clone(), began);
@@ -204,7 +214,8 @@ impl Cascades {
         self.0.retain(|group, cascade| {
             let rest: Vec<&Pod> =
                 there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).collect();
-            if rest.is_empty() {
+            if rest.is_empty() || model.cluster.protection(&group.namespace).is_some() {
+                cascade.permission.cancel();
                 step.through.push(group.clone());
                 return false;
             }
@@ -240,7 +251,7 @@ impl Cascades {
                         rehearsal: false,
                         again: true,
                         message: cascade.message.clone(),
-                        permission: CancellationToken::new(),
+                        permission: cascade.permission.clone(),
                     })));
                 }
             }
@@ -429,6 +440,34 @@ mod tests {
         assert_eq!(begun.map(|(_, victimhood)| victimhood.preemptor.is_none()), Some(true));
         world.pod(TestPod::new("later", 10).of("g").created(701).on("n1"));
         assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask", "g2 ask"]);
+    }
+
+    #[test]
+    fn nobody_in_a_protected_namespace_goes_and_a_cascade_ends_when_it_becomes_one() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        world.model.cluster.protect_namespaces(["default".to_owned()].into());
+        assert_eq!(cascades.spare(&mut world.model, true), [(world.key("low"), "l2".into(), 2)]);
+        assert!(cascades.fallen(&mut world.model).is_empty());
+        let told = cascades.take_down(&world.model, world.key("low"), 200, "Bound by half.".into());
+        assert!(told.is_none());
+
+        world.model.cluster.protect_namespaces(BTreeSet::new());
+        cascades.finish(&world.model, world.key("low"), 200, "Preempted by pod group default/train.".into());
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+        world.model.cluster.protect_namespaces(["default".to_owned()].into());
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        assert!(step.commands.is_empty() && call.permission.is_cancelled());
+        assert_eq!(step.through, [world.key("low")]);
+    }
+
+    #[test]
+    fn those_of_other_namespaces_are_left_to_the_cascade() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        assert!(cascades.spare(&mut world.model, true).is_empty());
+        assert_eq!(cascades.fallen(&mut world.model).len(), 1);
     }
 
     #[test]

@@ -98,6 +98,11 @@ pub struct Config {
     #[arg(long, default_value = "kube-system/kube-scheduler", value_parser = parse_lease)]
     pub scheduler_lease: ObjectKey,
 
+    /// Namespaces in which nobody is evicted, separated by commas; beside them those that are annotated
+    /// scheduling.giveway.dev/never-evict: "true".
+    #[arg(long, value_delimiter = ',')]
+    pub protected_namespaces: Vec<String>,
+
     /// Who makes the webhook's certificate. With `operator` the leader keeps it in the Secrets giveway-webhook-tls and
     /// giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
     #[arg(long, value_enum, default_value_t = Certificates::External)]

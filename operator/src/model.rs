@@ -163,6 +163,13 @@ pub struct Model {
 }
 
 impl Model {
+    /// One that knows nothing yet but the namespaces in which nobody is evicted.
+    pub fn protecting(namespaces: BTreeSet<String>) -> Self {
+        let mut model = Self::default();
+        model.cluster.protect_namespaces(namespaces);
+        model
+    }
+
     /// Whether every kind was listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS

@@ -17,6 +17,7 @@ impl Arbiter {
     pub(super) fn cascade(&mut self, clock: Clock) {
         match self.restraint() {
             None => {
+                self.spare_the_rest(Reason::Protected);
                 for (group, victimhood) in self.cascades.fallen(&mut self.model) {
                     self.metrics.outcome(Reason::PreemptionByScheduler);
                     self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
@@ -57,6 +58,11 @@ impl Arbiter {
                 let why = format!("It is not taken down: {}.", self.switch.mode().restraint());
                 let message = half.sentence(&group, after, &why, said);
                 self.tell_group(&group, reason, "LeavingAlone", message.into());
+                continue;
+            }
+            if let Some(why) = self.model.cluster.protection(&group.namespace) {
+                let message = half.sentence(&group, after, &format!("It is not taken down: {why}."), said);
+                self.tell_group(&group, Reason::Protected, "LeavingAlone", message.into());
                 continue;
             }
             let message = half.sentence(&group, after, &half.remedy(), said);

@@ -120,7 +120,7 @@ impl Arbiter {
         watches: Watches,
     ) -> Self {
         Self {
-            model: Model::default(),
+            model: Model::protecting(config.protected_namespaces.iter().cloned().collect()),
             flights: Flights::new(),
             evicted: BTreeMap::new(),
             waiting: BTreeMap::new(),

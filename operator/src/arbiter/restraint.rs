@@ -120,8 +120,12 @@ impl Arbiter {
 
     /// Tells the groups of which kube-scheduler took a pod that the rest stays.
     pub(super) fn spare_the_rest(&mut self, reason: Reason) {
-        let restraint = self.switch.mode().restraint();
-        for (group, pod, rest) in self.cascades.spare(&mut self.model) {
+        let only_protected = reason == Reason::Protected;
+        for (group, pod, rest) in self.cascades.spare(&mut self.model, only_protected) {
+            let restraint = match self.model.cluster.protection(&group.namespace).filter(|_| only_protected) {
+                Some(why) => format!("Nobody else is evicted, because {why}"),
+                None => self.switch.mode().restraint().to_owned(),
+            };
             let stay = if rest == 1 { "1 more pod stays".to_owned() } else { format!("{rest} more pods stay") };
             let message =
                 format!("kube-scheduler took pod {pod}. {restraint}: {stay}, though the group should go whole.");

@@ -18,6 +18,7 @@ mod check;
 mod domain;
 mod evict;
 mod overlap;
+mod protection;
 mod rescue;
 mod resume;
 mod sentences;
@@ -164,7 +165,7 @@ pub struct Flight {
     pub ending: Option<Ending>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
     pub refused: BTreeMap<SmolStr, String>,
-    /// Those of them whose eviction is not allowed at all: nobody waits for it.
+    /// Those of them whose eviction is not allowed at all, and those whose namespaces are protected by now: nobody waits for it.
     pub forbidden: BTreeSet<SmolStr>,
     /// Whether the eviction API is asked about every victim before the first one goes: an eviction for this preemptor was not
     /// allowed before.
@@ -343,6 +344,7 @@ impl Flight {
         let mut out = Advance::default();
         let cluster = &model.cluster;
         self.observe(cluster);
+        self.spare_protected(cluster);
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
                 Some(_) => self.rescue_overtaken(cluster, clock),

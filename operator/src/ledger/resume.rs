@@ -79,6 +79,8 @@ impl Flight {
             };
             let wrong = if pod.mirror {
                 " is a static pod."
+            } else if cluster.protection(&pod.key.namespace).is_some() {
+                " is in a protected namespace."
             } else if self.rescue.is_none() && cluster.effective_priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !of_unit {

@@ -2,7 +2,7 @@
 
 use crate::api::{Fate, GuaranteedBudget, Hopeless, Nearest, Refusal};
 use crate::filters::{Nodes, Rank, unsuitable};
-use crate::model::{Pod, ResourceId};
+use crate::model::{Pod, ResourceId, Role};
 use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -73,6 +73,7 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
         node: problem.nodes.at(rank).name.clone(),
         may_go,
         stay: everybody.saturating_sub(may_go + leaving),
+        protected: cluster.rows_at(node).filter(|(_, row)| row.role == Role::Protected).count(),
         refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name_for(pod, id))),
         guaranteed: guaranteed
             .map(|(budget, allowed, threshold)| GuaranteedBudget { key: budget.key.clone(), allowed, threshold })

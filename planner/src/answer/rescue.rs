@@ -158,7 +158,8 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     Some(nodes.at(rank).name.clone())
 }
 
-/// The first of some pods, by UID, that may not go for a critical add-on any more; pods that are gone may.
+/// The first of some pods, by UID, that may not go for a critical add-on any more, whatever protects its namespace; pods that are
+/// gone may.
 pub fn must_stay<'c>(
     cluster: &'c Cluster,
     key: &ObjectKey,

@@ -58,6 +58,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
         help,
         withheld,
         guaranteed,
+        protected: problem.cluster.protected_below(demand.priority),
         domain: None,
         cut_short: false,
         flaw: None,

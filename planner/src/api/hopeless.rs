@@ -28,8 +28,10 @@ pub struct Nearest {
     pub node: SmolStr,
     /// Pods there that may go.
     pub may_go: usize,
-    /// Pods there that stay: critical ones, those of DaemonSets, static ones, and whole groups with such a pod.
+    /// Pods there that stay: critical ones, those of DaemonSets, static and protected ones, and whole groups with such a pod.
     pub stay: usize,
+    /// Those of them whose namespaces are protected.
+    pub protected: usize,
     /// What is still missing without those that may go: name and amount of each resource.
     pub lacks: Vec<(String, i128)>,
     /// What keeps the pod away although enough is free: "a port that it needs is taken".
@@ -66,7 +68,7 @@ impl fmt::Display for Hopeless {
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
-        let Self { node, may_go, stay, .. } = self;
+        let Self { node, may_go, stay, protected, .. } = self;
         write!(f, "The nearest is {node}: without the {may_go} pod{} there that may go ", plural(*may_go))?;
         if !self.lacks.is_empty() {
             let amount = |(name, amount): &(String, i128)| format!("{} {name}", quantity::format(name, *amount));
@@ -79,6 +81,14 @@ impl fmt::Display for Nearest {
             let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
             write!(f, "it would have room, but too many of them are of {}", list.join(", or of "))?;
         }
-        write!(f, "; {stay} pod{} there stay{}.", plural(*stay), if *stay == 1 { "s" } else { "" })
+        write!(f, "; {stay} pod{} there stay{}", plural(*stay), if *stay == 1 { "s" } else { "" })?;
+        match protected {
+            0 => f.write_str("."),
+            n => write!(
+                f,
+                ", {n} of them because nobody in {} is evicted.",
+                if *n == 1 { "a protected namespace" } else { "protected namespaces" }
+            ),
+        }
     }
 }

@@ -28,6 +28,8 @@ pub struct Shortfall {
     pub withheld: usize,
     /// Those budgets, by name.
     pub guaranteed: Box<[GuaranteedBudget]>,
+    /// How many pods of lower priority stay because their namespaces are protected, on whatever nodes.
+    pub protected: usize,
     /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
     /// Whether there was too much to look at for all of it.
@@ -89,6 +91,8 @@ pub enum Help {
     NobodyBelow,
     /// There are workloads of lower priority, and none of them may go now.
     NobodyMayGo,
+    /// There are workloads of lower priority, all of them in protected namespaces.
+    Protected,
     /// With everybody of lower priority gone, this many pods would fit.
     NotEnough(usize),
 }
@@ -116,7 +120,11 @@ impl Shortfall {
 impl Help {
     /// When there are no units to evict.
     pub(crate) fn of_nobody(cluster: &Cluster, priority: i32) -> Self {
-        if cluster.anybody_below(priority) { Self::NobodyMayGo } else { Self::NobodyBelow }
+        match cluster.pods_below(priority) {
+            0 => Self::NobodyBelow,
+            pods if pods == cluster.protected_below(priority) => Self::Protected,
+            _ => Self::NobodyMayGo,
+        }
     }
 }
 
@@ -156,19 +164,28 @@ impl fmt::Display for Shortfall {
 
 impl Shortfall {
     fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fit = match self.help {
-            Help::NotAllowed => return f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
-            Help::NobodyBelow => return write!(f, " No workload has a priority below {}.", self.priority),
+        match self.help {
+            Help::NotAllowed => f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
+            Help::NobodyBelow => write!(f, " No workload has a priority below {}.", self.priority),
             Help::NobodyMayGo => {
-                return write!(
+                write!(
                     f,
                     " There are pods below priority {}, but none of them may go now: they are on nodes that cannot be used, \
                      are static or protected, go for another plan, or were refused to this preemptor a short while ago.",
                     self.priority
-                );
+                )?;
+                self.write_protected(f)
             }
-            Help::NotEnough(fit) => fit,
-        };
+            Help::Protected => self.write_protected(f),
+            Help::NotEnough(fit) => {
+                self.write_eviction(f, fit)?;
+                self.write_protected(f)
+            }
+        }
+    }
+
+    /// What evicting everybody would help, who may go; `fit` members would have a place.
+    fn write_eviction(&self, f: &mut fmt::Formatter<'_>, fit: usize) -> fmt::Result {
         let nothing_freed = self.too_small || self.missing.iter().all(|missing| missing.freed == 0);
         if nothing_freed && self.is_for_budgets() {
             return self.write_budgets(f);
@@ -183,6 +200,21 @@ impl Shortfall {
         }
         f.write_str(".")?;
         self.write_budgets(f)
+    }
+
+    /// How many stay because their namespaces are protected. Names of namespaces are not everybody's business.
+    fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protected {
+            0 => Ok(()),
+            1 => write!(f, " 1 pod below priority {} is protected: nobody in its namespace is evicted.", self.priority),
+            n => {
+                write!(
+                    f,
+                    " {n} pods below priority {} are protected: nobody in their namespaces is evicted.",
+                    self.priority
+                )
+            }
+        }
     }
 
     fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

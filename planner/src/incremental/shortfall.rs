@@ -44,6 +44,7 @@ impl Incremental<'_> {
             // Whoever goes, there is not room enough: no budget stands in the way.
             withheld: 0,
             guaranteed: Box::default(),
+            protected: if never { 0 } else { self.question.cluster.protected_below(demand.priority) },
             domain: None,
             cut_short: false,
             flaw: None,

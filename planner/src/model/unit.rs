@@ -125,6 +125,8 @@ pub(crate) enum Given {
 pub(crate) enum Role {
     /// It has no node, or stays where it is.
     Stays,
+    /// It stays, because its namespace is protected.
+    Protected,
     /// It is leaving.
     Leaves,
     /// It goes with a unit.

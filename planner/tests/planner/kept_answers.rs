@@ -40,6 +40,7 @@ fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built>
         "Node" if numbers.one_in(3) => None,
         "Node" if numbers.one_in(2) => Some(object.set("/spec/unschedulable", json!(numbers.one_in(2)))),
         "Node" => Some(object.offers("cpu", &(1 + numbers.below(8)).to_string())),
+        "Namespace" => Some(default_namespace(numbers.one_in(3))),
         "PodGroup" if numbers.one_in(5) => None,
         "PodGroup" if numbers.one_in(2) => Some(object.set("/spec/priority", json!(priority(numbers)))),
         "PodGroup" if numbers.one_in(2) => Some(object.whole()),
@@ -101,6 +102,8 @@ fn live(world: &World, seed: u64, events: usize) -> Result<bool, TestCaseError> 
         let solo = pod(pod_name).priority(priority);
         objects.insert(name(&solo), solo);
     }
+    let namespace = default_namespace(false);
+    objects.insert(name(&namespace), namespace);
     let mut warm = build(&mut numbers, &objects);
     let mut preemptions = 0;
     for event in 0..events {

@@ -22,6 +22,7 @@ mod nominations;
 mod overdue;
 mod preemption;
 mod properties;
+mod protection;
 mod rescue;
 mod sentences;
 mod spared;

@@ -75,6 +75,10 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
             &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=5"],
             "priorityClassQuota.pods must be 6 or more, not 5: both daemons with one more pod each while they are replaced, and a Job of the chart",
         ),
+        (
+            &["victims.protectedNamespaces={Billing}"],
+            "'/victims/protectedNamespaces/0': 'Billing' does not match pattern",
+        ),
         (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
         (&["operator.leaseDurationSeconds=3601"], "'/operator/leaseDurationSeconds': maximum: got 3,601, want 3,600"),
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
@@ -91,6 +95,7 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
 const ASKED: &[&str] = &[
     "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
     "image.pullSecrets[0].name=registry",
+    "victims.protectedNamespaces={kube-system,billing}",
     "priorityClassQuota.enabled=true",
     "operator.podLabels.team=platform",
     "operator.podAnnotations.note=kept",
@@ -354,6 +359,7 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
         "bindings",
         "critical-addons",
         "critical-pods",
+        "namespaces",
         "nodes",
         "operator",
         "placeholders",

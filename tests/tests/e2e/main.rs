@@ -41,6 +41,7 @@ mod quota;
 mod restraint;
 mod rights;
 mod roles;
+mod served;
 mod smoke;
 mod statuses;
 mod switch;

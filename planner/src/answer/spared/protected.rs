@@ -1,5 +1,5 @@
-//! Who may not go for a preemptor at all: mirror pods and their groups, what the decision has to spare, and the
-//! preemptor's own group.
+//! Who may not go for a preemptor at all: mirror pods and their groups, everybody in a protected namespace, what the decision
+//! has to spare, and the preemptor's own group.
 
 use super::Scene;
 use crate::api::Context;
@@ -35,14 +35,14 @@ impl<'a> Protected<'a> {
             }
             let (counted, reference) = match row.role {
                 Role::Goes(unit) => (Some(unit), unit),
-                Role::Stays | Role::Leaves => (None, stands_with(cluster, index)),
+                Role::Stays | Role::Protected | Role::Leaves => (None, stands_with(cluster, index)),
             };
             if seen.insert(reference)
                 && let Some(unit) = unit(scene, reference)
             {
                 let why = match counted {
                     Some(_) => spared(scene, &unit),
-                    None => mirrored(cluster, &unit),
+                    None => sheltered(cluster, &unit).unwrap_or_else(|| mirrored(cluster, &unit)),
                 };
                 protected.units.push((counted, unit, why));
             }
@@ -89,6 +89,12 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
             format!("It goes whole or not at all, and its pod {} is to be spared in this decision.", pod.key)
         }
     }
+}
+
+/// Why nobody goes whose namespace is protected.
+fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
+    let why = cluster.protection(&unit.key.namespace)?;
+    Some(format!("Nobody there is evicted: {why}."))
 }
 
 /// Why a unit stays that can never go.

@@ -8,6 +8,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod progress;
+mod protection;
 mod repelling;
 mod resources;
 mod special;
@@ -27,6 +28,8 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::Memory;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+pub use protection::Protection;
+use protection::Shelter;
 use repelling::Repelling;
 use smol_str::SmolStr;
 use special::Special;
@@ -75,6 +78,7 @@ pub struct Cluster {
     storage: Storage,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    shelter: Shelter,
 }
 
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).

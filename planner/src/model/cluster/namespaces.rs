@@ -1,4 +1,5 @@
-//! Labels of the namespaces, which the `namespaceSelector` of a pod affinity term asks for.
+//! Labels of the namespaces, which the `namespaceSelector` of a pod affinity term asks for; their [protection](super::protection)
+//! is noted with them.
 
 use super::Cluster;
 use crate::model::{Change, NamespaceSet, Pod};
@@ -14,15 +15,17 @@ impl Cluster {
         let Some(name) = object.metadata.name.clone() else { return false };
         let mut labels = object.metadata.labels.clone().unwrap_or_default();
         labels.entry(LABEL_NAME.to_owned()).or_insert_with(|| name.clone());
+        let protected = self.note_annotation(&name, Some(object));
         let changed = self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels);
         if changed {
             self.changes.note(Change::Namespaces);
         }
-        changed
+        changed || protected
     }
 
     /// Removes a namespace. Returns whether it was there.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
+        self.note_annotation(name, None);
         let was_there = self.namespaces.remove(name).is_some();
         if was_there {
             self.changes.note(Change::Namespaces);

@@ -5,7 +5,7 @@ use super::Cluster;
 use crate::model::changes::Change;
 use crate::model::unit::GroupUnit;
 use crate::model::{
-    ClassId, EquivalenceClass, GroupIndex, Memory, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
+    ClassId, EquivalenceClass, GroupIndex, Memory, ObjectKey, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
 };
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(super) struct Levels {
     /// Pods on nodes that do not leave, by the priority of their unit.
     pods: BTreeMap<i32, usize>,
+    /// Those of them whose namespace is protected.
+    protected: BTreeMap<i32, usize>,
     /// Units.
     units: BTreeMap<i32, usize>,
 }
@@ -32,6 +34,9 @@ impl Levels {
     fn count_row(&mut self, row: &Row, more: bool) {
         if row.node.is_some() && row.role != Role::Leaves {
             count(&mut self.pods, row.priority, more);
+        }
+        if row.role == Role::Protected {
+            count(&mut self.protected, row.priority, more);
         }
         if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
             count(&mut self.units, row.priority, more);
@@ -54,6 +59,7 @@ impl Cluster {
             None => Role::Stays,
             Some(_) if pod.terminating => Role::Leaves,
             Some(_) if pod.mirror => Role::Stays,
+            Some(_) if self.protection(&pod.key.namespace).is_some() => Role::Protected,
             Some(_) => Role::Goes(UnitRef::Pod(index)),
         };
         Some(Row {
@@ -77,13 +83,13 @@ impl Cluster {
     pub(super) fn renew_group_for(&mut self, group: GroupIndex, changed: Option<PodIndex>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
-        let (members, old) = (std::mem::take(&mut slot.members), slot.unit.take());
-        let unit = if whole { self.group_unit(&members) } else { None };
+        let (key, members, old) = (slot.key.clone(), std::mem::take(&mut slot.members), slot.unit.take());
+        let unit = if whole { self.group_unit(&key, &members) } else { None };
         let priority = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| unit.priority);
         let all = changed.is_none() || priority(&unit) != priority(&old);
         for index in members.iter().filter(|index| all || Some(**index) == changed) {
             let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
-            if whole && row.node.is_some() && row.role != Role::Leaves {
+            if whole && row.node.is_some() && !matches!(row.role, Role::Leaves | Role::Protected) {
                 (row.priority, row.role) = match &unit {
                     Some(unit) => (unit.priority, Role::Goes(UnitRef::Group(group))),
                     None => (row.priority, Role::Stays),
@@ -108,7 +114,10 @@ impl Cluster {
     }
 
     /// All bound pods of a group, wherever they run; `None` when one of them must stay or none is there.
-    fn group_unit(&self, members: &[PodIndex]) -> Option<GroupUnit> {
+    fn group_unit(&self, key: &ObjectKey, members: &[PodIndex]) -> Option<GroupUnit> {
+        if self.protection(&key.namespace).is_some() {
+            return None;
+        }
         let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MAX, started: None, threshold: None };
         for index in members {
             let Some(slot) = self.pods.get(*index).filter(|slot| slot.node.is_some() && !slot.pod.terminating) else {
@@ -213,8 +222,13 @@ impl Cluster {
         self.levels.units.range(..priority).map(|(_, units)| units).sum()
     }
 
-    /// Whether a pod that takes room, and does not leave, has a priority below this one.
-    pub(crate) fn anybody_below(&self, priority: i32) -> bool {
-        self.levels.pods.range(..priority).next().is_some()
+    /// How many pods that take room, and do not leave, have a priority below this one.
+    pub(crate) fn pods_below(&self, priority: i32) -> usize {
+        self.levels.pods.range(..priority).map(|(_, pods)| pods).sum()
+    }
+
+    /// How many of them stay because their namespace is protected.
+    pub(crate) fn protected_below(&self, priority: i32) -> usize {
+        self.levels.protected.range(..priority).map(|(_, pods)| pods).sum()
     }
 }

@@ -6,7 +6,7 @@ use giveway_crds::PodGroup;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Plan, Preemptor, SmolStr, still_fits};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -176,6 +176,12 @@ pub fn waiting_gang(name: &str, priority: i32, size: usize) -> Vec<Built> {
     std::iter::once(gang(name, priority, size)).chain((0..size).map(member)).collect()
 }
 
+/// The namespace of everything here.
+pub fn default_namespace(never_evict: bool) -> Built {
+    let namespace = Built(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
+    namespace.annotation("scheduling.giveway.dev/never-evict", if never_evict { "true" } else { "false" })
+}
+
 pub fn add(cluster: &mut Cluster, object: &Built) {
     let value = object.0.clone();
     let kind = value["kind"].as_str().unwrap().to_owned();
@@ -193,6 +199,7 @@ pub fn add(cluster: &mut Cluster, object: &Built) {
         "PersistentVolumeClaim" => {
             Ok(cluster.upsert_claim(&serde_json::from_value::<PersistentVolumeClaim>(value).unwrap()))
         }
+        "Namespace" => Ok(cluster.upsert_namespace(&serde_json::from_value::<Namespace>(value).unwrap())),
         _ => cluster.upsert_budget(&serde_json::from_value::<PodDisruptionBudget>(value).unwrap()),
     }
     .unwrap();

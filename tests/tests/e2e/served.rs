@@ -1,0 +1,223 @@
+//! Namespaces in which nobody is evicted: by the chart, and by an administrator's annotation, also while a plan is carried out.
+
+use crate::cli::giveway;
+use crate::{MINUTE, SCHEDULED, told};
+use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_NEVER_EVICT};
+use giveway_crds::plan::PlanState;
+use giveway_tests::attack::Call;
+use giveway_tests::audit::Promises;
+use giveway_tests::cluster::{FillBuilder, Kit, PodBuilder, PodHandle, Shaped};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use kube::Client;
+use serde_json::{Value, json};
+
+const VAULT: &str = "/api/v1/namespaces/vault";
+
+async fn classes(world: &World) {
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+}
+
+fn never_evict(value: &Value) -> Value {
+    json!({"metadata": {"annotations": {ANNOTATION_NEVER_EVICT: value}}})
+}
+
+/// An administrator says whether somebody in namespace `vault` may be evicted.
+async fn protect(world: &World, protected: bool) {
+    let value = if protected { json!("true") } else { Value::Null };
+    Call::merge(VAULT, &never_evict(&value)).allowed(&world.client(), "an administrator").await;
+}
+
+/// Single pods of low priority in this namespace that fill the nodes.
+async fn fill(kit: &Kit, nodes: &[String]) -> Vec<PodHandle> {
+    FillBuilder::new(kit.clone(), nodes).priority("low").grace_seconds(1).singles().await
+}
+
+/// How many pods of namespace `vault` were evicted.
+async fn evicted(world: &World) -> usize {
+    world.audit().await.evicted().iter().filter(|removal| removal.pod.0 == "vault").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_asks_is_told() {
+    let world = World::builder().operator_flag("--protected-namespaces=vault,else");
+    let mut world = world.helm_value("victims.protectedNamespaces={vault,else}").start().await;
+    classes(&world).await;
+    let vault = world.namespace("vault").await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    fill(&vault, &nodes).await;
+    let vip = world.gang("vip", 2).priority("high").create().await;
+    let words = "4 pods below priority 1000 are protected: nobody in their namespaces is evicted.";
+    told(&vip, SCHEDULED, "False Unschedulable", words).await;
+    // The command line knows it from the cluster, and from a snapshot of it.
+    for args in [&["plan", "--for", "podgroup/vip"][..], &["why", "podgroup/vip"]] {
+        let page = giveway(&mut world, &[args, &["-n", "default"]].concat()).await.ok();
+        assert!(page.contains(words), "{args:?}: {page}");
+    }
+    let file = world.plane().directory().join("snapshot.json").display().to_string();
+    for hidden in [&[][..], &["--anonymize"]] {
+        giveway(&mut world, &[&["snapshot", "--output", &file], hidden].concat()).await.ok();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.contains("vault"), hidden.is_empty(), "{text}");
+        let list: Value = serde_json::from_str(&text).unwrap();
+        let items = list["items"].as_array().unwrap();
+        let group = items.iter().find(|item| item["kind"] == "PodGroup").unwrap();
+        let name = |field: &str| group["metadata"][field].as_str().unwrap().to_owned();
+        let target = format!("podgroup/{}", name("name"));
+        let args = ["plan", "--for", &target, "-n", &name("namespace"), "--snapshot", &file];
+        let page = giveway(&mut world, &args).await.ok();
+        assert!(page.contains(words), "{page}");
+    }
+    // Others go, and the explanation says of those who stay why.
+    let more = world.nodes(1).cpus(4).prefix("more").create().await;
+    PodBuilder::new(vault.clone(), "kept").priority("low").on(&more[0]).create().await.wait_bound(MINUTE).await;
+    let low = world.fill(&more).priority("low").singles().await;
+    vip.wait_bound(MINUTE).await;
+    assert_eq!(low.len(), 3);
+    assert_eq!((world.audit().await.evicted_names().len(), evicted(&world).await), (2, 0));
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_administrator_protects_a_namespace_and_takes_it_back() {
+    let world = World::builder().operator_flag("--critical-addons-after=1s").start().await;
+    classes(&world).await;
+    let vault = world.namespace("vault").await;
+    protect(&world, true).await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    let group = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(2).await;
+    let vip = world.gang("vip", 2).priority("high").create().await;
+    told(&vip, SCHEDULED, "False Unschedulable", "2 pods below priority 1000 are protected").await;
+    // Neither does a critical add-on of the lowest priority get the place.
+    let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
+    let dns = PodBuilder::new(system, "dns").annotation(ANNOTATION_CRITICAL, "true").create().await;
+    let said = dns.wait_event("CriticalAddonUnschedulable", MINUTE).await;
+    assert!(said.contains("because nobody in protected namespaces is evicted"), "{said}");
+    assert_eq!(evicted(&world).await, 0);
+    dns.delete().await;
+    protect(&world, false).await;
+    vip.wait_bound(MINUTE).await;
+    group[0].wait_gone(MINUTE).await;
+    world.check_promises().await;
+}
+
+/// One pod after the other goes, until the namespace is protected: the rest stays, and the gang waits for other room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_in_flight_gives_up_the_victims_that_become_protected() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    classes(&world).await;
+    let vault = world.namespace("vault").await;
+    let nodes = world.nodes(1).cpus(20).create().await;
+    fill(&vault, &nodes).await;
+    let vip = world.gang("vip", 20).priority("high").create().await;
+    wait_for("some are evicted", MINUTE, async || {
+        let evicted = evicted(&world).await;
+        if evicted > 0 { Ok(()) } else { Err("nobody is".to_owned()) }
+    })
+    .await;
+    protect(&world, true).await;
+    let plan = vip.wait_plan(PlanState::Cancelled, MINUTE).await;
+    let words = "must stay: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
+    assert!(
+        plan.message.starts_with("Nobody else is evicted: pod vault/") && plan.message.ends_with(words),
+        "{}",
+        plan.message
+    );
+    told(&vip, SCHEDULED, "False Unschedulable", "are protected: nobody in their namespaces is evicted.").await;
+    let by_then = evicted(&world).await;
+    assert!(by_then < 20, "{by_then}");
+    // Room comes from elsewhere.
+    world.nodes(1).cpus(20).prefix("more").create().await;
+    vip.wait_bound(MINUTE).await;
+    assert_eq!(evicted(&world).await, by_then);
+    world.check_promises().await;
+}
+
+/// A group that is torn already stays torn: the administrator said that nobody goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("stock", 1000).create().await;
+    let vault = world.namespace("vault").await;
+    protect(&world, true).await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    let low = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(4).await;
+    low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
+    let told = low[0].wait_event("Protected", MINUTE).await;
+    let words = ". Nobody else is evicted, because its namespace is protected (scheduling.giveway.dev/never-evict: \"true\"): 3 more pods stay, though the group should go whole.";
+    assert!(told.starts_with("kube-scheduler took pod ") && told.ends_with(words), "{told}");
+    assert_eq!(evicted(&world).await, 0);
+    world.check(&Promises::new().allow_torn(1)).await;
+}
+
+/// `owner` has every right inside namespace `vault`, and so may change the Namespace itself; `maker` may write all Namespaces;
+/// `keeper` also has the right of the chart.
+const PEOPLE: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: owner, namespace: vault}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: User, name: owner}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: maker}
+rules: [{apiGroups: [''], resources: [namespaces, namespaces/status, namespaces/finalize], verbs: ['*']}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: maker}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: maker}
+subjects: [{kind: User, name: maker}, {kind: User, name: keeper}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: keeper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: giveway-namespace-admin}
+subjects: [{kind: User, name: keeper}]
+";
+
+async fn person(world: &World, name: &str) -> Client {
+    let client = world.client_in(name, &[]).await;
+    // RBAC learns of bindings with a delay.
+    wait_for(&format!("{name} has rights"), MINUTE, async || Call::get(VAULT).make(&client).await).await;
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_tenant_protects_his_namespace_whatever_he_may_do_there() {
+    let world = World::start().await;
+    world.namespace("vault").await;
+    world.apply(PEOPLE).await.unwrap();
+    let (owner, maker, keeper) =
+        (person(&world, "owner").await, person(&world, "maker").await, person(&world, "keeper").await);
+    let words = "metadata.annotations[scheduling.giveway.dev/never-evict]: Forbidden: only an administrator sets, changes or removes it: bind the ClusterRole giveway-namespace-admin by a ClusterRoleBinding";
+    let set = never_evict(&json!("true"));
+    let status = format!("{VAULT}/status");
+    for user in [&owner, &maker] {
+        Call::merge(VAULT, &set).refused(user, "a tenant", words).await;
+        Call::merge(&status, &set).refused(user, "a tenant, by the status", words).await;
+        let mut whole = Call::get(VAULT).allowed(user, "a look").await;
+        whole["metadata"]["annotations"] = json!({ANNOTATION_NEVER_EVICT: "true"});
+        Call::put(VAULT, &whole).refused(user, "a tenant, by an update", words).await;
+        Call::put(&format!("{VAULT}/finalize"), &whole).refused(user, "a tenant, by finalize", words).await;
+        // The rest of the Namespace is his.
+        let note = json!({"metadata": {"annotations": {"note": "mine"}, "labels": {"team": "a"}}});
+        Call::merge(VAULT, &note).allowed(user, "a note").await;
+    }
+    let mut new = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
+    Call::post("/api/v1/namespaces", &new).dry().allowed(&maker, "a namespace").await;
+    new["metadata"]["annotations"] = json!({ANNOTATION_NEVER_EVICT: "true"});
+    Call::post("/api/v1/namespaces", &new).refused(&maker, "a namespace that is protected", words).await;
+
+    Call::merge(VAULT, &set).allowed(&keeper, "the right of the chart").await;
+    for (what, value) in [("taken back", Value::Null), ("changed", json!("false"))] {
+        Call::merge(VAULT, &never_evict(&value)).refused(&owner, what, words).await;
+    }
+    let note = json!({"metadata": {"annotations": {"note": "again"}}});
+    Call::merge(VAULT, &note).allowed(&owner, "a note beside it").await;
+    Call::merge(VAULT, &never_evict(&Value::Null)).allowed(&keeper, "taken back").await;
+}
