@@ -104,6 +104,8 @@ pub enum Reason {
     Observing,
     /// Giveway is switched off.
     SwitchedOff,
+    /// The limits of evictions in a minute leave no room now, or allow none at all.
+    EvictionsLimited,
     /// The ConfigMap that switches Giveway says nothing that is known (event on it).
     ModeUnknown,
 }
@@ -153,6 +155,7 @@ impl Reason {
             Self::NotKeptAnyMore => "NotKeptAnyMore",
             Self::Observing => "Observing",
             Self::SwitchedOff => "SwitchedOff",
+            Self::EvictionsLimited => "EvictionsLimited",
             Self::ModeUnknown => "ModeUnknown",
         }
     }

@@ -19,6 +19,7 @@ const LAYERS: [&[&str]; 9] = [
         "observed",
         "origin",
         "pulse",
+        "rates",
         "server_time",
         "status",
         "switch",

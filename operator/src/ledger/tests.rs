@@ -5,6 +5,7 @@ mod domains;
 mod forbidden;
 mod guarantees;
 mod overlap;
+mod rations;
 mod rescue;
 mod resuming;
 
