@@ -160,10 +160,16 @@ test-node: node-can-run node daemons ## Run the tests on a real node: containers
 test-kinds: controllers daemons ## Run the examples of JobSet, LeaderWorkerSet, RayJob and TrainJob with their real controllers (TEST=name runs some of them)
 	$(CARGO) test --workspace --test controllers -- $(TEST)
 
+predecessor: need-cargo ## Build the Giveway before this one, for the test of upgrades (once, some minutes)
+	@sh tests/predecessor/build.sh target/predecessor
+
+test-upgrade: controlplane predecessor daemons ## Upgrade from the Giveway before this one, with gangs in every state in flight (3 minutes)
+	$(CARGO) test --workspace --test upgrade
+
 test-versions: controlplanes daemons ## Run the stories of Giveway on every version of Kubernetes (VERSION=1.34 on one; 25 to 45 minutes to build all)
 	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
-# The tests of `make test-kinds` are among them where the controllers are built.
+# The tests of `make test-kinds` are among them where the controllers are built, and that of `make test-upgrade` where the predecessor is.
 test: need-cargo controlplane promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
 	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
 

@@ -106,6 +106,8 @@ pub enum Reason {
     SwitchedOff,
     /// The rest of a group stays, because its namespace is protected (event on the group).
     Protected,
+    /// The limits of evictions in a minute leave no room now, or allow none at all.
+    EvictionsLimited,
     /// The ConfigMap that switches Giveway says nothing that is known (event on it).
     ModeUnknown,
 }
@@ -156,6 +158,7 @@ impl Reason {
             Self::Observing => "Observing",
             Self::SwitchedOff => "SwitchedOff",
             Self::Protected => "Protected",
+            Self::EvictionsLimited => "EvictionsLimited",
             Self::ModeUnknown => "ModeUnknown",
         }
     }

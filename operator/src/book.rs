@@ -188,7 +188,7 @@ fn status(flight: &Flight) -> PreemptionStatus {
     PreemptionStatus {
         state: flight.plan.state,
         term: flight.plan.term.clone(),
-        message: flight.plan.message.clone(),
+        message: flight.told_message(),
         evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
         planned_at: flight.plan.planned_at.clone(),
         finished_at: None,

@@ -95,6 +95,11 @@ impl Cascades {
         self.0.contains_key(group)
     }
 
+    /// UIDs of the pods of this group that were to go when it began.
+    pub fn members(&self, group: &ObjectKey) -> impl Iterator<Item = &SmolStr> {
+        self.0.get(group).into_iter().flat_map(|cascade| &cascade.members)
+    }
+
     /// What an earlier leader began and did not finish. Returns the groups, with what is to be told of them.
     pub fn resume(&mut self, model: &Model) -> Vec<(ObjectKey, Victimhood)> {
         let begun = model.groups.iter().filter_map(|(key, record)| Some((key, record, told(&record.status)?)));

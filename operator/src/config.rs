@@ -1,5 +1,6 @@
 //! Command line of the operator.
 
+use crate::rates::Most;
 use crate::words::Names;
 use clap::{Parser, ValueEnum};
 use giveway_crds::mode::Mode;
@@ -46,6 +47,14 @@ pub struct Config {
     /// Most evictions a second.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evictions_per_second: u32,
+
+    /// Most evictions a minute in one namespace, that of the victims; 0 forbids them all. Default: no limit.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub evictions_per_minute_per_namespace: Option<u32>,
+
+    /// Most evictions a minute in the cluster; 0 forbids them all. Default: no limit.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub evictions_per_minute_per_cluster: Option<u32>,
 
     /// Most API calls at the same time. Evictions come on top: up to three times as many.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -180,6 +189,11 @@ impl Config {
     /// Who may know which names.
     pub fn names(&self) -> Names {
         Names { across: self.names_across_namespaces }
+    }
+
+    /// The limits of evictions in a minute.
+    pub fn evictions_per_minute(&self) -> Most {
+        Most { namespace: self.evictions_per_minute_per_namespace, cluster: self.evictions_per_minute_per_cluster }
     }
 
     /// Which pods are critical add-ons, and what may be done for them; `None` when nothing may.

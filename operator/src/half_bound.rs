@@ -18,6 +18,8 @@ const NANOSECONDS: i64 = 1_000_000_000;
 pub struct HalfBound {
     /// How many members have a node.
     pub bound: usize,
+    /// How many pods go when it is taken down.
+    pub pods: usize,
     /// How many are needed, less those that have finished.
     pub needed: usize,
     /// One that was released with them and has none.
@@ -41,9 +43,11 @@ impl HalfBound {
         let record = model.groups.get(&group.key)?;
         let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
         let needed = min_count.saturating_sub(finished);
-        let ownerless = live().find(|pod| (pod.bound() || is_free(pod)) && pod.owner.is_none());
+        let goes = |pod: &&Pod| pod.bound() || is_free(pod);
+        let ownerless = live().filter(goes).find(|pod| pod.owner.is_none());
         (bound < needed).then(|| Self {
             bound,
+            pods: live().filter(goes).count(),
             needed,
             waits: waits.key.clone(),
             ownerless: ownerless.map(|pod| pod.key.clone()),
@@ -145,7 +149,7 @@ mod tests {
         assert_eq!(due(&mut starts, &mut world, now), []);
         assert_eq!(due(&mut starts, &mut world, now + AFTER - Duration::from_secs(1)), []);
         let found = due(&mut starts, &mut world, now + AFTER);
-        let half = HalfBound { bound: 2, needed: 3, waits: world.key("g2"), ownerless: None };
+        let half = HalfBound { bound: 2, pods: 3, needed: 3, waits: world.key("g2"), ownerless: None };
         assert_eq!(found, [(world.key("g"), half)]);
         starts.start_anew(&world.key("g"), now + AFTER);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);

@@ -27,6 +27,8 @@ pub struct Keep {
     pub age: Duration,
     /// How many plans at most.
     pub count: usize,
+    /// For how long in any case.
+    pub least: Duration,
 }
 
 /// The history's keeper.
@@ -78,11 +80,14 @@ impl Keeper {
             }
         }
         over.sort_by_key(|(age, _)| Reverse(*age));
-        let oldest = clock.epoch_seconds.saturating_sub(i64::try_from(keep.age.as_secs()).unwrap_or(i64::MAX));
+        let before =
+            |age: Duration| clock.epoch_seconds.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+        let (oldest, needed) = (before(keep.age), before(keep.least));
         let mut bytes = 0;
         for (index, ((finished, ..), parts)) in over.into_iter().enumerate() {
             bytes += parts.iter().map(|(_, record)| record.bytes).sum::<usize>();
-            if index >= keep.count || finished <= oldest || bytes > MOST_BYTES {
+            let too_much = index >= keep.count || finished <= oldest || bytes > MOST_BYTES;
+            if too_much && finished <= needed {
                 step.commands.extend(forget(&parts));
             }
         }
@@ -107,7 +112,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use serde_json::json;
 
-    const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2 };
+    const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2, least: Duration::ZERO };
 
     fn world(objects: &[(&str, i64, Option<&str>, i64)]) -> Model {
         let mut model = Model::default();
@@ -155,6 +160,14 @@ mod tests {
         assert_eq!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 3_800)), ["b", "a", "a.2"], "an hour");
         assert!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 400)).is_empty());
         assert_eq!(forgotten(&pass(&model, Keep { count: 0, ..KEEP }, 400)), ["c", "b", "a", "a.2"]);
+    }
+
+    #[test]
+    fn what_a_rate_counts_is_kept_whatever_the_history_is() {
+        let model = world(&[("a", 1, Some("Completed"), 100)]);
+        let keep = Keep { age: Duration::ZERO, count: 0, least: Duration::from_secs(120) };
+        assert!(forgotten(&pass(&model, keep, 219)).is_empty());
+        assert_eq!(forgotten(&pass(&model, keep, 220)), ["a"]);
     }
 
     #[test]

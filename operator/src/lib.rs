@@ -39,6 +39,7 @@ pub mod orphans;
 pub mod provisioning;
 pub mod pulse;
 pub mod queue;
+pub mod rates;
 pub mod report;
 pub mod rescue;
 pub mod server_time;

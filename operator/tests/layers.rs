@@ -19,6 +19,7 @@ const LAYERS: [&[&str]; 10] = [
         "observed",
         "origin",
         "pulse",
+        "rates",
         "server_time",
         "switch",
         "watches",

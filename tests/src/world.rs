@@ -340,6 +340,24 @@ impl World {
         self.giveway.as_ref().expect("this world has Giveway").operator.http("/metrics").await.unwrap().1
     }
 
+    /// Upgrades the kinds and the chart to those of this checkout; the daemons go on as they are.
+    ///
+    /// # Panics
+    /// A manifest is refused.
+    pub async fn upgrade_chart(&self) {
+        let giveway = self.giveway.as_ref().expect("this world has Giveway");
+        giveway.upgrade_chart(&self.plane).await.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// Replaces the daemons by those of this checkout.
+    ///
+    /// # Panics
+    /// One does not become ready.
+    pub async fn upgrade_daemons(&mut self) {
+        let giveway = self.giveway.as_mut().expect("this world has Giveway");
+        giveway.upgrade_daemons().await.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
     /// The webhook, to kill and start.
     ///
     /// # Panics

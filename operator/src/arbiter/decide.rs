@@ -102,9 +102,10 @@ impl Arbiter {
                     self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
-                if !plan.victims.is_empty() && self.restraint().is_some() {
-                    self.observe(preemptor, &plan, clock);
-                    return;
+                match self.restraint().filter(|_| !plan.victims.is_empty()) {
+                    None => {}
+                    Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, &plan, clock),
+                    Some(_) => return self.observe(preemptor, &plan, clock),
                 }
                 self.word(preemptor, None, clock.now);
                 if !plan.victims.is_empty() {

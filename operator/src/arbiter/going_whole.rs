@@ -2,9 +2,11 @@
 //! for too long, told in the group's status and by an event, and carried out once the status is written.
 
 use super::Arbiter;
+use super::notices::Repeated;
 use crate::cascade::is_told;
 use crate::command::Command;
-use crate::ledger::Clock;
+use crate::ledger::{Clock, told_full};
+use crate::rates::Full;
 use crate::status::Victimhood;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
@@ -32,7 +34,10 @@ impl Arbiter {
             ours.or_else(|| model.groups.get(group).map(|record| &record.status)).is_some_and(is_told)
         };
         let step = cascades.pass(model, flights, written, clock.now);
-        step.commands.into_iter().for_each(|command| self.actuator.dispatch(command));
+        for command in step.commands {
+            self.count_asked(&command, clock);
+            self.actuator.dispatch(command);
+        }
         for (group, pod, uid, why) in step.refused {
             self.tell_refusal(&pod, &uid, &rest_of(&group), &why, clock.now);
         }
@@ -52,10 +57,18 @@ impl Arbiter {
             if self.flights.get(&preemptor).is_some_and(|flight| flight.plan.state != PlanState::Releasing) {
                 continue;
             }
+            let room = match self.restraint() {
+                None => self.no_room_for(&group, half.pods, clock),
+                Some(_) => None,
+            };
+            if let Some(full) = room {
+                self.tell_rate(&group, &full, clock);
+                continue;
+            }
             self.half_starts.start_anew(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
             if let Some(reason) = self.restraint() {
-                let why = format!("It is not taken down: {}.", self.switch.mode().restraint());
+                let why = format!("It is not taken down: {}.", self.restraint_in_words());
                 let message = half.sentence(&group, after, &why, said);
                 self.tell_group(&group, reason, "LeavingAlone", message.into());
                 continue;
@@ -75,9 +88,22 @@ impl Arbiter {
             else {
                 continue;
             };
+            for uid in self.cascades.members(&group) {
+                self.rates.note(&group.namespace, uid, clock.now);
+            }
             self.metrics.outcome(Reason::HalfBound);
             self.tell_cascade(group, victimhood, Reason::HalfBound, "TakingDown");
             self.waiting.entry(preemptor).or_default().stand_back(clock.now);
+        }
+    }
+
+    /// Tells a gang that it is bound by half and taken down when the rates of evictions leave room.
+    fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
+        let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
+        if self.repeated.is_news(&uid, Repeated::RATES, clock.now) {
+            let why = told_full(full, clock.at(full.until));
+            let note = Sentence::from("It is bound by half and is taken down later: ").then(why);
+            self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
         }
     }
 

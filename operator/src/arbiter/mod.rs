@@ -10,6 +10,7 @@ mod going_whole;
 mod measures;
 mod notices;
 mod plan;
+mod rates;
 mod reports;
 mod rescue;
 mod restraint;
@@ -35,6 +36,7 @@ use crate::model::Model;
 use crate::observed::Observed;
 use crate::provisioning::{self, Provisioning};
 use crate::queue::Waiting;
+use crate::rates::Rates;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
 use crate::status::{self, LastWord, Victimhood};
@@ -93,6 +95,7 @@ pub struct Arbiter {
     survey: Survey,
     waiters: Waiters,
     switch: Switch,
+    rates: Rates,
     observed: Observed,
     letting_go: LettingGo,
     /// Who is a critical add-on; `None` when they are not helped.
@@ -143,6 +146,7 @@ impl Arbiter {
             survey: Survey::default(),
             waiters: Waiters::default(),
             switch: Switch::new(config.mode),
+            rates: Rates::new(config.evictions_per_minute()),
             observed: Observed::default(),
             letting_go: LettingGo::default(),
             terms: config.critical_addons().map(Arc::new),
@@ -236,6 +240,7 @@ impl Arbiter {
         self.dirty.append(&mut self.model.touched);
         self.follow_switch();
         self.restrain();
+        self.ration(clock);
         self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
@@ -264,6 +269,7 @@ impl Arbiter {
     /// Takes over the plans that an earlier leader stored.
     fn resume(&mut self, clock: Clock) {
         self.dirty.extend(self.model.groups.keys().cloned());
+        self.resume_rates(clock);
         self.resume_plans(clock);
         for (group, victimhood) in self.cascades.resume(&self.model) {
             self.victims.insert(group, victimhood);
@@ -331,6 +337,7 @@ impl Arbiter {
                 if let Command::Nominate { uid, node: None, .. } = &command {
                     self.housekeeping.withdrawn(uid, clock.now);
                 }
+                self.count_asked(&command, clock);
                 self.actuator.dispatch(command);
             }
             if let Some(ending) = advance.ended {

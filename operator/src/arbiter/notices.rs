@@ -19,6 +19,9 @@ const QUIET: Duration = Duration::from_secs(300);
 pub(super) struct Repeated(BTreeMap<(String, String), Instant>);
 
 impl Repeated {
+    /// The matter of a plan that has no room in this minute.
+    pub(super) const RATES: &str = "rates";
+
     /// Whether it is time to say this to the object with this UID (again).
     pub(super) fn is_news(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
         let key = (uid.to_owned(), matter.to_owned());

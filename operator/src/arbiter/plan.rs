@@ -6,6 +6,7 @@ use crate::command::{Command, Notice};
 use crate::history::Keep;
 use crate::ledger::{self, Clock, Flight};
 use crate::model::plans::dropped;
+use crate::rates::MINUTE;
 use crate::report::CallError;
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
@@ -20,7 +21,7 @@ use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Arbiter {
     /// Writes what changed of the plans in flight, and keeps the history.
@@ -34,7 +35,11 @@ impl Arbiter {
         for flight in self.flights.values().filter(|flight| flight.evicts()) {
             self.book.note(flight);
         }
-        let keep = Keep { age: self.config.preemption_history, count: self.config.preemption_history_limit as usize };
+        let keep = Keep {
+            age: self.config.preemption_history,
+            count: self.config.preemption_history_limit as usize,
+            least: self.least_history(),
+        };
         let step = self.keeper.pass(&self.model.plans, &self.book, keep, clock);
         for (plan, last) in step.struck {
             tracing::warn!(%plan, message = %last.message, "plan struck out");
@@ -44,6 +49,11 @@ impl Arbiter {
         self.keep_needed_plans(&mut commands);
         let writes = self.book.pass(clock.now).into_iter().chain(commands);
         writes.for_each(|command| self.actuator.dispatch(command));
+    }
+
+    /// How long every plan that is over is kept: as long as its evictions count for a rate.
+    fn least_history(&self) -> Duration {
+        if self.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO }
     }
 
     /// The objects of a plan were written, or not.
@@ -132,6 +142,10 @@ impl Arbiter {
         for (preemptor, mut plan) in newest {
             tracing::info!(%preemptor, plan = %plan.id, state = plan.state.as_str(), "resuming a stored plan");
             plan.term = self.leadership.term().to_owned();
+            // What held it back then need not do so now.
+            if !plan.reason.is_empty() {
+                plan.message.clone_from(&plan.reason);
+            }
             let priority = plan.preemptor.priority;
             let rescue = plan.critical_addon.map(|stored| self.rescuing(stored));
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);

@@ -54,6 +54,7 @@ impl Arbiter {
 
     /// An eviction was answered: its plan or cascade has to know, and so has the pod.
     fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
+        self.count_answered(&pod, &uid, outcome, now);
         let (sentence, matter) = match cause {
             Cause::Plan { preemptor, id } => {
                 let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };

@@ -75,12 +75,14 @@ impl Arbiter {
             self.metrics.decided(started.elapsed());
             self.rescues.answered(&uid, matches!(found, Rescue::Evict(_)));
             match found {
-                Rescue::Evict(eviction) if self.restraint().is_some() => {
-                    if let Some(message) = self.observe_rescue(&preemptor, &eviction, clock) {
-                        self.tell_waiting(&pod, Reason::Observing, message, clock.now);
+                Rescue::Evict(eviction) => match self.restraint() {
+                    Some(reason) => {
+                        if let Some(message) = self.observe_rescue(&preemptor, &eviction, clock) {
+                            self.tell_waiting(&pod, reason, message, clock.now);
+                        }
                     }
-                }
-                Rescue::Evict(eviction) => self.start_rescue(&preemptor, &eviction, clock),
+                    None => self.start_rescue(&preemptor, &eviction, clock),
+                },
                 Rescue::Hopeless(why) => {
                     let message = self.hopeless_told(&pod, &why);
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);

@@ -45,19 +45,31 @@ impl Arbiter {
 
     /// Drops the plans that must not go on in this mode.
     pub(super) fn restrain(&mut self) {
-        let mode = self.switch.mode();
+        let words = self.restraint_in_words();
+        let mode = match self.restraint() {
+            Some(Reason::EvictionsLimited) => Mode::Observe,
+            _ => self.switch.mode(),
+        };
         for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, mode)) {
             let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
-            flight.drop_plan(PlanState::Cancelled, format!("{}{what}", mode.restraint()));
+            flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
         }
     }
 
     /// The reason for which nobody is evicted now; `None` where somebody may be.
     pub(super) fn restraint(&self) -> Option<Reason> {
         match self.switch.mode() {
-            Mode::Enforce => None,
+            Mode::Enforce => self.rates.most().zero().map(|_| Reason::EvictionsLimited),
             Mode::Observe => Some(Reason::Observing),
             Mode::Off => Some(Reason::SwitchedOff),
+        }
+    }
+
+    /// Why nobody is evicted now, as the beginning of a sentence.
+    pub(super) fn restraint_in_words(&self) -> String {
+        match (self.switch.mode(), self.rates.most().zero()) {
+            (Mode::Enforce, Some(limit)) => format!("Evictions are switched off by {limit}, which is 0"),
+            (mode, _) => mode.restraint().to_owned(),
         }
     }
 
@@ -95,8 +107,10 @@ impl Arbiter {
         let flight = self.rescue_flight(preemptor, eviction, clock)?;
         let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
         let message =
-            format!("{}: {} Node {node} would be freed.", Mode::Observe.restraint(), status::would_evict(&flight));
-        self.store_observed(preemptor, &eviction.plan, flight, clock);
+            format!("{}: {} Node {node} would be freed.", self.restraint_in_words(), status::would_evict(&flight));
+        if self.switch.mode() == Mode::Observe {
+            self.store_observed(preemptor, &eviction.plan, flight, clock);
+        }
         Some(message)
     }
 
@@ -124,7 +138,7 @@ impl Arbiter {
         for (group, pod, rest) in self.cascades.spare(&mut self.model, only_protected) {
             let restraint = match self.model.cluster.protection(&group.namespace).filter(|_| only_protected) {
                 Some(why) => format!("Nobody else is evicted, because {why}"),
-                None => self.switch.mode().restraint().to_owned(),
+                None => self.restraint_in_words(),
             };
             let stay = if rest == 1 { "1 more pod stays".to_owned() } else { format!("{rest} more pods stay") };
             let message =

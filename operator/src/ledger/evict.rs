@@ -81,7 +81,8 @@ impl Flight {
         }
         for (index, call) in calls {
             let unit = self.victims[index].unit;
-            if !only_begun && !begun.contains(&unit) && !self.is_turn_of(unit, &turn) {
+            let turn_has_come = || self.is_turn_of(unit, &turn) && self.may_begin(unit);
+            if !only_begun && !begun.contains(&unit) && !turn_has_come() {
                 continue;
             }
             if refusable > 0 && !call.refusable() && !only_begun {
@@ -193,7 +194,7 @@ impl Flight {
     }
 
     /// The threshold of a unit: the highest of its pods.
-    fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
+    pub(super) fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
         let pods = self.victims.iter().filter(|v| v.unit == unit);
         pods.filter_map(|v| model.threshold(current(&model.cluster, &v.pod, &v.uid)?)).max()
     }

@@ -19,6 +19,7 @@ mod domain;
 mod evict;
 mod overlap;
 mod protection;
+mod ration;
 mod rescue;
 mod resume;
 mod sentences;
@@ -29,6 +30,7 @@ mod wind_down;
 
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
+pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use sentences::{describe, taker, victim_message};
 
@@ -174,6 +176,10 @@ pub struct Flight {
     pub unbound: Vec<(SmolStr, SmolStr)>,
     /// Pods that keep room for the members, by UID: they are removed as soon as the members' places are reserved.
     pub placeholders: BTreeSet<SmolStr>,
+    /// The units that the rates of evictions allow to begin now; `None` where there are no limits.
+    pub ration: Option<BTreeSet<usize>>,
+    /// What holds the others back.
+    pub held_back: Option<HeldBack>,
 }
 
 /// What [`Flight::advance`] wants.
@@ -242,6 +248,8 @@ impl Flight {
             careful: false,
             unbound: Vec::new(),
             placeholders: BTreeSet::new(),
+            ration: None,
+            held_back: None,
         }
     }
 

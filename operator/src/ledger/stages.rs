@@ -27,7 +27,8 @@ impl Flight {
                 }
                 self.checked = Some((model.version, Check::default()));
             }
-            if clock.epoch_seconds < self.planned_epoch() + self.delay_seconds(cluster) {
+            let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
+            if !self.is_due(cluster, clock) || !any_may_begin {
                 return;
             }
         } else if let Err(why) = self.fits_then(cluster, context) {
@@ -37,12 +38,17 @@ impl Flight {
         self.keep_places(cluster, clock, out);
         if self.evicts() {
             let turn = self.turn(cluster);
-            if (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn)) {
+            if (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn) && self.may_begin(unit)) {
                 self.plan.state = PlanState::Evicting;
             }
         } else if self.places_kept(cluster) {
             self.plan.state = PlanState::WaitingForVictims;
         }
+    }
+
+    /// Whether it is time to evict: the plan is stored, and its preemptor has waited as long as it says.
+    pub(super) fn is_due(&self, cluster: &Cluster, clock: Clock) -> bool {
+        self.stored.is_some() && clock.epoch_seconds >= self.planned_epoch() + self.delay_seconds(cluster)
     }
 
     fn planned_epoch(&self) -> i64 {

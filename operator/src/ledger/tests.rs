@@ -6,6 +6,7 @@ mod forbidden;
 mod guarantees;
 mod overlap;
 mod protection;
+mod rations;
 mod rescue;
 mod resuming;
 

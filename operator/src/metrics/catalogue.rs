@@ -45,6 +45,11 @@ pub(super) const DECISION_SECONDS: About =
     About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
 pub(super) const IN_FLIGHT: About =
     About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
+pub(super) const HELD_BACK: About = About::gauge(
+    "giveway_operator_plans_held_back",
+    "Plans that wait because of the limits of evictions in a minute",
+    &[],
+);
 pub(super) const OUTCOMES: About = About::counter(
     "giveway_operator_outcomes_total",
     "Decisions and ends of plans, by reason; a decision that says the same as the last one is not counted",
@@ -135,6 +140,7 @@ pub const CATALOGUE: &[About] = &[
     PLANNED_TO_BOUND,
     DECISION_SECONDS,
     IN_FLIGHT,
+    HELD_BACK,
     OUTCOMES,
     PLANS,
     EVICTIONS,

@@ -170,6 +170,7 @@ pub struct Metrics {
     rescues: Family<StepLabels, Counter>,
     rescue_seconds: Histogram,
     tainted: Gauge,
+    held_back: Gauge,
 }
 
 impl Default for Metrics {
@@ -207,6 +208,7 @@ impl Default for Metrics {
             rescues: new.shown(&catalogue::RESCUES, Family::default()),
             rescue_seconds: new.shown(&catalogue::RESCUE_SECONDS, Histogram::new(exponential_buckets(1.0, 2.0, 12))),
             tainted: new.shown(&catalogue::TAINTED, Gauge::default()),
+            held_back: new.shown(&catalogue::HELD_BACK, Gauge::default()),
         };
         metrics.registry = Arc::new(registry);
         metrics
@@ -346,6 +348,11 @@ impl Metrics {
     /// Records how long a critical add-on was Unschedulable before it was bound.
     pub fn bound_after(&self, took: Duration) {
         self.rescue_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Sets how many plans wait because of the rates of evictions.
+    pub fn held_back(&self, number: usize) {
+        self.held_back.set(count(number));
     }
 
     /// Sets how many nodes have a taint of ours.

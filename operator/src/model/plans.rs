@@ -1,6 +1,7 @@
 //! Stored plans as the watch shows them. Whole objects are kept only until the plans of an earlier leader were taken
 //! over; afterwards, and of plans that are over, only what the history's keeper needs.
 
+use crate::rates::Need;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_crds::{Preemption, critical};
@@ -26,6 +27,8 @@ pub struct PlanRecord {
     pub created: i64,
     /// What it takes in etcd, about, in bytes.
     pub bytes: usize,
+    /// How many victims it has in each namespace, while a new leader may have to count them.
+    victims: Need,
     /// The object, while it may have to be resumed.
     object: Option<Box<Preemption>>,
 }
@@ -39,6 +42,17 @@ pub struct Plans {
     /// Whether a complete list arrived since the arbiter last looked.
     pub listed: bool,
     resumed: bool,
+}
+
+/// What a plan of an earlier leader evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Its name.
+    pub plan: SmolStr,
+    /// How many pods, in which namespaces, at most.
+    pub need: Need,
+    /// When it was over, in seconds since the epoch; `None` while it is in flight.
+    pub at: Option<i64>,
 }
 
 /// What a victim, a placement and everything else of an object take, about, in bytes.
@@ -67,6 +81,7 @@ impl Plans {
             node: critical::tainted_for(spec).and_then(|_| Some(spec.placements.first()?.node.as_str().into())),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
             bytes: lines * BYTES_A_LINE,
+            victims: if self.resumed { Need::new() } else { victims(&object) },
             object: (!self.resumed && status.state.in_flight()).then_some(object),
             status,
         };
@@ -84,9 +99,34 @@ impl Plans {
         self.records.get(name)
     }
 
+    /// What plans evicted, before they are resumed: those that are in flight, and those that were over since this second. `here`
+    /// says whether a pod is there and nobody has told it to go.
+    pub fn lately(&self, since: i64, here: impl Fn(&ObjectKey, &str) -> bool) -> Vec<Past> {
+        let mut found: BTreeMap<&str, Past> = BTreeMap::new();
+        for (name, record) in &self.records {
+            let plan = plan_of_part(name);
+            let Some(first) = self.records.get(plan) else { continue };
+            // A plan that is only `Planned` evicted nobody, and of one that is over it is said how many went.
+            let most = usize::try_from(first.status.evicted).unwrap_or(0);
+            let (at, need) = match (first.over(), &record.object) {
+                (true, _) if first.finished() >= since => (Some(first.finished()), record.victims.clone()),
+                (false, Some(object)) if first.status.state > PlanState::Planned => (None, gone(object, &here)),
+                _ => continue,
+            };
+            let past = found.entry(plan).or_insert_with(|| Past { plan: plan.into(), need: Need::new(), at });
+            for (namespace, count) in need {
+                let known = past.need.entry(namespace).or_default();
+                *known += count;
+                *known = if at.is_some() { (*known).min(most) } else { *known };
+            }
+        }
+        found.into_values().collect()
+    }
+
     /// The plans that say they are in flight, with all their parts that exist; each once, and none later.
     pub fn to_resume(&mut self) -> BTreeMap<SmolStr, Vec<Preemption>> {
         self.resumed = true;
+        self.records.values_mut().for_each(|record| record.victims.clear());
         let mut plans: BTreeMap<SmolStr, Vec<Preemption>> = BTreeMap::new();
         for (name, record) in &mut self.records {
             if let Some(object) = record.object.take() {
@@ -117,6 +157,26 @@ impl Plans {
     }
 }
 
+/// How many victims an object has, in which namespaces.
+fn victims(object: &Preemption) -> Need {
+    let mut need = Need::new();
+    for unit in &object.spec.victims {
+        *need.entry(unit.namespace.as_str().into()).or_default() += unit.pods.len();
+    }
+    need
+}
+
+/// The same of those that are not `here` any more.
+fn gone(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
+    let mut need = Need::new();
+    for unit in &object.spec.victims {
+        let gone = |name: &str, uid: &str| !here(&ObjectKey::new(&unit.namespace, name), uid);
+        let count = unit.pods.iter().filter(|pod| gone(&pod.name, &pod.uid)).count();
+        *need.entry(unit.namespace.as_str().into()).or_default() += count;
+    }
+    need
+}
+
 impl PlanRecord {
     /// Whether the plan is over.
     pub fn over(&self) -> bool {
@@ -132,4 +192,56 @@ impl PlanRecord {
 /// The status with which a plan ends that nobody carries out.
 pub fn dropped(status: &PreemptionStatus, message: String) -> PreemptionStatus {
     PreemptionStatus { state: PlanState::Cancelled, message, ..status.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    /// A stored plan, or a part of one, with these victims in namespaces `a` and `b`.
+    fn store(plans: &mut Plans, name: &str, status: Value, a: &[&str], b: &[&str]) {
+        let unit = |namespace: &str, pods: &[&str]| {
+            let pods: Vec<Value> = pods.iter().map(|pod| json!({"name": pod, "uid": pod, "node": "n"})).collect();
+            json!({"kind": "Pod", "namespace": namespace, "name": "x", "priority": 1, "pods": pods})
+        };
+        let object = json!({
+            "metadata": {"name": name, "uid": name, "creationTimestamp": "1970-01-01T00:00:01Z"},
+            "spec": {"preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1},
+                     "strategy": "least-cost", "victims": [unit("a", a), unit("b", b)]},
+            "status": status
+        });
+        plans.take(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
+    }
+
+    fn over(evicted: i32, second: i64) -> Value {
+        let at = Timestamp::from_second(second).unwrap().to_string();
+        json!({"state": "Completed", "term": "t", "evicted": evicted, "finishedAt": at})
+    }
+
+    fn found(plans: &Plans) -> Vec<String> {
+        let here = |_: &ObjectKey, uid: &str| uid == "stays";
+        let told = |past: Past| {
+            let need: Vec<String> = past.need.iter().map(|(namespace, count)| format!("{namespace}={count}")).collect();
+            format!("{} {} {:?}", past.plan, need.join(" "), past.at)
+        };
+        plans.lately(100, here).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn what_was_evicted_lately_is_counted_from_plans_that_are_over_and_those_in_flight() {
+        let mut plans = Plans::default();
+        store(&mut plans, "old", over(2, 99), &["1", "2"], &[]);
+        store(&mut plans, "over", over(3, 100), &["1"], &["2"]);
+        store(&mut plans, "over.2", Value::Null, &[], &["3"]);
+        store(&mut plans, "dropped", over(1, 200), &["1", "2"], &[]);
+        store(&mut plans, "running", json!({"state": "Evicting", "term": "t"}), &["gone", "stays"], &["gone"]);
+        store(&mut plans, "begins", json!({"state": "Planned", "term": "t"}), &["gone"], &[]);
+        store(&mut plans, "told", json!({"state": "Observed", "term": "t"}), &["gone"], &[]);
+        let expected = ["dropped a=1 b=0 Some(200)", "over a=1 b=2 Some(100)", "running a=1 b=1 None"];
+        assert_eq!(found(&plans), expected);
+        plans.to_resume();
+        assert!(plans.records.values().all(|record| record.victims.is_empty()), "it is not needed any more");
+    }
 }

@@ -240,7 +240,13 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             pods(placed),
             flight.victims.len()
         );
-        (Reason::WaitingForPreemption, message)
+        match &flight.held_back {
+            Some(held) => {
+                let why = Names::default().told(&held.sentence(), &flight.preemptor.key().namespace);
+                (Reason::EvictionsLimited, format!("{message} {why}"))
+            }
+            None => (Reason::WaitingForPreemption, message),
+        }
     } else {
         let nodes: BTreeSet<&str> = flight.members.iter().map(|m| m.node.as_str()).collect();
         let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.terminating).count();
@@ -279,7 +285,7 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
         name: flight.plan.id.clone(),
         state: flight.plan.state,
         victims: flight.plan.cost.victim_pods,
-        message: names.told(&flight.message, &flight.preemptor.key().namespace),
+        message: flight.told_to(names),
     }
 }
 

@@ -27,6 +27,11 @@ impl Daemon {
         name.clone_into(&mut self.program.name);
     }
 
+    /// From the next start on it is another program.
+    pub(super) fn becomes(&mut self, path: PathBuf) {
+        self.program.path = path;
+    }
+
     /// Stops the process where it is (SIGSTOP), or lets it go on (SIGCONT).
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! CRDs and chart, applied with the real kubectl and the real helm.
 
+use super::edition::Edition;
 use crate::control_plane::ControlPlane;
 use crate::{paths, wait};
 use anyhow::{Context as _, Result, bail};
@@ -18,7 +19,12 @@ use tokio::process::Command;
 /// # Errors
 /// The API server refuses one of the CRDs.
 pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
-    let directory = paths::repository().join("crds");
+    install_crds_of(plane, Edition::Current).await
+}
+
+/// The same with those of an edition.
+pub(super) async fn install_crds_of(plane: &ControlPlane, edition: Edition) -> Result<()> {
+    let directory = edition.folder("crds");
     super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &directory.display().to_string()]).await?;
     let crds: Api<CustomResourceDefinition> = Api::all(plane.client());
     wait::until("the CRDs are established", Duration::from_secs(30), async || {
@@ -67,6 +73,19 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
     // Every manifest names its namespace: the right to kube-scheduler's Lease is in another one.
     super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &file]).await?;
     Ok(())
+}
+
+/// The same as a release of helm, which `helm upgrade` makes one of another edition.
+pub(super) async fn install_release_of(plane: &ControlPlane, edition: Edition, values: &[String]) -> Result<()> {
+    let chart = edition.folder("helm").display().to_string();
+    let mut args = vec!["upgrade", "--install", "giveway", &chart, "--namespace", super::NAMESPACE];
+    args.extend(["--set", "deployments.enabled=false"]);
+    // The predecessor has no kinds in its chart.
+    if edition == Edition::Current {
+        args.extend(["--set", "crds.enabled=false"]);
+    }
+    args.extend(values.iter().flat_map(|value| ["--set", value]));
+    helm(&plane.kubeconfig(), &args).await.map(drop)
 }
 
 /// Runs helm as the administrator of the control plane with this kubeconfig.

@@ -2,6 +2,7 @@
 //! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
 
 mod daemon;
+mod edition;
 mod hooks;
 pub(crate) mod http;
 mod manifests;
@@ -10,6 +11,7 @@ mod rendered;
 mod skew;
 
 pub use daemon::Daemon;
+pub use edition::{Edition, predecessor_missing};
 pub use hooks::carry_out;
 pub use manifests::{helm, install_crds, kubectl};
 pub use release::{install_release, release_values};
@@ -17,7 +19,7 @@ pub use rendered::install_chart;
 
 use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
 use crate::proxy::Proxy;
-use crate::{paths, wait};
+use crate::wait;
 use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::preemption::PreemptionSpec;
@@ -51,6 +53,8 @@ pub struct Settings {
     pub proxy: bool,
     /// Who makes the webhook's certificate.
     pub certificates: Certificates,
+    /// Which Giveway it is. The predecessor is a release of helm.
+    pub edition: Edition,
 }
 
 /// Who makes the webhook's certificate.
@@ -71,6 +75,8 @@ pub struct Giveway {
     pub webhook: Daemon,
     /// Between the operator and the API server, where the test wants one.
     pub proxy: Option<Proxy>,
+    /// The values that its chart was given.
+    values: Vec<String>,
 }
 
 impl Giveway {
@@ -79,7 +85,8 @@ impl Giveway {
     /// # Errors
     /// A manifest is refused, or a daemon does not become ready.
     pub async fn install(plane: &ControlPlane, settings: &Settings) -> Result<Self> {
-        install_crds(plane).await?;
+        let edition = settings.edition;
+        manifests::install_crds_of(plane, edition).await?;
         manifests::create_namespace(plane, NAMESPACE).await?;
         let [https, webhook_metrics, operator_metrics] = ports::free()?;
         let url = format!("https://127.0.0.1:{https}");
@@ -96,7 +103,10 @@ impl Giveway {
             }
         };
         values.extend(settings.helm_values.iter().cloned());
-        manifests::install_chart(plane, &values).await?;
+        match edition {
+            Edition::Current => manifests::install_chart(plane, &values).await?,
+            Edition::Predecessor => manifests::install_release_of(plane, edition, &values).await?,
+        }
 
         let mut webhook_flags = vec![
             format!("--address=127.0.0.1:{https}"),
@@ -111,9 +121,10 @@ impl Giveway {
         };
         let server = proxy.as_ref().map_or(plane.server(), Proxy::url);
         let mut giveway = Self {
-            webhook: own(plane, WEBHOOK, (plane.server(), webhook_metrics), webhook_flags).await?,
-            operator: own(plane, OPERATOR, (server, operator_metrics), operator_flags).await?,
+            webhook: own(plane, (WEBHOOK, edition), (plane.server(), webhook_metrics), webhook_flags).await?,
+            operator: own(plane, (OPERATOR, edition), (server, operator_metrics), operator_flags).await?,
             proxy,
+            values,
         };
         giveway.start(plane).await?;
         Ok(giveway)
@@ -127,6 +138,30 @@ impl Giveway {
         self.operator.wait_ready(READY).await?;
         wait_for_admission(plane.client()).await
     }
+
+    /// Upgrades kinds and chart to those of this checkout, as `kubectl apply` and `helm upgrade` do; the daemons go on.
+    ///
+    /// # Errors
+    /// A manifest is refused.
+    pub async fn upgrade_chart(&self, plane: &ControlPlane) -> Result<()> {
+        install_crds(plane).await?;
+        manifests::install_release_of(plane, Edition::Current, &self.values).await?;
+        wait_for_admission(plane.client()).await
+    }
+
+    /// Replaces both daemons by those of this checkout: as a Deployment does, each is asked to end.
+    ///
+    /// # Errors
+    /// A daemon does not become ready.
+    pub async fn upgrade_daemons(&mut self) -> Result<()> {
+        for (daemon, name) in [(&mut self.webhook, WEBHOOK), (&mut self.operator, OPERATOR)] {
+            daemon.terminate().await;
+            daemon.becomes(Edition::Current.program(name)?);
+            daemon.spawn()?;
+            daemon.wait_ready(READY).await?;
+        }
+        Ok(())
+    }
 }
 
 /// One more operator, which is not started yet and reaches the API server without a proxy.
@@ -136,7 +171,7 @@ impl Giveway {
 pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
     let [metrics] = ports::free()?;
     let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
-    let mut other = own(plane, OPERATOR, (plane.server(), metrics), flags).await?;
+    let mut other = own(plane, (OPERATOR, Edition::Current), (plane.server(), metrics), flags).await?;
     other.rename("giveway-operator-2");
     Ok(other)
 }
@@ -152,9 +187,14 @@ fn certificate_files(plane: &ControlPlane) -> Result<String> {
 }
 
 /// A daemon that was built with the harness, as the chart would run it.
-async fn own(plane: &ControlPlane, name: &str, reached: (&str, u16), mut args: Vec<String>) -> Result<Daemon> {
+async fn own(
+    plane: &ControlPlane,
+    (name, edition): (&str, Edition),
+    reached: (&str, u16),
+    mut args: Vec<String>,
+) -> Result<Daemon> {
     args.insert(0, format!("--namespace={NAMESPACE}"));
-    daemon(plane, (name, paths::giveway_program(name)?), reached, args).await
+    daemon(plane, (name, edition.program(name)?), reached, args).await
 }
 
 /// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program, for the API server at this URL.

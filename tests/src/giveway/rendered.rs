@@ -28,6 +28,7 @@ pub async fn install_chart(
         webhook: container(plane, WEBHOOK, webhook_metrics, &find).await?,
         operator: container(plane, OPERATOR, operator_metrics, &find).await?,
         proxy: None,
+        values: Vec::new(),
     };
     giveway.webhook.flag(&format!("--address=127.0.0.1:{https}"));
     giveway.start(plane).await?;

@@ -102,6 +102,8 @@ const ASKED: &[&str] = &[
     "operator.extraArgs={--log-level=debug}",
     "operator.extraEnv[0].name=HTTPS_PROXY",
     "operator.extraEnv[0].value=http://proxy.example:3128",
+    "victims.evictionsPerMinute.perNamespace=1000000",
+    "victims.evictionsPerMinute.perCluster=0",
     "webhook.extraArgs={--log-level=debug}",
     "webhook.hostNetwork=true",
     "webhook.metricsPort=9190",
@@ -130,6 +132,11 @@ async fn pods_are_as_the_values_ask() {
     assert_eq!(container["env"], serde_json::json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}]));
     assert_eq!(operator["spec"]["imagePullSecrets"], serde_json::json!([{"name": "registry"}]));
     assert!(operator["spec"].get("hostNetwork").is_none(), "{operator:#}");
+    let args: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(|arg| arg.as_str()).collect();
+    let limits: Vec<&str> = args.into_iter().filter(|arg| arg.starts_with("--evictions-per-minute")).collect();
+    let asked = ["--evictions-per-minute-per-namespace=1000000", "--evictions-per-minute-per-cluster=0"];
+    assert_eq!(limits, asked);
+    assert!(!rendered(&[]).await.contains("evictions-per-minute"), "no limit is the default");
 
     let webhook = template(&manifests, "giveway-webhook");
     assert_eq!(webhook["spec"]["hostNetwork"], true);

@@ -38,6 +38,7 @@ mod policies;
 mod preemption;
 mod provisioning;
 mod quota;
+mod rates;
 mod restraint;
 mod rights;
 mod roles;

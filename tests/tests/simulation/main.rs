@@ -20,6 +20,7 @@ mod world;
 
 use clap::Parser as _;
 use giveway_operator::config::Config;
+use giveway_tests::random::Random;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -39,7 +40,7 @@ struct Sum {
 
 /// One simulation; what was broken in it, with its trace.
 fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<String>, String) {
-    let mut world = World::new(seed, config, start);
+    let mut world = World::new(seed, &limited(seed, config), start);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
     let mut broken = std::mem::take(&mut world.broken);
     if ran.is_err() {
@@ -64,6 +65,13 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         *sum.faults.entry(*kind).or_default() += number;
     }
     (broken, format!("{}{}", world.trace, rest::picture(&world)))
+}
+
+/// In one seed of five only so many may be evicted in a minute.
+fn limited(seed: u64, config: &Config) -> Config {
+    let most = 3 + Random::new(seed, 8, 0).below(6);
+    let most = seed.is_multiple_of(5).then_some(u32::try_from(most).unwrap_or(3));
+    Config { evictions_per_minute_per_cluster: most, ..config.clone() }
 }
 
 fn from_environment(name: &str) -> Option<u64> {

@@ -15,11 +15,25 @@ use serde_json::Value;
 pub fn broken(world: &World, history: &History) -> Vec<String> {
     let mut broken = promises(world, history).broken(history);
     broken.retain(|sentence| !unknown(world, sentence));
+    broken.extend(too_many(world, history));
     broken.extend(something_to_do(world));
     broken.extend(pods(world));
     broken.extend(plans(world));
     broken.extend(groups(world));
     broken
+}
+
+/// Evictions for plans beyond the limit of a minute, unless they are those of one group that is larger. Ten seconds are for what
+/// arrived late: an eviction counts from when the operator heard of it, or gave up waiting.
+fn too_many(world: &World, history: &History) -> Option<String> {
+    let most = world.config.evictions_per_minute_per_cluster? as usize;
+    let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
+    let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
+    let mut times: Vec<i64> = Vec::new();
+    times.extend(history.evicted().iter().filter(|r| r.plan.is_some()).map(|r| r.at.as_millisecond()));
+    times.sort_unstable();
+    let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
+    Some(format!("more than {largest} evictions in a minute, where {most} are allowed: {near:?}"))
 }
 
 /// Whether a group is torn because nobody of the operator was there when the stock scheduler took a pod of it, and the pod

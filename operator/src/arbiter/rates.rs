@@ -1,0 +1,129 @@
+//! The rates of evictions in the arbiter: what counts, who has the next room, and what an earlier leader used.
+//!
+//! * Every eviction of Giveway counts. Plans and gangs that are taken down wait for room; the rest of a group of which kube-scheduler
+//!   took a pod does not, because the group is torn already.
+//! * Room goes by priority, then by age. A plan that waits is promised its room: less important ones do not take it.
+//! * A new leader takes what the stored plans evicted for as late as it may have been. Only Giveway writes these.
+
+use super::Arbiter;
+use super::notices::Repeated;
+use crate::command::{Command, EvictCall, EvictOutcome};
+use crate::ledger::{Clock, Flight};
+use crate::rates::{Full, MINUTE, Need, Tally};
+use crate::status::{self, LastWord};
+use giveway_crds::condition::Reason;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::{Plan, Preemptor, SmolStr};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+/// By how many seconds the time at which a plan ended may be off: whole seconds, and the clocks of two leaders.
+const MARGIN: i64 = 8;
+
+impl Arbiter {
+    /// Counts what an earlier leader evicted in the last minute.
+    pub(super) fn resume_rates(&mut self, clock: Clock) {
+        if !self.rates.most().limits() {
+            return;
+        }
+        let since = clock.epoch_seconds - MARGIN - i64::try_from(MINUTE.as_secs()).unwrap_or(0);
+        let here = |pod: &ObjectKey, uid: &str| {
+            self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == uid && pod.live() && !pod.terminating)
+        };
+        for past in self.model.plans.lately(since, here) {
+            let age = past.at.map_or(0, |at| (clock.epoch_seconds - at - MARGIN).max(0));
+            let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+            self.rates.remember(&past.plan, &past.need, clock.now.checked_sub(age).unwrap_or(clock.now));
+        }
+    }
+
+    /// Says of every plan what it may begin in this pass.
+    pub(super) fn ration(&mut self, clock: Clock) {
+        if !self.rates.most().limits() {
+            return;
+        }
+        let mut tally = self.tally(clock);
+        let mut order: Vec<(Reverse<i32>, std::time::Instant, Preemptor)> = Vec::new();
+        for (preemptor, flight) in &self.flights {
+            order.push((Reverse(flight.priority), flight.started, preemptor.clone()));
+        }
+        order.sort();
+        let mut held_back = 0;
+        for (_, _, preemptor) in order {
+            let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
+            flight.ration(&self.model, clock, &mut tally);
+            let Some(held) = &flight.held_back else { continue };
+            held_back += 1;
+            let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());
+            let action = format!("HoldingBack {}", flight.plan.id);
+            if !self.repeated.is_news(uid, Repeated::RATES, clock.now) {
+                continue;
+            }
+            self.metrics.outcome(Reason::EvictionsLimited);
+            if let Some(notice) = self.notice(&preemptor, false, Reason::EvictionsLimited, action, note) {
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+        }
+        self.metrics.held_back(held_back);
+    }
+
+    /// What went in the last minute, and what is under way.
+    fn tally(&mut self, clock: Clock) -> Tally {
+        let mut tally = self.rates.tally(clock.now);
+        let mut going = Need::new();
+        for (namespace, uid) in self.flights.values().flat_map(Flight::under_way) {
+            if !self.rates.counts(uid) {
+                *going.entry(namespace.clone()).or_default() += 1;
+            }
+        }
+        tally.add(&going, clock.now);
+        tally
+    }
+
+    /// The limit that leaves no room to take down a gang of so many pods.
+    pub(super) fn no_room_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
+        if !self.rates.most().limits() {
+            return None;
+        }
+        self.tally(clock).full(&Need::from([(group.namespace.clone(), pods)]), clock.now)
+    }
+
+    /// Counts an eviction that is asked for: nobody may ever hear what became of it.
+    pub(super) fn count_asked(&mut self, command: &Command, clock: Clock) {
+        if let Command::Evict(call) = command
+            && let EvictCall { rehearsal: false, pod, uid, .. } = call.as_ref()
+        {
+            self.rates.note(&pod.namespace, uid, clock.now);
+        }
+    }
+
+    /// Counts an eviction by its answer.
+    pub(super) fn count_answered(
+        &mut self,
+        pod: &ObjectKey,
+        uid: &SmolStr,
+        outcome: &EvictOutcome,
+        now: std::time::Instant,
+    ) {
+        match outcome {
+            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
+                self.rates.note(&pod.namespace, uid, now);
+            }
+            EvictOutcome::Refused(_)
+            | EvictOutcome::Forbidden(_)
+            | EvictOutcome::Unauthorized(_)
+            | EvictOutcome::Withdrawn => self.rates.forget(uid),
+            EvictOutcome::Allowed | EvictOutcome::Error(_) => {}
+        }
+    }
+
+    /// The word to who would be helped by evictions where a limit allows none.
+    pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let who = self.stored_preemptor(preemptor, priority);
+        let stored = self.new_plan(plan, who, clock);
+        let flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        let message = format!("{}: {}", self.restraint_in_words(), status::would_evict(&flight));
+        self.word(preemptor, Some(LastWord { reason: Reason::EvictionsLimited, message }), clock.now);
+    }
+}

@@ -1,0 +1,268 @@
+//! How many evictions there may be in a minute, in a namespace and in the cluster, and when there is room for more.
+//!
+//! A minute is any sixty seconds. A unit that needs more than a limit allows goes alone, when nobody went for a minute: a group goes
+//! whole. Pure: who asks gives the time.
+
+use giveway_planner::SmolStr;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// For how long an eviction counts.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// How many evictions, in which namespaces.
+pub type Need = BTreeMap<SmolStr, usize>;
+
+/// Most evictions in a minute; `None` where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// In each namespace.
+    pub namespace: Option<u32>,
+    /// In the cluster.
+    pub cluster: Option<u32>,
+}
+
+impl Most {
+    /// Whether there is a limit at all.
+    pub fn limits(self) -> bool {
+        self.namespace.is_some() || self.cluster.is_some()
+    }
+
+    /// The value of the chart that allows no eviction at all, if there is one.
+    pub fn zero(self) -> Option<&'static str> {
+        let zero = |most: Option<u32>| most == Some(0);
+        zero(self.cluster)
+            .then_some("victims.evictionsPerMinute.perCluster")
+            .or_else(|| zero(self.namespace).then_some("victims.evictionsPerMinute.perNamespace"))
+    }
+}
+
+/// A limit that leaves no room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// The namespace whose limit it is; `None` for the cluster's.
+    pub namespace: Option<SmolStr>,
+    /// The limit.
+    pub most: u32,
+    /// When there is room again, if nobody else takes it.
+    pub until: Instant,
+}
+
+/// The evictions of the last minute.
+#[derive(Debug, Default)]
+pub struct Rates {
+    most: Most,
+    went: BTreeMap<SmolStr, (SmolStr, Instant)>,
+}
+
+impl Rates {
+    /// Nobody went yet.
+    pub fn new(most: Most) -> Self {
+        Self { most, went: BTreeMap::new() }
+    }
+
+    /// The limits.
+    pub fn most(&self) -> Most {
+        self.most
+    }
+
+    /// Notes that the pod with this UID went, or may have, at this time; of two times the later one counts.
+    pub fn note(&mut self, namespace: &SmolStr, uid: &SmolStr, at: Instant) {
+        if self.most.limits() {
+            let known = self.went.entry(uid.clone()).or_insert_with(|| (namespace.clone(), at));
+            known.1 = known.1.max(at);
+        }
+    }
+
+    /// Notes that the pod with this UID did not go.
+    pub fn forget(&mut self, uid: &str) {
+        self.went.remove(uid);
+    }
+
+    /// Notes what an earlier leader did: the plan of this name evicted so many at this time, at the latest.
+    pub fn remember(&mut self, plan: &str, need: &Need, at: Instant) {
+        for (namespace, count) in need {
+            for number in 0..*count {
+                self.note(namespace, &format!("{plan}/{namespace}/{number}").into(), at);
+            }
+        }
+    }
+
+    /// Whether the pod with this UID is counted.
+    pub fn counts(&self, uid: &str) -> bool {
+        self.went.contains_key(uid)
+    }
+
+    /// What counts now.
+    pub fn tally(&mut self, now: Instant) -> Tally {
+        self.went.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
+        let mut tally = Tally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
+        for (namespace, at) in self.went.values() {
+            tally.cluster.push(*at);
+            tally.namespaces.entry(namespace.clone()).or_default().push(*at);
+        }
+        tally.cluster.sort_unstable();
+        tally.namespaces.values_mut().for_each(|times| times.sort_unstable());
+        tally
+    }
+}
+
+/// When evictions went, and when others will go that have been promised their turn; each list is sorted.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    most: Most,
+    cluster: Vec<Instant>,
+    namespaces: BTreeMap<SmolStr, Vec<Instant>>,
+}
+
+impl Tally {
+    /// Adds evictions at this time.
+    pub fn add(&mut self, need: &Need, at: Instant) {
+        for (namespace, count) in need {
+            insert(self.namespaces.entry(namespace.clone()).or_default(), *count, at);
+            insert(&mut self.cluster, *count, at);
+        }
+    }
+
+    /// Adds what will go first when there is room at this time: as much as the limits allow at once.
+    pub fn promise(&mut self, need: &Need, at: Instant) {
+        let most = |limit: Option<u32>, count: usize| limit.map_or(count, |most| count.min(most as usize));
+        let mut all = 0;
+        for (namespace, count) in need {
+            let count = most(self.most.namespace, *count);
+            insert(self.namespaces.entry(namespace.clone()).or_default(), count, at);
+            all += count;
+        }
+        insert(&mut self.cluster, most(self.most.cluster, all), at);
+    }
+
+    /// The limit that leaves no room for so many at once now, the one that does so for longest; `None` when there is room.
+    pub fn full(&self, need: &Need, now: Instant) -> Option<Full> {
+        let full = |namespace: Option<&SmolStr>, most: Option<u32>, times: &[Instant], count: usize| {
+            let most = most?;
+            let until = if most == 0 { now + MINUTE } else { room(times, most as usize, count)? };
+            (until > now).then(|| Full { namespace: namespace.cloned(), most, until })
+        };
+        let none = Vec::new();
+        let namespaces = need.iter().filter_map(|(namespace, count)| {
+            let times = self.namespaces.get(namespace).unwrap_or(&none);
+            full(Some(namespace), self.most.namespace, times, *count)
+        });
+        namespaces
+            .chain(full(None, self.most.cluster, &self.cluster, need.values().sum()))
+            .max_by_key(|full| full.until)
+    }
+}
+
+/// From when on there is room for so many beside these; `None`: at once.
+fn room(times: &[Instant], most: usize, count: usize) -> Option<Instant> {
+    let in_the_way = (times.len() + count.min(most)).checked_sub(most)?;
+    // More than the limit go when nobody is in the way.
+    let last = in_the_way.min(times.len()).checked_sub(1)?;
+    Some(times[last] + MINUTE)
+}
+
+fn insert(times: &mut Vec<Instant>, count: usize, at: Instant) {
+    let place = times.partition_point(|time| *time <= at);
+    times.splice(place..place, std::iter::repeat_n(at, count));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PER_NAMESPACE: Most = Most { namespace: Some(3), cluster: None };
+    const PER_CLUSTER: Most = Most { namespace: None, cluster: Some(4) };
+
+    fn need(namespaces: &[(&str, usize)]) -> Need {
+        namespaces.iter().map(|(namespace, count)| (SmolStr::new(namespace), *count)).collect()
+    }
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    /// Rates after pods `a0`, `a1`… of namespace `a` went, one each ten seconds.
+    fn after(most: Most, pods: u64) -> (Rates, Instant) {
+        let (mut rates, start) = (Rates::new(most), Instant::now());
+        for pod in 0..pods {
+            rates.note(&"a".into(), &format!("a{pod}").into(), start + seconds(10 * pod));
+        }
+        (rates, start)
+    }
+
+    #[test]
+    fn there_is_room_again_when_enough_are_a_minute_old() {
+        let (mut rates, start) = after(PER_NAMESPACE, 3);
+        let now = start + seconds(30);
+        let full = |rates: &mut Rates, count, now| rates.tally(now).full(&need(&[("a", count)]), now);
+        let until = |second| Some(Full { namespace: Some("a".into()), most: 3, until: start + seconds(second) });
+        assert_eq!(full(&mut rates, 1, now), until(60));
+        assert_eq!(full(&mut rates, 2, now), until(70));
+        assert_eq!(full(&mut rates, 3, now), until(80));
+        assert_eq!(full(&mut rates, 100, now), until(80), "alone, when nobody went for a minute");
+        assert_eq!(full(&mut rates, 1, start + seconds(60)), None);
+        assert_eq!(full(&mut rates, 100, start + seconds(80)), None);
+        assert_eq!(rates.tally(now).full(&need(&[("b", 3)]), now), None, "another namespace has its own minute");
+    }
+
+    #[test]
+    fn the_cluster_has_one_minute_for_all_namespaces_and_the_later_of_two_limits_is_told() {
+        let (mut rates, start) = after(PER_CLUSTER, 3);
+        let now = start + seconds(30);
+        let tally = rates.tally(now);
+        assert_eq!(tally.full(&need(&[("b", 1)]), now), None);
+        let until = |second| Full { namespace: None, most: 4, until: start + seconds(second) };
+        assert_eq!(tally.full(&need(&[("b", 1), ("c", 1)]), now), Some(until(60)));
+        let (mut both, start) = after(Most { namespace: Some(1), cluster: Some(3) }, 3);
+        let full = both.tally(now).full(&need(&[("a", 1)]), start + seconds(30)).unwrap();
+        assert_eq!((full.namespace.as_deref(), full.until), (Some("a"), start + seconds(80)));
+    }
+
+    #[test]
+    fn who_waits_first_has_its_turn_first() {
+        let (mut rates, start) = after(PER_CLUSTER, 4);
+        let now = start + seconds(40);
+        let mut tally = rates.tally(now);
+        let first = tally.full(&need(&[("b", 3)]), now).unwrap();
+        assert_eq!(first.until, start + seconds(80));
+        tally.promise(&need(&[("b", 3)]), first.until);
+        let second = tally.full(&need(&[("c", 1)]), now).unwrap();
+        assert_eq!(second.until, start + seconds(90), "sooner it would take the room of the first");
+        tally.promise(&need(&[("c", 1)]), second.until);
+        let third = tally.full(&need(&[("d", 1)]), now).unwrap();
+        assert_eq!(third.until, start + seconds(140), "when the first one is a minute ago");
+    }
+
+    #[test]
+    fn of_a_promise_no_more_counts_than_the_limits_allow() {
+        let (mut rates, now) = after(Most { namespace: Some(3), cluster: Some(10) }, 0);
+        let mut tally = rates.tally(now);
+        tally.promise(&need(&[("a", 100)]), now);
+        assert_eq!(tally.full(&need(&[("b", 3)]), now), None);
+        assert_eq!(tally.full(&need(&[("a", 1)]), now).map(|full| full.until), Some(now + MINUTE));
+    }
+
+    #[test]
+    fn a_pod_counts_once_at_its_later_time_and_not_at_all_when_it_stayed() {
+        let (mut rates, start) = after(PER_NAMESPACE, 3);
+        rates.note(&"a".into(), &"a0".into(), start + seconds(50));
+        rates.note(&"a".into(), &"a1".into(), start);
+        rates.forget("a2");
+        let now = start + seconds(60);
+        let tally = rates.tally(now);
+        assert_eq!(tally.cluster, [start + seconds(10), start + seconds(50)]);
+        assert!(!rates.counts("a2") && rates.counts("a0"));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_kept_and_with_zero_nobody_ever_goes() {
+        let (rates, _) = after(Most::default(), 3);
+        assert!(!rates.counts("a0") && rates.most().zero().is_none());
+        let zero = |namespace, cluster| Most { namespace, cluster }.zero();
+        assert_eq!(zero(Some(0), Some(5)), Some("victims.evictionsPerMinute.perNamespace"));
+        assert_eq!(zero(None, Some(0)), Some("victims.evictionsPerMinute.perCluster"));
+        let (mut rates, now) = after(Most { namespace: None, cluster: Some(0) }, 0);
+        assert!(rates.tally(now).full(&need(&[("a", 1)]), now).is_some(), "not even alone");
+    }
+}
