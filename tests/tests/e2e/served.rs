@@ -52,7 +52,8 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     told(&vip, SCHEDULED, "False Unschedulable", words).await;
     // The command line knows it from the cluster, and from a snapshot of it.
     for args in [&["plan", "--for", "podgroup/vip"][..], &["why", "podgroup/vip"]] {
-        let page = giveway(&mut world, &[args, &["-n", "default"]].concat()).await.ok();
+        let page = giveway(&mut world, &[args, &["-n", "default"]].concat()).await;
+        let page = page.ok();
         assert!(page.contains(words), "{args:?}: {page}");
     }
     let file = world.plane().directory().join("snapshot.json").display().to_string();
@@ -66,7 +67,8 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
         let name = |field: &str| group["metadata"][field].as_str().unwrap().to_owned();
         let target = format!("podgroup/{}", name("name"));
         let args = ["plan", "--for", &target, "-n", &name("namespace"), "--snapshot", &file];
-        let page = giveway(&mut world, &args).await.ok();
+        let page = giveway(&mut world, &args).await;
+        let page = page.ok();
         assert!(page.contains(words), "{page}");
     }
     // Others go, and the explanation says of those who stay why.
