@@ -19,6 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The policy of the chart that says which namespaces it protects.
+const NAMESPACES_POLICY: &str = "giveway-namespaces";
+
 /// What is known of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
@@ -156,7 +159,7 @@ impl World {
     /// Takes in which namespaces the chart protects.
     fn protect(&mut self, policy: &Value) {
         let names = policy["metadata"]["annotations"][keys::ANNOTATION_PROTECTED].as_str();
-        let names = names.filter(|_| policy["metadata"]["name"] == keys::NAMESPACES_POLICY).unwrap_or_default();
+        let names = names.filter(|_| policy["metadata"]["name"] == NAMESPACES_POLICY).unwrap_or_default();
         let names = names.split(',').filter(|name| !name.is_empty());
         self.cluster.protect_namespaces(names.map(str::to_owned).collect());
     }

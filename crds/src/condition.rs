@@ -104,6 +104,8 @@ pub enum Reason {
     Observing,
     /// Giveway is switched off.
     SwitchedOff,
+    /// Groups in this namespace are not served: their pods start one by one.
+    NotServed,
     /// The rest of a group stays, because its namespace is protected (event on the group).
     Protected,
     /// The limits of evictions in a minute leave no room now, or allow none at all.
@@ -157,6 +159,7 @@ impl Reason {
             Self::NotKeptAnyMore => "NotKeptAnyMore",
             Self::Observing => "Observing",
             Self::SwitchedOff => "SwitchedOff",
+            Self::NotServed => "NotServed",
             Self::Protected => "Protected",
             Self::EvictionsLimited => "EvictionsLimited",
             Self::ModeUnknown => "ModeUnknown",

@@ -67,10 +67,12 @@ pub const TAINT_CRITICAL: &str = "CriticalAddonsOnly";
 /// write it.
 pub const ANNOTATION_NEVER_EVICT: &str = "scheduling.giveway.dev/never-evict";
 
-/// Annotation of the policy [`NAMESPACES_POLICY`]: the namespaces that the chart protects, separated by commas, for the command line.
+/// Label of a Namespace: `"true"` has its groups served where the chart says `namespaces.optIn`. Admission lets only administrators
+/// write it.
+pub const LABEL_ENABLED: &str = "scheduling.giveway.dev/enabled";
+/// Annotation of the ValidatingAdmissionPolicy `giveway-namespaces`: the namespaces that the chart protects, separated by commas, for
+/// the command line.
 pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespaces";
-/// The ValidatingAdmissionPolicy of the chart over what administrators say of namespaces.
-pub const NAMESPACES_POLICY: &str = "giveway-namespaces";
 
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";

@@ -121,6 +121,46 @@ namespaceSelector:
       values: [kube-system, {{ .Release.Namespace | quote }}]
 {{- end }}
 
+{{/* Where groups are served, as a LabelSelector in JSON; nothing where they are in all namespaces. */}}
+{{- define "giveway.served" -}}
+{{- $namespaces := .Values.namespaces }}
+{{- $labels := merge (dict) ($namespaces.selector.matchLabels | default dict) }}
+{{- if $namespaces.optIn }}
+{{- $_ := set $labels "scheduling.giveway.dev/enabled" "true" }}
+{{- end }}
+{{- $selector := dict }}
+{{- if $labels }}
+{{- $_ := set $selector "matchLabels" $labels }}
+{{- end }}
+{{- with $namespaces.selector.matchExpressions }}
+{{- $_ := set $selector "matchExpressions" . }}
+{{- end }}
+{{- if $selector }}
+{{- toJson $selector }}
+{{- end }}
+{{- end }}
+
+{{/*
+The same for the entry of a webhook, which keeps out of kube-system and of Giveway's own namespace. Call with a dict of "root" and, where
+there is one, a further "selector".
+*/}}
+{{- define "giveway.servedNamespaces" -}}
+{{- $served := include "giveway.served" .root | default "{}" | fromJson }}
+{{- $further := .selector | default dict -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: [kube-system, {{ .root.Release.Namespace | quote }}]
+    {{- range concat ($served.matchExpressions | default list) ($further.matchExpressions | default list) }}
+    - {{ toJson . }}
+    {{- end }}
+  {{- with merge (dict) ($further.matchLabels | default dict) ($served.matchLabels | default dict) }}
+  matchLabels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
 {{/* Keeps an entry for owners from updates that change nothing that it reads. */}}
 {{- define "giveway.ownerConditions" -}}
 matchConditions:

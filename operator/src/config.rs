@@ -5,6 +5,7 @@ use crate::words::Names;
 use clap::{Parser, ValueEnum};
 use giveway_crds::mode::Mode;
 use giveway_planner::{ObjectKey, Terms};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -112,6 +113,10 @@ pub struct Config {
     #[arg(long, value_delimiter = ',')]
     pub protected_namespaces: Vec<String>,
 
+    /// In which namespaces groups are served, as a LabelSelector in JSON, such as {"matchLabels": {"team": "ml"}}. Default: in all.
+    #[arg(long, value_name = "JSON", value_parser = parse_selector)]
+    pub served_namespaces: Option<LabelSelector>,
+
     /// Who makes the webhook's certificate. With `operator` the leader keeps it in the Secrets giveway-webhook-tls and
     /// giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
     #[arg(long, value_enum, default_value_t = Certificates::External)]
@@ -218,6 +223,25 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
 }
 
+/// Reads a LabelSelector in JSON.
+fn parse_selector(text: &str) -> Result<LabelSelector, String> {
+    let selector: LabelSelector = serde_json::from_str(text).map_err(|error| {
+        format!("it must be a LabelSelector in JSON, such as {{\"matchLabels\": {{\"team\": \"ml\"}}}}: {error}")
+    })?;
+    for rule in selector.match_expressions.iter().flatten() {
+        let values = rule.values.as_ref().map_or(0, Vec::len);
+        let right = match rule.operator.as_str() {
+            "In" | "NotIn" => values > 0,
+            "Exists" | "DoesNotExist" => values == 0,
+            operator => return Err(format!("operator {operator:?}: must be In, NotIn, Exists or DoesNotExist")),
+        };
+        if !right {
+            return Err(format!("key {}: In and NotIn need values, Exists and DoesNotExist take none", rule.key));
+        }
+    }
+    Ok(selector)
+}
+
 /// Reads `NAMESPACE/NAME`.
 fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
@@ -246,6 +270,18 @@ mod tests {
             let words = "it must be NAMESPACE/NAME, such as kube-system/kube-scheduler";
             assert_eq!(parse_lease(wrong).unwrap_err(), words);
         }
+    }
+
+    #[test]
+    fn namespaces_are_selected_by_json_that_is_checked() {
+        let read = parse_selector(r#"{"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}"#);
+        assert_eq!(read.unwrap().match_expressions.unwrap()[0].key, "a");
+        let error = |operator: &str| {
+            parse_selector(&format!(r#"{{"matchExpressions": [{{"key": "a", "operator": "{operator}"}}]}}"#))
+        };
+        assert_eq!(error("Is").unwrap_err(), "operator \"Is\": must be In, NotIn, Exists or DoesNotExist");
+        assert_eq!(error("In").unwrap_err(), "key a: In and NotIn need values, Exists and DoesNotExist take none");
+        assert!(parse_selector("team=ml").unwrap_err().starts_with("it must be a LabelSelector in JSON"));
     }
 
     #[test]

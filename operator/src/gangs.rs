@@ -95,7 +95,7 @@ impl Gangs {
     /// A group was touched: it is looked at when it is missing, or has another number of pods.
     fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
         let (first, count) = members(model, key);
-        if first.is_none() {
+        if first.is_none() || !model.cluster.serves_groups_in(&key.namespace) {
             // Its turn forgets it.
             self.followed.entry(key.clone()).and_modify(|known| *known = count);
             self.pending.remove(key);

@@ -1,9 +1,11 @@
-//! Switched off, Giveway holds nobody: every pod that has its gate is released, whatever its group waits for.
+//! Switched off, Giveway holds nobody: every pod that has its gate is released, whatever its group waits for. So it is with pods in
+//! namespaces where no groups are served.
 
 use crate::command::Command;
 use crate::model::Model;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
+use giveway_planner::model::Pod;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -17,11 +19,11 @@ const AT_ONCE: usize = 1_000;
 pub struct LettingGo(BTreeMap<SmolStr, Instant>);
 
 impl LettingGo {
-    /// What is to be done now.
-    pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
+    /// What is to be done now for those who are `meant`.
+    pub fn pass(&mut self, model: &Model, meant: impl Fn(&Pod) -> bool, now: Instant) -> Vec<Command> {
         let mut before = std::mem::take(&mut self.0);
         let mut commands = Vec::new();
-        for pod in model.cluster.unbound().filter(|pod| pod.held && pod.live()) {
+        for pod in model.cluster.unbound().filter(|pod| pod.held && pod.live() && meant(pod)) {
             if self.0.len() >= AT_ONCE {
                 break;
             }
@@ -51,7 +53,7 @@ mod tests {
             Command::Release { pod, .. } => pod.name.to_string(),
             other => format!("{other:?}"),
         };
-        let mut names: Vec<String> = letting_go.pass(&world.model, now).into_iter().map(name).collect();
+        let mut names: Vec<String> = letting_go.pass(&world.model, |_| true, now).into_iter().map(name).collect();
         names.sort();
         names
     }
@@ -66,6 +68,16 @@ mod tests {
         assert_eq!(released(&mut letting_go, &world, now), Vec::<String>::new());
         world.pod(TestPod::new("a", 10).of("g"));
         assert_eq!(released(&mut letting_go, &world, now + AGAIN), ["low", "orphan"]);
+    }
+
+    #[test]
+    fn only_those_are_released_who_are_meant() {
+        let (mut world, mut letting_go, now) = (World::new(), LettingGo::default(), Instant::now());
+        world.pod(TestPod::new("old", 1).of("g").held().created(100));
+        world.pod(TestPod::new("new", 1).of("g").held().created(200));
+        let commands = letting_go.pass(&world.model, |pod| pod.existed_at(150), now);
+        assert!(matches!(&commands[..], [Command::Release { pod, .. }] if pod.name == "old"), "{commands:?}");
+        assert_eq!(released(&mut letting_go, &world, now), ["new"]);
     }
 
     #[test]

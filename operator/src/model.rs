@@ -18,7 +18,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,10 +163,11 @@ pub struct Model {
 }
 
 impl Model {
-    /// One that knows nothing yet but the namespaces in which nobody is evicted.
-    pub fn protecting(namespaces: BTreeSet<String>) -> Self {
+    /// One that knows nothing yet but the namespaces in which nobody is evicted, and those in which groups are served.
+    pub fn of(protected: BTreeSet<String>, served: Option<&LabelSelector>) -> Self {
         let mut model = Self::default();
-        model.cluster.protect_namespaces(namespaces);
+        model.cluster.protect_namespaces(protected);
+        model.cluster.serve_groups_in(served);
         model
     }
 

@@ -38,6 +38,10 @@ impl Arbiter {
                 self.word(&preemptor, Some(Self::off_word()), clock.now);
                 continue;
             }
+            if self.is_unserved(&preemptor) {
+                self.word(&preemptor, Some(Self::unserved_word(preemptor.key())), clock.now);
+                continue;
+            }
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             if !self.round.admits(&preemptor, waiting.seen.is_none(), || begun.elapsed()) {

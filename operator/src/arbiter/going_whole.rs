@@ -52,6 +52,11 @@ impl Arbiter {
         }
         self.half_starts.note(&self.model, &self.dirty, clock.now);
         for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
+            // Where nobody waits for each other there is no half.
+            if !self.model.cluster.serves_groups_in(&group.namespace) {
+                self.half_starts.start_anew(&group, clock.now);
+                continue;
+            }
             let preemptor = Preemptor::Group(group.clone());
             // Room that is being made may yet help. What was released is what stands still.
             if self.flights.get(&preemptor).is_some_and(|flight| flight.plan.state != PlanState::Releasing) {

@@ -123,7 +123,7 @@ impl Arbiter {
         watches: Watches,
     ) -> Self {
         Self {
-            model: Model::protecting(config.protected_namespaces.iter().cloned().collect()),
+            model: Model::of(config.protected_namespaces.iter().cloned().collect(), config.served_namespaces.as_ref()),
             flights: Flights::new(),
             evicted: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -254,7 +254,7 @@ impl Arbiter {
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.append(&mut self.ask_for_capacity(clock));
-        chores.append(&mut self.let_go(clock.now));
+        chores.append(&mut self.let_go(clock));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.tell_waiters(clock);

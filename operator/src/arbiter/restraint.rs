@@ -13,9 +13,13 @@ use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::PlanState;
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Eviction;
 use giveway_planner::{Plan, Preemptor};
-use std::time::Instant;
+
+/// How old a held pod is, in seconds, before it is released because its namespace is not served: admission may have held it by a
+/// label of the namespace that is not known here yet. No watch that is older than this is believed.
+const SETTLED: i64 = 10;
 
 impl Arbiter {
     /// Goes by the switch as it is now.
@@ -43,17 +47,35 @@ impl Arbiter {
         }
     }
 
-    /// Drops the plans that must not go on in this mode.
+    /// Drops the plans that must not go on in this mode, or in this namespace.
     pub(super) fn restrain(&mut self) {
         let words = self.restraint_in_words();
         let mode = match self.restraint() {
             Some(Reason::EvictionsLimited) => Mode::Observe,
             _ => self.switch.mode(),
         };
+        let unserved: Vec<Preemptor> =
+            self.flights.keys().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
+        for preemptor in unserved {
+            if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.state != PlanState::Releasing) {
+                flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
+            }
+        }
         for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, mode)) {
             let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
             flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
         }
+    }
+
+    /// Whether it is a group in a namespace where none is served. Single pods are served in all.
+    pub(super) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
+        matches!(preemptor, Preemptor::Group(key) if !self.model.cluster.serves_groups_in(&key.namespace))
+    }
+
+    /// The word to such a group.
+    pub(super) fn unserved_word(group: &ObjectKey) -> LastWord {
+        let message = format!("Giveway serves no groups in namespace {}: its pods start one by one.", group.namespace);
+        LastWord { reason: Reason::NotServed, message }
     }
 
     /// The reason for which nobody is evicted now; `None` where somebody may be.
@@ -73,11 +95,17 @@ impl Arbiter {
         }
     }
 
-    /// Releases everybody, where Giveway is switched off.
-    pub(super) fn let_go(&mut self, now: Instant) -> Vec<Command> {
+    /// Releases everybody where Giveway is switched off, and those whose groups are not served.
+    pub(super) fn let_go(&mut self, clock: Clock) -> Vec<Command> {
         match self.switch.mode() {
-            Mode::Off => self.letting_go.pass(&self.model, now),
-            Mode::Enforce | Mode::Observe => Vec::new(),
+            Mode::Off => self.letting_go.pass(&self.model, |_| true, clock.now),
+            Mode::Enforce | Mode::Observe if self.model.cluster.serves_all_namespaces() => Vec::new(),
+            Mode::Enforce | Mode::Observe => {
+                let before = clock.epoch_seconds - SETTLED;
+                let unserved =
+                    |pod: &Pod| !self.model.cluster.serves_groups_in(&pod.key.namespace) && pod.existed_at(before);
+                self.letting_go.pass(&self.model, unserved, clock.now)
+            }
         }
     }
 

@@ -68,7 +68,7 @@ impl Housekeeping {
                     commands.extend(self.protect(model, key, record, now));
                     self.note_use(model, key, record, now);
                 }
-                None if native::is_native(&key.name) => {}
+                None if native::is_native(&key.name) || !model.cluster.serves_groups_in(&key.namespace) => {}
                 None => self.missing(model, key, now, &mut commands),
             }
         }

@@ -153,3 +153,21 @@ fn protection_comes_and_goes_without_a_trace() {
     let meant = for_all(400, 7, worlds(TINY), property);
     assert!(meant > 100, "{meant}");
 }
+
+#[test]
+fn groups_are_served_where_the_selector_says_so_and_where_nothing_is_known() {
+    let mut cluster = Cluster::default();
+    let label = |value: &str| default_namespace(false).set("/metadata/labels", json!({"team": value}));
+    let selector = json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["strange"]}]});
+    assert!(cluster.serves_all_namespaces());
+    cluster.serve_groups_in(Some(&serde_json::from_value(json!({})).unwrap()));
+    assert!(cluster.serves_all_namespaces(), "an empty selector selects all");
+    cluster.serve_groups_in(Some(&serde_json::from_value(selector).unwrap()));
+    assert!(cluster.serves_groups_in("default"), "it is not known");
+    for (team, served) in [("strange", false), ("ml", true), ("strange", false)] {
+        add(&mut cluster, &label(team));
+        assert_eq!(cluster.serves_groups_in("default"), served, "{team}");
+    }
+    cluster.serve_groups_in(None);
+    assert!(cluster.serves_groups_in("default"));
+}

@@ -1,14 +1,20 @@
-//! Namespaces in which nobody is evicted: by the chart, and by an administrator's annotation, also while a plan is carried out.
+//! What administrators say of namespaces: that nobody there is evicted, by the chart and by an annotation, also while a plan is
+//! carried out; and that groups are served in some of them only.
 
 use crate::cli::giveway;
 use crate::{MINUTE, SCHEDULED, told};
-use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_NEVER_EVICT};
+use giveway_crds::keys::{
+    ANNOTATION_CRITICAL, ANNOTATION_NEVER_EVICT, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE,
+    LABEL_ENABLED, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
+};
 use giveway_crds::plan::PlanState;
 use giveway_tests::attack::Call;
 use giveway_tests::audit::Promises;
-use giveway_tests::cluster::{FillBuilder, Kit, PodBuilder, PodHandle, Shaped};
+use giveway_tests::cluster::{FillBuilder, Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
+use giveway_tests::giveway::kubectl;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::PodSchedulingGate;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -58,7 +64,7 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     }
     let file = world.plane().directory().join("snapshot.json").display().to_string();
     for hidden in [&[][..], &["--anonymize"]] {
-        giveway(&mut world, &[&["snapshot", "--output", &file], hidden].concat()).await.ok();
+        giveway(&mut world, &[&["snapshot", "--output", &file][..], hidden].concat()).await.ok();
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(text.contains("vault"), hidden.is_empty(), "{text}");
         let list: Value = serde_json::from_str(&text).unwrap();
@@ -215,11 +221,144 @@ async fn no_tenant_protects_his_namespace_whatever_he_may_do_there() {
     new["metadata"]["annotations"] = json!({ANNOTATION_NEVER_EVICT: "true"});
     Call::post("/api/v1/namespaces", &new).refused(&maker, "a namespace that is protected", words).await;
 
+    // By this label groups are served where the chart says optIn.
+    let words =
+        words.replace("annotations[scheduling.giveway.dev/never-evict]", "labels[scheduling.giveway.dev/enabled]");
+    let enabled = json!({"metadata": {"labels": {LABEL_ENABLED: "true"}}});
+    for user in [&owner, &maker] {
+        Call::merge(VAULT, &enabled).refused(user, "a tenant who opts in", &words).await;
+    }
+    Call::merge(VAULT, &enabled).allowed(&keeper, "the right of the chart").await;
+
     Call::merge(VAULT, &set).allowed(&keeper, "the right of the chart").await;
     for (what, value) in [("taken back", Value::Null), ("changed", json!("false"))] {
+        let words = "metadata.annotations[scheduling.giveway.dev/never-evict]: Forbidden";
         Call::merge(VAULT, &never_evict(&value)).refused(&owner, what, words).await;
     }
     let note = json!({"metadata": {"annotations": {"note": "again"}}});
     Call::merge(VAULT, &note).allowed(&owner, "a note beside it").await;
     Call::merge(VAULT, &never_evict(&Value::Null)).allowed(&keeper, "taken back").await;
+    world.check_promises().await;
+}
+
+/// Groups are served everywhere but in namespaces of team `strange`.
+async fn served_but_for_strangers() -> World {
+    let rule = r#"{"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["strange"]}]}"#;
+    let mut world = World::builder().operator_flag(&format!("--served-namespaces={rule}"));
+    for value in ["key=team", "operator=NotIn", "values={strange}"] {
+        world = world.helm_value(&format!("namespaces.selector.matchExpressions[0].{value}"));
+    }
+    world.start().await
+}
+
+/// A namespace of team `strange`, by its label from the beginning.
+async fn strange(world: &World) -> Kit {
+    let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: strange, labels: {team: strange}}\n";
+    world.apply(manifest).await.unwrap();
+    wait_for("the namespace has a ServiceAccount", MINUTE, async || {
+        world.kubectl(&["get", "serviceaccount", "default", "-n", "strange"]).await
+    })
+    .await;
+    Kit { namespace: "strange".to_owned(), ..world.kit() }
+}
+
+/// How many pods of a group are held.
+async fn held(group: &Group) -> usize {
+    let members = group.members().await.unwrap();
+    members.iter().filter(|pod| scheduling_gates(pod).iter().any(|gate| gate == GATE)).count()
+}
+
+/// What kubectl says beside its answer when it tries to create something.
+async fn kubectl_says(world: &mut World, namespace: &str, manifest: &str) -> String {
+    let file = world.plane().directory().join("warned.yaml");
+    std::fs::write(&file, manifest).unwrap();
+    let file = file.display().to_string();
+    let args = ["create", "--dry-run=server", "-n", namespace, "-f", &file];
+    let output = kubectl(&world.plane().kubeconfig(), &args).await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted_for_them() {
+    let mut world = served_but_for_strangers().await;
+    classes(&world).await;
+    let strange = strange(&world).await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    FillBuilder::new(world.kit(), &nodes).priority("low").cpu(2).singles().await[0].delete().await;
+    let loose = GroupBuilder::new(strange.clone(), "loose", 4).priority("high").create().await;
+    let words = "Giveway serves no groups in namespace strange: its pods start one by one.";
+    told(&loose, SCHEDULED, "False NotServed", words).await;
+    wait_for("two of the four have a node, and the others are not held", MINUTE, async || {
+        let bound =
+            loose.members().await.unwrap().iter().filter(|pod| pod.spec.as_ref().unwrap().node_name.is_some()).count();
+        if bound == 2 { Ok(()) } else { Err(format!("{bound} are bound")) }
+    })
+    .await;
+    assert_eq!(held(&loose).await, 0);
+    // Whoever submits one is told so at once.
+    let warning = "Giveway serves no groups in this namespace: pods are not held, and start one by one.";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: late, labels: {scheduling.giveway.dev/pod-group: loose}}\nspec: {containers: [{name: main, image: 'registry.example/fake:1'}]}\n";
+    let group = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: other}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n";
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, labels: {scheduling.giveway.dev/gang: 'true'}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.example/fake:1'}]}}}\n";
+    for manifest in [pod, group, job] {
+        for (namespace, warned) in [("strange", true), ("default", false)] {
+            let said = kubectl_says(&mut world, namespace, manifest).await;
+            assert_eq!(said.contains(warning), warned, "{namespace}: {manifest}: {said}");
+        }
+    }
+    // Elsewhere a gang is served as ever.
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.gang("vip", 2).priority("high").create().await.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names().len(), 1);
+    world.check_promises().await;
+}
+
+/// A gang that waits when its namespace is not served any more is let go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more() {
+    let world = served_but_for_strangers().await;
+    classes(&world).await;
+    let team = world.namespace("team").await;
+    world.nodes(1).cpus(4).create().await;
+    let mut gang = GroupBuilder::new(team, "train", 3).priority("high").create_group().await;
+    gang.add_pods(2).await;
+    told(&gang, SCHEDULED, "False WaitingForPods", "3 pods needed").await;
+    assert_eq!(held(&gang).await, 2);
+    world.kubectl(&["label", "namespace", "team", "team=strange"]).await.unwrap();
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(held(&gang).await, 0);
+    world.check_promises().await;
+}
+
+/// A label that turns the webhook away gives a tenant nothing that the webhook would refuse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_of_an_unserved_group_has_no_more_than_other_pods() {
+    let world = served_but_for_strangers().await;
+    classes(&world).await;
+    let strange = strange(&world).await;
+    let served = "Giveway serves no groups in this namespace";
+    for (map, key, value) in [
+        ("annotations", ANNOTATION_THRESHOLD, "2000000000"),
+        ("annotations", ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority"),
+    ] {
+        for (label, name) in [(LABEL_POD_GROUP, "g"), (LABEL_WORKLOAD, "w"), (LABEL_GANG, "true")] {
+            let mut pod = PodBuilder::new(strange.clone(), "p").priority("low").label(label, name).build();
+            pod.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+            let pod = serde_json::to_value(&pod).unwrap();
+            let call = Call::post("/api/v1/namespaces/strange/pods", &pod);
+            call.refused(&world.client(), &format!("{label} with {map} {key}"), served).await;
+        }
+    }
+    let mut held = PodBuilder::new(strange.clone(), "p").label(LABEL_POD_GROUP, "g").build();
+    held.spec.as_mut().unwrap().scheduling_gates = Some(vec![PodSchedulingGate { name: GATE.to_owned() }]);
+    let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&held).unwrap());
+    call.refused(&world.client(), "the gate", served).await;
+    // Without a label the webhook says so, as everywhere.
+    let mut single = PodBuilder::new(strange, "p").priority("low").build();
+    single.metadata.annotations.get_or_insert_default().insert(ANNOTATION_THRESHOLD.to_owned(), "5".to_owned());
+    let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&single).unwrap());
+    call.refused(&world.client(), "a single pod", ANNOTATION_THRESHOLD).await;
+    world.check_promises().await;
 }

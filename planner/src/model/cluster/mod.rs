@@ -23,6 +23,7 @@ use super::key::ObjectKey;
 use super::node::Node;
 use super::pod::Pod;
 use super::resources::Names;
+use super::selector::Selector;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::Memory;
@@ -79,6 +80,8 @@ pub struct Cluster {
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     shelter: Shelter,
+    /// In which namespaces groups are served; `None`: in all.
+    served: Option<Selector>,
 }
 
 /// A node, or the name of one that pods are bound to and that is not known (yet, or any more).

@@ -2,8 +2,9 @@
 //! is noted with them.
 
 use super::Cluster;
-use crate::model::{Change, NamespaceSet, Pod};
+use crate::model::{Change, NamespaceSet, Pod, Selector};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::BTreeMap;
 
 /// The label that every namespace has: its own name.
@@ -31,6 +32,24 @@ impl Cluster {
             self.changes.note(Change::Namespaces);
         }
         was_there
+    }
+
+    /// Says in which namespaces groups are served: those with labels that this selector matches; without one in all.
+    pub fn serve_groups_in(&mut self, selector: Option<&LabelSelector>) {
+        self.served = selector.map(Selector::from_object).filter(|selector| !selector.is_empty());
+    }
+
+    /// Whether groups are served in every namespace.
+    pub fn serves_all_namespaces(&self) -> bool {
+        self.served.is_none()
+    }
+
+    /// Whether groups in a namespace are served. One that is not known (yet) is: nobody is let go by mistake.
+    pub fn serves_groups_in(&self, namespace: &str) -> bool {
+        match &self.served {
+            None => true,
+            Some(selector) => self.namespaces.get(namespace).is_none_or(|labels| selector.matches(labels)),
+        }
     }
 
     /// Whether a namespace is one of a set. As long as no namespace is known, a selector that asks for more than the name
