@@ -5,7 +5,7 @@ use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options, Version};
 use crate::controllers::Controllers;
-use crate::giveway::{self, Certificates, Giveway, Settings};
+use crate::giveway::{self, Certificates, Edition, Giveway, Settings};
 use crate::node::{self, Node};
 use crate::paths;
 use crate::proxy::Proxy;
@@ -137,6 +137,13 @@ impl WorldBuilder {
     #[must_use]
     pub fn operator_certificates(mut self) -> Self {
         self.settings.certificates = Certificates::Operator;
+        self
+    }
+
+    /// With the Giveway before this one; see [`World::upgrade_chart`].
+    #[must_use]
+    pub fn predecessor(mut self) -> Self {
+        self.settings.edition = Edition::Predecessor;
         self
     }
 
