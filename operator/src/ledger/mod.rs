@@ -446,3 +446,13 @@ pub fn context(flights: &Flights, priority: i32) -> Context {
         ..Context::default()
     }
 }
+
+/// The same for a plan that has begun: it is not given up for the place of an equal or less important one that waits for room in
+/// a minute, and for which nobody went.
+pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -> Context {
+    let waits = |f: &&Flight| f.plan.state == PlanState::Planned && f.held_back.is_some() && f.priority <= priority;
+    let waiting: BTreeSet<&SmolStr> =
+        flights.values().filter(waits).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
+    context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));
+    context
+}
