@@ -4,7 +4,7 @@ use crate::audit::{History, Promises, log, rest};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options, Version, kubeconfig};
-use crate::controllers::Controllers;
+use crate::controllers::{Controller, Controllers};
 use crate::giveway::{self, Certificates, Giveway, Settings};
 use crate::node::{self, Node};
 use crate::paths;
@@ -29,7 +29,7 @@ pub struct WorldBuilder {
     settings: Settings,
     bare: bool,
     real_node: bool,
-    controllers: bool,
+    controllers: Vec<Controller>,
     unjudged: bool,
 }
 
@@ -77,10 +77,10 @@ impl WorldBuilder {
         self
     }
 
-    /// With the real controllers of workloads that are not Kubernetes' own; those that are built.
+    /// With these real controllers that are not Kubernetes' own; those that are built.
     #[must_use]
-    pub fn controllers(mut self) -> Self {
-        self.controllers = true;
+    pub fn controllers(mut self, which: &[Controller]) -> Self {
+        self.controllers.extend(which);
         self
     }
 
@@ -200,9 +200,7 @@ impl WorldBuilder {
             }
             world.giveway = Some(Giveway::install(&world.plane, &self.settings).await?);
         }
-        if self.controllers {
-            world.controllers = Controllers::start(&world.plane).await?;
-        }
+        world.controllers = Controllers::start(&world.plane, &self.controllers).await?;
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
-//! Workloads of other projects with their real controllers: JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer.
+//! Real controllers of other projects: of workloads (JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer), and Karpenter.
 //!
-//! They share one world, one after the other. A test whose controller is not built is ignored, and one line says so.
+//! Tests of workloads share one world, one after the other. A test whose controller is not built is ignored, and one line says so.
 // Tests end on the spot, with a message, when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod examples;
+mod karpenter;
 mod shared;
 
 use giveway_tests::controllers::{self, Controller};
@@ -32,11 +33,23 @@ macro_rules! test {
     };
 }
 
+/// A test of Karpenter, on a world of its own.
+macro_rules! karpenter {
+    ($function:ident) => {
+        shared::alone(concat!("karpenter::", stringify!($function)), karpenter::world, async |world| {
+            karpenter::$function(world).await;
+        })
+        .with_ignored_flag(!Controller::Karpenter.is_built())
+    };
+}
+
 fn tests() -> Vec<Trial> {
     vec![
         test!(examples::each_job_of_a_jobset_takes_and_gives_place_whole, Controller::JobSet),
         test!(examples::each_replica_of_a_leaderworkerset_takes_and_gives_place_whole, Controller::LeaderWorkerSet),
         test!(examples::the_cluster_of_a_rayjob_takes_and_gives_place_whole, Controller::KubeRay),
         test!(examples::the_nodes_of_a_trainjob_take_and_give_place_whole, Controller::JobSet, Controller::Trainer),
+        karpenter!(nodes_come_for_a_gang_and_nobody_is_evicted),
+        karpenter!(where_its_limit_leaves_too_little_the_time_passes_and_the_gang_preempts),
     ]
 }

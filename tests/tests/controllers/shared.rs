@@ -1,19 +1,27 @@
-//! The one world that the tests share. A test that fails takes it along, logs kept, and the next one gets a new one.
+//! The one world that tests of workloads share. A test that fails takes it along, logs kept, and the next one gets a new one.
 
 use giveway_tests::World;
+use giveway_tests::controllers::Controller;
 use giveway_tests::example::path;
 use giveway_tests::shared::Shared;
 use libtest_mimic::Trial;
 use std::fs;
 
-static SHARED: Shared = Shared::new();
+static SHARED: Shared<Sort> = Shared::new();
+
+/// What a world is for.
+#[derive(PartialEq, Eq)]
+enum Sort {
+    Workloads,
+    OneTest,
+}
 
 /// A test on the shared world, which ends with the oracle and with nothing left.
 pub fn trial(name: &str, test: impl AsyncFn(&World) + Send + 'static) -> Trial {
     Trial::test(name, move || {
-        let start = async || World::builder().controllers().start().await;
+        let start = async || World::builder().controllers(&Controller::WORKLOADS).start().await;
         SHARED.run(
-            (),
+            Sort::Workloads,
             start,
             async |world| test(world).await,
             async |world| {
@@ -21,6 +29,18 @@ pub fn trial(name: &str, test: impl AsyncFn(&World) + Send + 'static) -> Trial {
                 Some(world)
             },
         );
+        Ok(())
+    })
+}
+
+/// A test on a world of its own, which ends with the oracle.
+pub fn alone(
+    name: &str,
+    start: impl AsyncFn() -> World + Send + 'static,
+    test: impl AsyncFn(&World) + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        SHARED.run(Sort::OneTest, async || start().await, async |world| test(world).await, async |_| None);
         Ok(())
     })
 }

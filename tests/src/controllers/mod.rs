@@ -1,12 +1,13 @@
-//! Real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer, built by `make controllers`, with the
-//! CRDs and the webhooks of their own projects, which reach them by URL.
+//! Real controllers of other projects, built by `make controllers`, with the CRDs and the webhooks of their own: those of workloads,
+//! JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer; and Karpenter, whose nodes are fake.
+
+mod webhooks;
 
 use crate::control_plane::{ControlPlane, Process, Program, ports, write_private};
 use crate::giveway::{http, run_kubectl};
 use crate::{paths, wait};
 use anyhow::{Context as _, Result};
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,9 @@ pub enum Controller {
     KubeRay,
     /// Of the kind TrainJob; it needs that of JobSet.
     Trainer,
+    /// Karpenter with its provider for kwok: it makes fake nodes for pods that kube-scheduler has no place for, and the fake
+    /// kubelets of the control plane take them, because it annotates them as they want it.
+    Karpenter,
 }
 
 /// Says in one line which controllers cannot run here; `None` when all can.
@@ -36,8 +40,8 @@ pub fn missing() -> Option<String> {
     let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !one.is_built()).map(Controller::name).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "Tests with real controllers of workloads do not run here: not built are {} (`make test-kinds` builds them, once, in 10 \
-             minutes, and runs all).",
+            "Tests with real controllers do not run here: not built are {} (`make test-kinds` builds them, once, in 12 minutes, and \
+             runs all).",
             missing.join(", ")
         )
     })
@@ -48,13 +52,13 @@ pub fn missing() -> Option<String> {
 pub struct Controllers(Vec<Process>);
 
 impl Controllers {
-    /// Starts all that are built, one after the other, and waits until each is ready and its webhooks are in force.
+    /// Starts those of them that are built, one after the other, and waits until each is ready and its webhooks are in force.
     ///
     /// # Errors
     /// One does not become ready.
-    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+    pub async fn start(plane: &ControlPlane, which: &[Controller]) -> Result<Self> {
         let mut processes = Vec::new();
-        for controller in Controller::ALL.into_iter().filter(|one| one.is_built()) {
+        for controller in which.iter().filter(|one| one.is_built()) {
             let started = controller.start(plane).await;
             processes.push(started.with_context(|| format!("starting the controller of {controller:?}"))?);
         }
@@ -72,8 +76,10 @@ impl Controllers {
 }
 
 impl Controller {
-    /// All of them, in the order in which they start.
-    pub const ALL: [Self; 4] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer];
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer, Self::Karpenter];
+    /// Those of workloads, in the order in which they start.
+    pub const WORKLOADS: [Self; 4] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer];
 
     /// Its name under `tests/controllers`.
     fn name(self) -> &'static str {
@@ -82,6 +88,7 @@ impl Controller {
             Self::LeaderWorkerSet => "lws",
             Self::KubeRay => "kuberay",
             Self::Trainer => "trainer",
+            Self::Karpenter => "karpenter",
         }
     }
 
@@ -111,28 +118,32 @@ impl Controller {
         if self == Self::Trainer {
             prepare_trainer(plane).await?;
         }
-        let [probe, webhook] = ports::free()?;
-        let program = self.command(plane, probe, webhook)?;
+        let [probe, port] = ports::free()?;
+        let program = self.command(plane, probe, port)?;
         let mut process = plane.spawner().spawn(program)?;
         http::wait_ready(&mut process, &format!("the controller of {self:?}"), probe, READY).await?;
-        self.register_webhooks(plane, webhook).await?;
+        self.register_webhooks(plane, port).await?;
         Ok(process)
     }
 
-    /// Its command line: no leader election, no metrics.
-    fn command(self, plane: &ControlPlane, probe: u16, webhook: u16) -> Result<Program> {
+    /// Its command line: no leader election; no metrics, or those of one that cannot be without at the port that others have for
+    /// webhooks.
+    fn command(self, plane: &ControlPlane, probe: u16, port: u16) -> Result<Program> {
         let folder = plane.directory().join(self.name());
         let certificates = folder.join("k8s-webhook-server/serving-certs");
         fs::create_dir_all(&certificates)?;
         let identity = plane.pki().server(&[])?;
         write_private(&certificates.join("tls.crt"), identity.certificate.as_bytes())?;
         write_private(&certificates.join("tls.key"), identity.key.as_bytes())?;
-        let mut args = vec![format!("--health-probe-bind-address=127.0.0.1:{probe}")];
+        let mut args = vec![match self {
+            Self::Karpenter => format!("--health-probe-port={probe}"),
+            _ => format!("--health-probe-bind-address=127.0.0.1:{probe}"),
+        }];
         match self {
             Self::JobSet | Self::LeaderWorkerSet => {
                 let config = json!({
                     "apiVersion": format!("config.{}.x-k8s.io/v1alpha1", self.name()), "kind": "Configuration",
-                    "webhook": {"host": "127.0.0.1", "port": webhook, "certDir": certificates},
+                    "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
                     "internalCertManagement": {"enable": false},
                 });
                 let file = folder.join("config.yaml");
@@ -141,7 +152,10 @@ impl Controller {
                 args.push("--leader-elect=false".to_owned());
             }
             Self::KubeRay => args.extend(["--metrics-addr=0", "--enable-leader-election=false"].map(str::to_owned)),
-            Self::Trainer => args.push(format!("--webhook-server-port={webhook}")),
+            Self::Trainer => args.push(format!("--webhook-server-port={port}")),
+            Self::Karpenter => {
+                args.extend([format!("--metrics-port={port}"), "--disable-leader-election=true".to_owned()])
+            }
         }
         let user = plane.kubeconfig_of(self.name(), &["system:masters"], &format!("{}.kubeconfig", self.name()))?;
         let env = [
@@ -156,88 +170,6 @@ impl Controller {
             env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<BTreeMap<_, _>>(),
             directory: plane.directory().to_path_buf(),
         })
-    }
-
-    /// Registers its webhooks as its project has them, by URL, and waits until they answer.
-    async fn register_webhooks(self, plane: &ControlPlane, port: u16) -> Result<()> {
-        let file = self.manifests().join("webhooks.yaml");
-        if !file.is_file() {
-            return Ok(());
-        }
-        let ca = crate::control_plane::kubeconfig::base64(plane.pki().ca().as_bytes());
-        let text = fs::read_to_string(&file)?;
-        for document in serde_yaml_ng::Deserializer::from_str(&text) {
-            let mut configuration = Value::deserialize(document)?;
-            configuration["metadata"]["name"] = json!(self.configuration(&configuration));
-            for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
-                let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
-                webhook["clientConfig"] =
-                    json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": ca.as_str()});
-            }
-            let name = format!("{}-{}.json", self.name(), configuration["kind"].as_str().unwrap_or_default());
-            let rendered = plane.directory().join(name);
-            fs::write(&rendered, configuration.to_string())?;
-            run_kubectl(&plane.kubeconfig(), &["apply", "-f", &rendered.display().to_string()]).await?;
-        }
-        for (object, answer) in self.probes() {
-            self.wait_for_answer(plane, &object, answer).await?;
-        }
-        Ok(())
-    }
-
-    /// The name that its project gives the configuration when it is installed, except that of Trainer, which would write an
-    /// authority of its own into it.
-    fn configuration(self, configuration: &Value) -> String {
-        match configuration["kind"].as_str() {
-            _ if self == Self::Trainer => "trainer".to_owned(),
-            Some("MutatingWebhookConfiguration") => format!("{}-mutating-webhook-configuration", self.name()),
-            _ => format!("{}-validating-webhook-configuration", self.name()),
-        }
-    }
-
-    /// Objects, and what a dry run answers when the mutating and the validating webhooks are in force. The name of each becomes a
-    /// part of host names, which begin with a letter.
-    fn probes(self) -> Vec<(Value, &'static str)> {
-        let pods = json!({"spec": {"containers": [{"name": "main", "image": "busybox:1.37"}]}});
-        let object = |api_version: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
-        match self {
-            Self::JobSet => {
-                let set = |name: &str| {
-                    let jobs = json!([{"name": "a", "template": {"spec": {"template": pods}}}]);
-                    object("jobset.x-k8s.io/v1alpha2", "JobSet", name, json!({"replicatedJobs": jobs}))
-                };
-                vec![(set("probe"), "completionMode: Indexed"), (set("1"), "vjobset.kb.io")]
-            }
-            Self::LeaderWorkerSet => {
-                let set = |name: &str| {
-                    let spec = json!({"leaderWorkerTemplate": {"size": 1, "workerTemplate": pods}});
-                    object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec)
-                };
-                vec![(set("probe"), "subdomainPolicy: Shared"), (set("1"), "vleaderworkerset.kb.io")]
-            }
-            Self::Trainer => {
-                let spec = json!({"runtimeRef": {"name": "none"}});
-                let job = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "1", spec);
-                vec![(job, "validator.trainjob.trainer.kubeflow.org")]
-            }
-            Self::KubeRay => Vec::new(),
-        }
-    }
-
-    async fn wait_for_answer(self, plane: &ControlPlane, object: &Value, answer: &str) -> Result<()> {
-        let file = plane.directory().join(format!("{}-probe.json", self.name()));
-        fs::write(&file, object.to_string())?;
-        let file = file.display().to_string();
-        let kubeconfig = plane.kubeconfig();
-        wait::until(&format!("the webhooks of {self:?} are in force ({answer})"), READY, async || {
-            let said = run_kubectl(&kubeconfig, &["create", "--dry-run=server", "-o", "yaml", "-f", &file]).await;
-            let said = said.unwrap_or_else(|error| error.to_string());
-            // Also while nobody answers the API server names the webhook.
-            let is_it = said.contains(answer) && !said.contains("failed calling webhook");
-            if is_it { Ok(()) } else { Err(said) }
-        })
-        .await?;
-        Ok(())
     }
 }
 
