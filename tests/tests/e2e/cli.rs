@@ -25,6 +25,10 @@ rules:
   resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads,
     persistentvolumes, persistentvolumeclaims, storageclasses, deviceclasses]
   verbs: [get, list]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingadmissionpolicies]
+  resourceNames: [giveway-namespaces]
+  verbs: [list]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
