@@ -9,8 +9,8 @@ PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
-# A test waits more than it works: four at a time keep two cores busy.
-E2E_THREADS ?= 4
+# A test waits more than it works: three at a time keep two cores busy.
+E2E_THREADS ?= 3
 
 NODES ?= 20
 CPUS ?= 8

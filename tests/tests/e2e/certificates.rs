@@ -206,7 +206,8 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     assert!(failures.is_empty(), "{} failures, the first: {:#?}", failures.len(), &failures[..failures.len().min(3)]);
     assert_eq!(authorities.len(), AUTHORITIES + 1);
     assert!(leaves >= LEAVES, "{leaves} certificates were shown");
-    assert!(admissions as f64 >= 40.0 * took.as_secs_f64(), "{admissions} admissions in {took:?}");
+    // Enough for some at each moment of each change, however busy the machine is.
+    assert!(admissions >= 100 * AUTHORITIES as u64, "{admissions} admissions in {took:?}");
 
     // What was found is told.
     let events =

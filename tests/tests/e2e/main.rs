@@ -56,7 +56,7 @@ use giveway_tests::cluster::Group;
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
 
-/// The deadline of every wait: generous, because four clusters share two cores.
+/// The deadline of every wait: generous, because three clusters share two cores.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Condition types of a PodGroup.
 const SCHEDULED: &str = giveway_crds::condition::types::INITIALLY_SCHEDULED;
