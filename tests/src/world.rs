@@ -200,10 +200,10 @@ impl WorldBuilder {
                 giveway::install_release(&world.plane, &self.settings.helm_values).await?;
             }
         } else if !self.bare {
-            // A lease that runs out soon: tests kill operators and wait for the next one.
+            // A lease that runs out soon: tests kill operators and wait for the next one. A busy machine has to be able to renew it.
             let lease = "--lease-duration-seconds";
             if !self.settings.operator_flags.iter().any(|flag| flag.starts_with(lease)) {
-                self.settings.operator_flags.push(format!("{lease}=4"));
+                self.settings.operator_flags.push(format!("{lease}=8"));
             }
             world.giveway = Some(Giveway::install(&world.plane, &self.settings).await?);
         }

@@ -53,7 +53,8 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     let vault = world.namespace("vault").await;
     let nodes = world.nodes(1).cpus(4).create().await;
     fill(&vault, &nodes).await;
-    let vip = world.gang("vip", 2).priority("high").create().await;
+    let host = "kubernetes.io/hostname";
+    let vip = world.gang("vip", 2).priority("high").node_selector(host, &nodes[0]).create().await;
     let words = "4 pods below priority 1000 are protected: nobody in their namespaces is evicted.";
     told(&vip, SCHEDULED, "False Unschedulable", words).await;
     // The command line knows it from the cluster, and from a snapshot of it.
@@ -81,8 +82,9 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     let more = world.nodes(1).cpus(4).prefix("more").create().await;
     PodBuilder::new(vault.clone(), "kept").priority("low").on(&more[0]).create().await.wait_bound(MINUTE).await;
     let low = world.fill(&more).priority("low").singles().await;
-    vip.wait_bound(MINUTE).await;
     assert_eq!(low.len(), 3);
+    let late = world.gang("late", 2).priority("high").node_selector(host, &more[0]).create().await;
+    late.wait_bound(MINUTE).await;
     assert_eq!((world.audit().await.evicted_names().len(), evicted(&world).await), (2, 0));
     world.check_promises().await;
 }

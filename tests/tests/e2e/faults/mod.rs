@@ -16,6 +16,7 @@ mod soak;
 use giveway_tests::World;
 use giveway_tests::giveway::{Daemon, NAMESPACE};
 use giveway_tests::wait::wait_for;
+use giveway_tests::world::WorldBuilder;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -32,7 +33,12 @@ fn seed() -> u64 {
 
 /// A world with a proxy before the operator, and the classes of the scenarios.
 async fn stage() -> World {
-    let world = World::builder().proxy().start().await;
+    stage_in(World::builder()).await
+}
+
+/// The same in a world with more choices.
+async fn stage_in(builder: WorldBuilder) -> World {
+    let world = builder.proxy().start().await;
     world.class("low", 10).managed().create().await;
     world.class("guarded", 10).threshold(5000).managed().create().await;
     world.class("high", 1000).managed().create().await;
