@@ -4,6 +4,7 @@
 //! name (the last resort of every choice of the planner) stays the same, and a plan is the same but for the names.
 //! Label keys, resource names, amounts, times, priorities, `system-*` classes and the namespace `kube-system` stay.
 
+use crate::world::protected_names;
 use giveway_crds::{keys, membership, native};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +193,7 @@ impl Walk<'_> {
     fn protected(&mut self, policy: &mut Value) {
         let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_PROTECTED.replace('/', "~1"));
         let Some(Value::String(names)) = policy.pointer_mut(&pointer) else { return };
-        let renamed = names.split(',').filter(|name| !name.is_empty()).map(|name| (self.rename)(Sort::Namespace, name));
+        let renamed = protected_names(names).map(|name| (self.rename)(Sort::Namespace, name));
         *names = renamed.collect::<Vec<_>>().join(",");
     }
 

@@ -204,6 +204,13 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The path of a page of this many objects; `next` is the token that the page before gave, empty for the first one.
+pub(crate) fn page_of(path: &str, limit: usize, next: &str) -> String {
+    let and = if path.contains('?') { '&' } else { '?' };
+    let first = format!("{path}{and}limit={limit}");
+    if next.is_empty() { first } else { format!("{first}&continue={next}") }
+}
+
 /// Runs a future to its end on this thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,6 +1,6 @@
 //! Reads what the planner needs from the API server: lists, page by page, each trimmed as it arrives.
 
-use crate::connect::{Api, Got};
+use crate::connect::{Api, Got, page_of};
 use crate::error::CliError;
 use crate::mask::{KINDS, Kind, NATIVE_GROUPS};
 use crate::role::Role;
@@ -78,13 +78,8 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
 async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
-        let and = if kind.path.contains('?') { '&' } else { '?' };
-        let path = match next.as_str() {
-            "" => format!("{}{and}limit={PAGE}", kind.path),
-            token => format!("{}{and}limit={PAGE}&continue={token}", kind.path),
-        };
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
-        let page = match api.get::<Page>(&path).await? {
+        let page = match api.get::<Page>(&page_of(kind.path, PAGE, &next)).await? {
             Got::Found(page) => page,
             // Servers before 1.34 have no DeviceClasses, most have no groups of their own, and nobody misses them there.
             Got::Missing if kind.optional => return Ok(false),

@@ -19,9 +19,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The policy of the chart that says which namespaces it protects.
-const NAMESPACES_POLICY: &str = "giveway-namespaces";
-
 /// What is known of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
@@ -158,10 +155,8 @@ impl World {
 
     /// Takes in which namespaces the chart protects.
     fn protect(&mut self, policy: &Value) {
-        let names = policy["metadata"]["annotations"][keys::ANNOTATION_PROTECTED].as_str();
-        let names = names.filter(|_| policy["metadata"]["name"] == NAMESPACES_POLICY).unwrap_or_default();
-        let names = names.split(',').filter(|name| !name.is_empty());
-        self.cluster.protect_namespaces(names.map(str::to_owned).collect());
+        let Some(names) = policy["metadata"]["annotations"][keys::ANNOTATION_PROTECTED].as_str() else { return };
+        self.cluster.protect_namespaces(protected_names(names).map(str::to_owned).collect());
     }
 
     /// Adds a pod, which may name a native group.
@@ -221,7 +216,7 @@ impl World {
     /// The latest plan that is stored for a preemptor: the one in progress, or the last one.
     pub(crate) fn last_plan(&self, preemptor: &Preemptor) -> Option<&StoredPlan> {
         let its = self.plans.values().filter(|plan| preemptor_of(plan) == *preemptor);
-        its.max_by_key(|plan| (plan.state.in_flight(), plan.planned_at.as_ref().map(|time| time.0)))
+        its.max_by_key(|plan| (plan.state.in_flight(), plan.age_order()))
     }
 
     /// What a decision for `preemptor` has to respect: the stored plans of others that are in progress.
@@ -253,6 +248,11 @@ impl World {
 pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
     let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
     if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
+}
+
+/// The names in the [annotation](keys::ANNOTATION_PROTECTED) that the chart writes.
+pub(crate) fn protected_names(annotation: &str) -> impl Iterator<Item = &str> {
+    annotation.split(',').filter(|name| !name.is_empty())
 }
 
 /// Namespace and name of an object.

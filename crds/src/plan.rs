@@ -4,6 +4,7 @@
 //! written there alone, so everything that an eviction needs (UIDs above all) is in it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +66,7 @@ pub struct StoredPlan {
     pub strategy: String,
     /// One sentence: what is going to happen, and for whom.
     pub reason: String,
-    /// When the plan was made.
+    /// When the plan was made; of one that took the place of a plan that was put off, when that was made.
     pub planned_at: Option<Time>,
     /// One sentence: what happens, or what happened.
     pub message: String,
@@ -79,6 +80,13 @@ pub struct StoredPlan {
     pub cost: StoredCost,
     /// Set when it is for a critical add-on.
     pub critical_addon: Option<StoredRescue>,
+}
+
+impl StoredPlan {
+    /// Sorts the plans of a preemptor from the oldest to the newest: names of a term end with a number.
+    pub fn age_order(&self) -> (Option<Timestamp>, usize, &str) {
+        (self.planned_at.as_ref().map(|time| time.0), self.id.len(), &self.id)
+    }
 }
 
 /// What is special about a plan for a critical add-on.

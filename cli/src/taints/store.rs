@@ -2,7 +2,7 @@
 
 use super::node::Nodes;
 use super::own;
-use crate::connect::{Api, CallError, Got};
+use crate::connect::{Api, CallError, Got, page_of};
 use crate::error::CliError;
 use giveway_crds::critical;
 use giveway_crds::preemption::PreemptionSpec;
@@ -49,14 +49,9 @@ impl Store {
 
 /// Every object of a kind, or those that the query of this path asks for, page by page. `None` when the kind is not installed.
 pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, CliError> {
-    let first = format!("{path}{}limit={PAGE}", if path.contains('?') { '&' } else { '?' });
     let (mut items, mut next) = (Vec::new(), String::new());
     loop {
-        let page = match next.as_str() {
-            "" => first.clone(),
-            token => format!("{first}&continue={token}"),
-        };
-        let mut page: Value = match api.get(&page).await? {
+        let mut page: Value = match api.get(&page_of(path, PAGE, &next)).await? {
             Got::Found(page) => page,
             Got::Missing => return Ok(None),
             Got::Forbidden(said) => return Err(failed(path, said)),

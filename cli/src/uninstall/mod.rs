@@ -9,6 +9,7 @@ use crate::connect::{Api, CallError, Connection, Got, block_on};
 use crate::error::CliError;
 use crate::output;
 use crate::taints::{self, store};
+use giveway_crds::keys::GROUP;
 use http::Method;
 use serde_json::{Value, json};
 use traces::{Cleaning, Trace};
@@ -67,16 +68,10 @@ async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
             output::show(&format!("{kind}/{}: would be deleted\n", name(&object)))?;
         }
     }
-    let kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    for kind in store::list(api, kinds)
-        .await?
-        .unwrap_or_default()
-        .iter()
-        .filter(|kind| kind["spec"]["group"] == giveway_crds::keys::GROUP)
-    {
+    let kinds = store::list(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?.unwrap_or_default();
+    for kind in kinds.iter().filter(|kind| kind["spec"]["group"] == GROUP) {
         let plural = kind["spec"]["names"]["plural"].as_str().unwrap_or_default();
-        let objects = format!("/apis/{}/v1alpha1/{plural}", giveway_crds::keys::GROUP);
-        let objects = store::list(api, &objects).await?.map_or(0, |objects| objects.len());
+        let objects = store::list(api, &format!("/apis/{GROUP}/v1alpha1/{plural}")).await?.map_or(0, |all| all.len());
         let metadata = &kind["metadata"];
         let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";

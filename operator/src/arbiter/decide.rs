@@ -250,12 +250,17 @@ impl Arbiter {
     }
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        let mut flight = self.new_flight(preemptor, plan, clock);
+        flight.careful = self.waiting.get(preemptor).is_some_and(|waiting| waiting.careful);
+        self.open(flight);
+    }
+
+    /// A plan in flight that nobody has seen yet.
+    pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
         let stored = self.new_plan(plan, who, clock);
-        let mut flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
-        flight.careful = self.waiting.get(preemptor).is_some_and(|waiting| waiting.careful);
-        self.open(flight);
+        Flight::new(preemptor.clone(), priority, stored, clock.now)
     }
 
     /// A plan of this term as it is stored, with a name that no other plan has.

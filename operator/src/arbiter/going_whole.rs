@@ -17,15 +17,10 @@ use giveway_planner::model::ObjectKey;
 impl Arbiter {
     /// Begins, goes on with and ends cascades.
     pub(super) fn cascade(&mut self, clock: Clock) {
-        match self.restraint() {
-            None => {
-                self.spare_the_rest(Reason::Protected);
-                for (group, victimhood) in self.cascades.fallen(&mut self.model) {
-                    self.metrics.outcome(Reason::PreemptionByScheduler);
-                    self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
-                }
-            }
-            Some(reason) => self.spare_the_rest(reason),
+        self.spare_the_rest();
+        for (group, victimhood) in self.cascades.fallen(&mut self.model) {
+            self.metrics.outcome(Reason::PreemptionByScheduler);
+            self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
         }
         self.take_down(clock);
         let Self { cascades, model, flights, writing, .. } = self;

@@ -125,7 +125,7 @@ impl Arbiter {
             let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
             let preemptor = if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) };
             let older = match newest.remove(&preemptor) {
-                Some(other) if made(&other) > made(&plan) => {
+                Some(other) if other.age_order() > plan.age_order() => {
                     newest.insert(preemptor, other);
                     Some(plan)
                 }
@@ -215,10 +215,6 @@ impl Arbiter {
             }
         }
     }
-}
-
-fn made(plan: &StoredPlan) -> i64 {
-    plan.planned_at.as_ref().map_or(0, |time| time.0.as_second())
 }
 
 /// A plan as it is stored.

@@ -15,7 +15,7 @@ use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Plan, Preemptor, SmolStr};
 use std::cmp::Reverse;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// By how many seconds the time at which a plan ended may be off: whole seconds, and the clocks of two leaders.
 const MARGIN: i64 = 8;
@@ -43,7 +43,7 @@ impl Arbiter {
             return;
         }
         let mut tally = self.tally(clock);
-        let mut order: Vec<(Reverse<i32>, std::time::Instant, Preemptor)> = Vec::new();
+        let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = Vec::new();
         for (preemptor, flight) in &self.flights {
             order.push((Reverse(flight.priority), flight.started, preemptor.clone()));
         }
@@ -98,13 +98,7 @@ impl Arbiter {
     }
 
     /// Counts an eviction by its answer.
-    pub(super) fn count_answered(
-        &mut self,
-        pod: &ObjectKey,
-        uid: &SmolStr,
-        outcome: &EvictOutcome,
-        now: std::time::Instant,
-    ) {
+    pub(super) fn count_answered(&mut self, pod: &ObjectKey, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
                 self.rates.note(&pod.namespace, uid, now);
@@ -119,10 +113,7 @@ impl Arbiter {
 
     /// The word to who would be helped by evictions where a limit allows none.
     pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
-        let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let who = self.stored_preemptor(preemptor, priority);
-        let stored = self.new_plan(plan, who, clock);
-        let flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", self.restraint_in_words(), status::would_evict(&flight));
         self.word(preemptor, Some(LastWord { reason: Reason::EvictionsLimited, message }), clock.now);
     }

@@ -49,11 +49,6 @@ impl Arbiter {
 
     /// Drops the plans that must not go on in this mode, or in this namespace.
     pub(super) fn restrain(&mut self) {
-        let words = self.restraint_in_words();
-        let mode = match self.restraint() {
-            Some(Reason::EvictionsLimited) => Mode::Observe,
-            _ => self.switch.mode(),
-        };
         let unserved: Vec<Preemptor> =
             self.flights.keys().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
         for preemptor in unserved {
@@ -61,7 +56,9 @@ impl Arbiter {
                 flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
             }
         }
-        for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, mode)) {
+        let Some(restraint) = self.restraint() else { return };
+        let words = self.restraint_in_words();
+        for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, restraint)) {
             let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
             flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
         }
@@ -116,10 +113,7 @@ impl Arbiter {
 
     /// Tells and stores what would have been done.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
-        let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let who = self.stored_preemptor(preemptor, priority);
-        let stored = self.new_plan(plan, who, clock);
-        let flight = Flight::new(preemptor.clone(), priority, stored, clock.now);
+        let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
         self.word(preemptor, Some(LastWord { reason: Reason::Observing, message }), clock.now);
         self.store_observed(preemptor, plan, flight, clock);
@@ -160,17 +154,18 @@ impl Arbiter {
         }
     }
 
-    /// Tells the groups of which kube-scheduler took a pod that the rest stays.
-    pub(super) fn spare_the_rest(&mut self, reason: Reason) {
-        let only_protected = reason == Reason::Protected;
-        for (group, pod, rest) in self.cascades.spare(&mut self.model, only_protected) {
-            let restraint = match self.model.cluster.protection(&group.namespace).filter(|_| only_protected) {
-                Some(why) => format!("Nobody else is evicted, because {why}"),
-                None => self.restraint_in_words(),
+    /// Tells the groups of which kube-scheduler took a pod that the rest stays: all of them under a restraint, and otherwise those in
+    /// protected namespaces.
+    pub(super) fn spare_the_rest(&mut self) {
+        let restraint = self.restraint();
+        for (group, pod, rest) in self.cascades.spare(&mut self.model, restraint.is_none()) {
+            let (reason, why) = match (restraint, self.model.cluster.protection(&group.namespace)) {
+                (Some(reason), _) => (reason, self.restraint_in_words()),
+                (None, Some(why)) => (Reason::Protected, format!("Nobody else is evicted, because {why}")),
+                (None, None) => continue,
             };
             let stay = if rest == 1 { "1 more pod stays".to_owned() } else { format!("{rest} more pods stay") };
-            let message =
-                format!("kube-scheduler took pod {pod}. {restraint}: {stay}, though the group should go whole.");
+            let message = format!("kube-scheduler took pod {pod}. {why}: {stay}, though the group should go whole.");
             tracing::info!(%group, %message, "cascade");
             self.metrics.outcome(reason);
             self.tell_group(&group, reason, "LeavingAlone", message.into());
@@ -178,12 +173,11 @@ impl Arbiter {
     }
 }
 
-/// Whether a plan may go on in this mode: nobody is evicted for it any more, and while Giveway is switched off nobody waits for it
-/// either.
-fn may_go_on(flight: &Flight, mode: Mode) -> bool {
-    match mode {
-        Mode::Enforce => true,
-        Mode::Observe => flight.victims.iter().all(|victim| victim.accepted),
-        Mode::Off => flight.plan.state == PlanState::Releasing,
+/// Whether a plan may go on under this restraint: nobody is evicted for it any more, and while Giveway is switched off nobody waits for
+/// it either.
+fn may_go_on(flight: &Flight, restraint: Reason) -> bool {
+    match restraint {
+        Reason::SwitchedOff => flight.plan.state == PlanState::Releasing,
+        _ => flight.victims.iter().all(|victim| victim.accepted),
     }
 }

@@ -19,6 +19,9 @@ pub async fn stored_plans(client: &Client) -> Result<Vec<StoredPlan>, kube::Erro
     }
     let created = |parts: &Vec<Preemption>| parts.first().and_then(|part| part.creation_timestamp());
     let mut order: Vec<_> = plans.into_values().collect();
-    order.sort_by_key(|parts| (created(parts), parts.first().map(ResourceExt::name_any)));
+    order.sort_by_key(|parts| {
+        let name = parts.first().map(ResourceExt::name_any).unwrap_or_default();
+        (created(parts), name.len(), name)
+    });
     Ok(order.into_iter().filter_map(|parts| assemble(parts).ok()).collect())
 }

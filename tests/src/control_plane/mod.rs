@@ -70,8 +70,7 @@ impl ControlPlane {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         options.check()?;
-        if options.lasting()
-            && reuse::wanted()
+        if reuse::shares(&options)
             && let Some(idle) = reuse::take(options.kubernetes)
         {
             match Self::go_on(idle, &options).await {
@@ -115,7 +114,7 @@ impl ControlPlane {
         plane.run(programs::etcd(&plane.directory, ports)?)?;
         plane.run(programs::api_server(&plane.directory, ports, options, address)?)?;
         plane.wait_for_api_server().await?;
-        if options.lasting() && reuse::wanted() {
+        if reuse::shares(options) {
             plane.foundation = Some(Foundation::of(Store::at(ports.etcd)?).await?);
         }
         plane.people_it(options).await?;

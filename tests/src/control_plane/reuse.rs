@@ -5,6 +5,7 @@
 //! nothing remembers the test before.
 
 use super::guard::Guard;
+use super::options::Options;
 use super::pki::Pki;
 use super::process::Process;
 use super::store::{Contents, Store};
@@ -82,9 +83,9 @@ pub(super) struct Foundation {
 /// Not more than tests that ran at a time. They end with the program: their guards see to that.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
-/// Whether tests share them.
-pub(super) fn wanted() -> bool {
-    std::env::var_os(FRESH).is_none()
+/// Whether a test with these options shares them with others.
+pub(super) fn shares(options: &Options) -> bool {
+    options.lasting() && std::env::var_os(FRESH).is_none()
 }
 
 /// One for a test, if there is one.
