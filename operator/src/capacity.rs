@@ -16,6 +16,12 @@ use std::collections::BTreeMap;
 
 /// Volumes that the API server adds to every pod.
 const TOKEN_VOLUME: &str = "kube-api-access-";
+/// Annotations of placeholders. Autoscalers leave their nodes alone while others of the gang still wait for theirs.
+const ANNOTATIONS: [(&str, &str); 3] = [
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+    ("karpenter.sh/do-not-disrupt", "true"),
+    ("sidecar.istio.io/inject", "false"),
+];
 /// The user of a placeholder: nobody.
 const NOBODY: i64 = 65_535;
 
@@ -184,7 +190,8 @@ impl Placeholder {
             ..Container::default()
         };
         let mut metadata = self.gang.metadata(self.name(), LABEL_PLACEHOLDER, self.gang.owner());
-        metadata.annotations = Some(BTreeMap::from([("sidecar.istio.io/inject".to_owned(), "false".to_owned())]));
+        let annotations = ANNOTATIONS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        metadata.annotations = Some(BTreeMap::from(annotations));
         Pod {
             metadata,
             spec: Some(PodSpec {

@@ -8,6 +8,7 @@ use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ pub struct Waiting {
     pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
     /// How the last plan for them ended, as a sentence.
     pub unbound: String,
+    /// When the plan was made in whose place the next one is made at once.
+    pub put_off_since: Option<Time>,
 }
 
 impl Waiting {

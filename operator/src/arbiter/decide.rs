@@ -64,6 +64,9 @@ impl Arbiter {
                 continue;
             }
             self.decided(&preemptor, decision, clock);
+            if let Some(waiting) = self.waiting.get_mut(&preemptor) {
+                waiting.put_off_since = None;
+            }
         }
         self.round.end(clock.now, begun.elapsed());
     }
@@ -251,7 +254,13 @@ impl Arbiter {
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
-        flight.careful = self.waiting.get(preemptor).is_some_and(|waiting| waiting.careful);
+        if let Some(waiting) = self.waiting.get_mut(preemptor) {
+            flight.careful = waiting.careful;
+            if let Some(since) = waiting.put_off_since.take() {
+                flight.plan.planned_at = Some(since);
+                flight.renewed = true;
+            }
+        }
         self.open(flight);
     }
 

@@ -414,6 +414,7 @@ impl Arbiter {
         waiting.not_bound(&flight.unbound, &told, clock.now);
         match ending.state {
             PlanState::Completed => (waiting.failures, waiting.refusals, waiting.careful) = (0, 0, false),
+            _ if flight.superseded => waiting.put_off_since.clone_from(&flight.plan.planned_at),
             _ if !flight.refused.is_empty() => {
                 waiting.refused(flight.refused.keys(), &flight.forbidden, &told, clock.now);
             }

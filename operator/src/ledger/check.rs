@@ -130,16 +130,27 @@ impl Flight {
 
     /// Whether the pods that keep room for the members have enough of it, so that nobody needs to go.
     fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
-        if self.placeholders.is_empty() {
-            return false;
-        }
-        let mut context = with_placeholders(context, &self.placeholders);
+        !self.placeholders.is_empty()
+            && matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
+    }
+
+    /// Whether fewer would go by a plan that is made now: room for some of the members appeared while this one was put off.
+    pub(super) fn fewer_would_go(&self, cluster: &Cluster, context: &Context) -> bool {
+        let there = self.victims.iter().filter(|v| current(cluster, &v.pod, &v.uid).is_some()).count();
+        matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
+    }
+
+    /// What would be decided now, if there was no such plan.
+    fn anew(&self, cluster: &Cluster, context: &Context) -> Decision {
+        let mut context = match self.placeholders.is_empty() {
+            true => context.clone(),
+            false => with_placeholders(context, &self.placeholders),
+        };
         // Nobody has asked its own victims to go yet.
         for victim in self.departing() {
             context.departing.remove(victim);
         }
-        let decision = giveway_planner::plan(cluster, &self.preemptor, &context);
-        matches!(decision, Decision::Preempt(plan) if plan.victims.is_empty())
+        giveway_planner::plan(cluster, &self.preemptor, &context)
     }
 
     /// Whether the members fit once everybody is gone who is going.

@@ -180,6 +180,12 @@ pub struct Flight {
     pub ration: Option<BTreeSet<usize>>,
     /// What holds the others back.
     pub held_back: Option<HeldBack>,
+    /// Whether the plan has waited for its time, or for room in the rates of evictions.
+    pub put_off: bool,
+    /// Whether it took the place of one that was superseded.
+    pub renewed: bool,
+    /// Set when another plan is made in its place at once, whose time has come.
+    pub superseded: bool,
 }
 
 /// What [`Flight::advance`] wants.
@@ -250,6 +256,9 @@ impl Flight {
             placeholders: BTreeSet::new(),
             ration: None,
             held_back: None,
+            put_off: false,
+            renewed: false,
+            superseded: false,
         }
     }
 
@@ -447,10 +456,12 @@ pub fn context(flights: &Flights, priority: i32) -> Context {
     }
 }
 
-/// The same for a plan that has begun: it is not given up for the place of an equal or less important one that waits for room in
-/// a minute, and for which nobody went.
+/// The same for a plan that has begun: it is not given up for the place of an equal or less important one that is put off, and for
+/// which nobody went.
 pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -> Context {
-    let waits = |f: &&Flight| f.plan.state == PlanState::Planned && f.held_back.is_some() && f.priority <= priority;
+    let waits = |f: &&Flight| {
+        f.plan.state == PlanState::Planned && (f.put_off || f.held_back.is_some()) && f.priority <= priority
+    };
     let waiting: BTreeSet<&SmolStr> =
         flights.values().filter(waits).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));

@@ -29,6 +29,16 @@ impl Flight {
             }
             let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
             if !self.is_due(cluster, clock) || !any_may_begin {
+                self.put_off = true;
+                return;
+            }
+            // Once, so that a plan is renewed once at the most.
+            if std::mem::take(&mut self.put_off) && !self.renewed && self.fewer_would_go(cluster, context) {
+                self.superseded = true;
+                self.drop_plan(
+                    PlanState::Cancelled,
+                    "Room for some of the pods appeared: a plan with fewer victims takes its place.",
+                );
                 return;
             }
         } else if let Err(why) = self.fits_then(cluster, context) {

@@ -7,6 +7,7 @@ mod guarantees;
 mod overlap;
 mod protection;
 mod rations;
+mod renewal;
 mod rescue;
 mod resuming;
 
@@ -102,6 +103,24 @@ impl Run {
     fn later(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
         self.epoch += i64::try_from(seconds).unwrap();
+    }
+
+    /// The plan was stored at second 0, and its gang of so many waits so many seconds before anybody goes for it.
+    fn delayed(&mut self, members: i32, seconds: i32) {
+        self.flight.stored = Some(PlanState::Evicting);
+        let time = k8s_openapi::jiff::Timestamp::from_second(0).unwrap();
+        self.flight.plan.planned_at = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+        let group = serde_json::json!({
+            "metadata": {"name": "gang", "namespace": "default", "uid": "uid-gang", "generation": 1},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": members}},
+                "priority": 100,
+                "preemptionPolicy": "PreemptLowerPriority",
+                "preemptionDelaySeconds": seconds,
+            }
+        });
+        let group = serde_json::from_value(group).unwrap();
+        self.world.model.apply(crate::input::Input::Group(crate::input::Update::Applied(Box::new(group))));
     }
 
     /// Takes the flight to `Evicting`, with both evictions commanded.
@@ -281,17 +300,7 @@ fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nomin
 #[test]
 fn the_delay_holds_evictions_back() {
     let mut run = Run::new();
-    run.flight.stored = Some(PlanState::Evicting);
-    run.flight.plan.planned_at = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-        k8s_openapi::jiff::Timestamp::from_second(0).unwrap(),
-    ));
-    let mut group: giveway_crds::PodGroup = serde_json::from_value(serde_json::json!({
-        "metadata": {"name": "gang", "namespace": "default", "uid": "uid-gang", "generation": 1},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 100, "preemptionPolicy": "PreemptLowerPriority"}
-    }))
-    .unwrap();
-    group.spec.preemption_delay_seconds = Some(10);
-    run.world.model.apply(crate::input::Input::Group(crate::input::Update::Applied(Box::new(group))));
+    run.delayed(2, 10);
     run.later(9);
     assert!(names(&run.step()).is_empty());
     run.later(1);

@@ -1,9 +1,13 @@
 //! When nobody may be evicted, nobody is, and the group says why, in numbers.
 
 use crate::{MINUTE, PLANNED, SCHEDULED, told};
+use giveway_crds::PodGroup;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::world::World;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 async fn nobody_was_evicted(world: &World) {
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
@@ -82,6 +86,31 @@ async fn room_that_appears_between_plan_and_eviction_saves_the_victims() {
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Room appeared; nobody was evicted.");
     nobody_was_evicted(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_anew() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang =
+        world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let put_off = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    assert_eq!(put_off.cost.victim_pods, 4);
+    world.nodes(1).cpus(3).prefix("late").create().await;
+    // Its time is over in ten seconds, so that the nodes are known by then.
+    let waited = Timestamp::now().as_second() - put_off.planned_at.as_ref().unwrap().0.as_second();
+    let over = Patch::Merge(json!({"spec": {"preemptionDelaySeconds": waited + 10}}));
+    world.kit().api::<PodGroup>().patch("train", &PatchParams::default(), &over).await.unwrap();
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names().len(), 1);
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    assert_eq!(message, "Room for some of the pods appeared: a plan with fewer victims takes its place.");
+    let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!((plan.cost.victim_pods, &plan.planned_at), (1, &put_off.planned_at), "it has waited already");
+    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

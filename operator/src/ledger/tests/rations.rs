@@ -6,7 +6,7 @@ use crate::words::Names;
 
 /// A plan over pods `a`, `b` and `c` of namespace `default`, one on each of three nodes, as single pods but for those in `whole`, which
 /// give way together.
-fn run(whole: &[&str]) -> Run {
+pub(super) fn run(whole: &[&str]) -> Run {
     let mut run = Run::new();
     run.world
         .node("n3", 1)
