@@ -15,13 +15,16 @@ crds_of() {
     lws | kuberay) echo 'config/crd/bases/*.yaml' ;;
     trainer) echo 'manifests/base/crds/*.yaml' ;;
     karpenter) echo 'pkg/apis/crds/*.yaml kwok/apis/crds/*.yaml' ;;
+    # It has an older MPIJob too, which is not that of mpi-operator.
+    training-operator) echo manifests/base/crds/kubeflow.org_pytorchjobs.yaml ;;
+    mpi-operator) echo manifests/base/kubeflow.org_mpijobs.yaml ;;
     esac
 }
 webhooks_of() {
     case $1 in
     jobset) echo config/components/webhook/manifests.yaml ;;
     lws) echo config/webhook/manifests.yaml ;;
-    trainer) echo manifests/base/webhook/manifests.yaml ;;
+    trainer | training-operator) echo manifests/base/webhook/manifests.yaml ;;
     esac
 }
 

@@ -1,5 +1,6 @@
 //! Real controllers of other projects, built by `make controllers`, with the CRDs and the webhooks of their own: those of workloads,
-//! JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer; and Karpenter, whose nodes are fake.
+//! JobSet, LeaderWorkerSet, KubeRay, Kubeflow Trainer, and Kubeflow's older training-operator and mpi-operator; and Karpenter, whose nodes
+//! are fake.
 
 mod webhooks;
 
@@ -15,9 +16,11 @@ use std::time::Duration;
 
 /// How long a controller may take to become ready.
 const READY: Duration = Duration::from_secs(90);
-/// Where Kubeflow Trainer, wherever it runs, wants to see a certificate before it begins. It serves with the one of its own
-/// temporary directory.
-const TRAINER_LOOKS: &str = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
+/// Where Kubeflow Trainer and training-operator, wherever they run, want to see a certificate before they begin. They serve with the one
+/// of their own temporary directories.
+const KUBEFLOW_LOOKS: &str = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
+/// The port at which mpi-operator, wherever it runs, says that it is well.
+const MPI_OPERATOR_PROBE: u16 = 8080;
 
 /// A controller that is not Kubernetes' own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,10 @@ pub enum Controller {
     KubeRay,
     /// Of the kind TrainJob; it needs that of JobSet.
     Trainer,
+    /// Of the kind PyTorchJob.
+    TrainingOperator,
+    /// Of the kind MPIJob.
+    MpiOperator,
     /// Karpenter with its provider for kwok: it makes fake nodes for pods that kube-scheduler has no place for, and the fake
     /// kubelets of the control plane take them, because it annotates them as they want it.
     Karpenter,
@@ -40,7 +47,7 @@ pub fn missing() -> Option<String> {
     let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !one.is_built()).map(Controller::name).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "Tests with real controllers do not run here: not built are {} (`make test-kinds` builds them, once, in 12 minutes, and \
+            "Tests with real controllers do not run here: not built are {} (`make test-kinds` builds them, once, in 16 minutes, and \
              runs all).",
             missing.join(", ")
         )
@@ -77,9 +84,18 @@ impl Controllers {
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer, Self::Karpenter];
+    pub const ALL: [Self; 7] = [
+        Self::JobSet,
+        Self::LeaderWorkerSet,
+        Self::KubeRay,
+        Self::Trainer,
+        Self::TrainingOperator,
+        Self::MpiOperator,
+        Self::Karpenter,
+    ];
     /// Those of workloads, in the order in which they start.
-    pub const WORKLOADS: [Self; 4] = [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer];
+    pub const WORKLOADS: [Self; 6] =
+        [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer, Self::TrainingOperator, Self::MpiOperator];
 
     /// Its name under `tests/controllers`.
     fn name(self) -> &'static str {
@@ -88,6 +104,8 @@ impl Controller {
             Self::LeaderWorkerSet => "lws",
             Self::KubeRay => "kuberay",
             Self::Trainer => "trainer",
+            Self::TrainingOperator => "training-operator",
+            Self::MpiOperator => "mpi-operator",
             Self::Karpenter => "karpenter",
         }
     }
@@ -115,13 +133,17 @@ impl Controller {
             run_kubectl(&kubeconfig, &wait).await.map_err(|error| error.to_string())
         })
         .await?;
-        if self == Self::Trainer {
-            prepare_trainer(plane).await?;
+        match self {
+            Self::Trainer => prepare_kubeflow(plane, "kubeflow-system", "kubeflow-trainer-webhook-cert").await?,
+            Self::TrainingOperator => prepare_kubeflow(plane, "kubeflow", "training-operator-webhook-cert").await?,
+            _ => {}
         }
         let [probe, port] = ports::free()?;
+        let probe = if self == Self::MpiOperator { MPI_OPERATOR_PROBE } else { probe };
         let program = self.command(plane, probe, port)?;
         let mut process = plane.spawner().spawn(program)?;
-        http::wait_ready(&mut process, &format!("the controller of {self:?}"), probe, READY).await?;
+        let path = if self == Self::MpiOperator { "/healthz" } else { "/readyz" };
+        http::wait_ready(&mut process, &format!("the controller of {self:?}"), probe, path, READY).await?;
         self.register_webhooks(plane, port).await?;
         Ok(process)
     }
@@ -135,10 +157,11 @@ impl Controller {
         let identity = plane.pki().server(&[])?;
         write_private(&certificates.join("tls.crt"), identity.certificate.as_bytes())?;
         write_private(&certificates.join("tls.key"), identity.key.as_bytes())?;
-        let mut args = vec![match self {
-            Self::Karpenter => format!("--health-probe-port={probe}"),
-            _ => format!("--health-probe-bind-address=127.0.0.1:{probe}"),
-        }];
+        let mut args = match self {
+            Self::Karpenter => vec![format!("--health-probe-port={probe}")],
+            Self::MpiOperator => Vec::new(),
+            _ => vec![format!("--health-probe-bind-address=127.0.0.1:{probe}")],
+        };
         match self {
             Self::JobSet | Self::LeaderWorkerSet => {
                 let config = json!({
@@ -153,6 +176,11 @@ impl Controller {
             }
             Self::KubeRay => args.extend(["--metrics-addr=0", "--enable-leader-election=false"].map(str::to_owned)),
             Self::Trainer => args.push(format!("--webhook-server-port={port}")),
+            Self::TrainingOperator => {
+                args.extend([format!("--webhook-server-port={port}"), "--enable-scheme=pytorchjob".to_owned()]);
+                args.push("--metrics-bind-address=0".to_owned());
+            }
+            Self::MpiOperator => args.push("--lock-namespace=default".to_owned()),
             Self::Karpenter => {
                 args.extend([format!("--metrics-port={port}"), "--disable-leader-election=true".to_owned()])
             }
@@ -178,13 +206,12 @@ fn built() -> PathBuf {
     paths::repository().join("target/controllers")
 }
 
-/// Trainer rotates certificates itself: it wants its Secret in its namespace, and a file at a place that is fixed.
-async fn prepare_trainer(plane: &ControlPlane) -> Result<()> {
+/// Kubeflow's controllers rotate certificates themselves: each wants its Secret in its namespace, and a file at a place that is fixed.
+async fn prepare_kubeflow(plane: &ControlPlane, namespace: &str, secret: &str) -> Result<()> {
     let kubeconfig = plane.kubeconfig();
-    run_kubectl(&kubeconfig, &["create", "namespace", "kubeflow-system"]).await?;
-    let secret = ["create", "secret", "generic", "kubeflow-trainer-webhook-cert", "--namespace=kubeflow-system"];
-    run_kubectl(&kubeconfig, &secret).await?;
-    let looks = Path::new(TRAINER_LOOKS);
+    run_kubectl(&kubeconfig, &["create", "namespace", namespace]).await?;
+    run_kubectl(&kubeconfig, &["create", "secret", "generic", secret, "--namespace", namespace]).await?;
+    let looks = Path::new(KUBEFLOW_LOOKS);
     if !looks.exists() {
         fs::create_dir_all(looks.parent().unwrap_or(looks))?;
         fs::write(looks, "")?;

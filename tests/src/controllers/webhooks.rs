@@ -37,11 +37,11 @@ impl Controller {
         Ok(())
     }
 
-    /// The name that its project gives the configuration when it is installed, except that of Trainer, which would write an
-    /// authority of its own into it.
+    /// The name that its project gives the configuration when it is installed, except those of Trainer and training-operator, which
+    /// would write an authority of their own into it.
     fn configuration(self, configuration: &Value) -> String {
         match configuration["kind"].as_str() {
-            _ if self == Self::Trainer => "trainer".to_owned(),
+            _ if matches!(self, Self::Trainer | Self::TrainingOperator) => self.name().to_owned(),
             Some("MutatingWebhookConfiguration") => format!("{}-mutating-webhook-configuration", self.name()),
             _ => format!("{}-validating-webhook-configuration", self.name()),
         }
@@ -72,7 +72,12 @@ impl Controller {
                 let job = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "1", spec);
                 vec![(job, "validator.trainjob.trainer.kubeflow.org")]
             }
-            Self::KubeRay | Self::Karpenter => Vec::new(),
+            Self::TrainingOperator => {
+                let master = json!({"Master": {"replicas": 1, "template": pods}});
+                let job = object("kubeflow.org/v1", "PyTorchJob", "1", json!({"pytorchReplicaSpecs": master}));
+                vec![(job, "validator.pytorchjob.training-operator.kubeflow.org")]
+            }
+            Self::KubeRay | Self::MpiOperator | Self::Karpenter => Vec::new(),
         }
     }
 

@@ -141,7 +141,7 @@ impl Daemon {
     pub async fn wait_ready(&mut self, limit: Duration) -> Result<()> {
         let (metrics, name) = (self.metrics, self.program.name.clone());
         let process = self.process.as_mut().ok_or_else(|| anyhow!("{name} was not started"))?;
-        http::wait_ready(process, &name, metrics, limit).await
+        http::wait_ready(process, &name, metrics, "/readyz", limit).await
     }
 
     /// What is started.

@@ -33,15 +33,21 @@ pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
 ///
 /// # Errors
 /// The process ended, or the time is up.
-pub(crate) async fn wait_ready(process: &mut Process, name: &str, port: u16, limit: Duration) -> Result<()> {
+pub(crate) async fn wait_ready(
+    process: &mut Process,
+    name: &str,
+    port: u16,
+    path: &str,
+    limit: Duration,
+) -> Result<()> {
     let ready = wait::until(&format!("{name} is ready"), limit, async || {
         if let Some(status) = process.exited() {
             return Ok(Err(anyhow!("{name} has ended ({status}):\n{}", process.log_tail(20))));
         }
-        match get(port, "/readyz").await {
+        match get(port, path).await {
             Ok((200, _)) => Ok(Ok(())),
-            Ok((status, body)) => Err(format!("/readyz answers {status}: {body}")),
-            Err(error) => Err(format!("/readyz: {error}")),
+            Ok((status, body)) => Err(format!("{path} answers {status}: {body}")),
+            Err(error) => Err(format!("{path}: {error}")),
         }
     })
     .await;

@@ -76,6 +76,23 @@ pub async fn the_cluster_of_a_rayjob_takes_and_gives_place_whole(world: &World) 
     example.takes_and_gives_place(world, check).await;
 }
 
+pub async fn the_pods_of_a_pytorchjob_take_and_give_place_whole(world: &World) {
+    let selector = "training.kubeflow.org/job-name=ddp";
+    let example = Example { file: "10-pytorchjob.yaml", selector, groups: 1, size: 4 };
+    let check = async |world: &World| agree(world, &example, ("pytorchjob", "ddp"), &["ddp"]).await;
+    example.takes_and_gives_place(world, check).await;
+    let path = "jsonpath={.status.conditions[?(@.type==\"Failed\")].status}";
+    let said = world.kubectl(&["get", "pytorchjob/ddp", "-o", path]).await.unwrap();
+    assert!(matches!(said.as_str(), "" | "False"), "a preemption is no failure of the PyTorchJob: {said}");
+}
+
+pub async fn launcher_and_workers_of_an_mpijob_take_and_give_place_whole(world: &World) {
+    let selector = "training.kubeflow.org/job-name=pi";
+    let example = Example { file: "11-mpijob.yaml", selector, groups: 1, size: 4 };
+    let check = async |world: &World| agree(world, &example, ("mpijob", "pi"), &["pi"]).await;
+    example.takes_and_gives_place(world, check).await;
+}
+
 pub async fn the_nodes_of_a_trainjob_take_and_give_place_whole(world: &World) {
     let selector = "jobset.sigs.k8s.io/jobset-name=llm";
     let example = Example { file: "6-trainjob.yaml", selector, groups: 1, size: 4 };

@@ -1,4 +1,4 @@
-//! Real controllers of other projects: of workloads (JobSet, LeaderWorkerSet, KubeRay and Kubeflow Trainer), and Karpenter.
+//! Real controllers of other projects: of workloads (JobSet, LeaderWorkerSet, KubeRay, and those of Kubeflow), and Karpenter.
 //!
 //! Tests of workloads share one world, one after the other. A test whose controller is not built is ignored, and one line says so.
 // Tests end on the spot, with a message, when an expectation fails.
@@ -49,6 +49,8 @@ fn tests() -> Vec<Trial> {
         test!(examples::each_replica_of_a_leaderworkerset_takes_and_gives_place_whole, Controller::LeaderWorkerSet),
         test!(examples::the_cluster_of_a_rayjob_takes_and_gives_place_whole, Controller::KubeRay),
         test!(examples::the_nodes_of_a_trainjob_take_and_give_place_whole, Controller::JobSet, Controller::Trainer),
+        test!(examples::the_pods_of_a_pytorchjob_take_and_give_place_whole, Controller::TrainingOperator),
+        test!(examples::launcher_and_workers_of_an_mpijob_take_and_give_place_whole, Controller::MpiOperator),
         karpenter!(nodes_come_for_a_gang_and_nobody_is_evicted),
         karpenter!(where_its_limit_leaves_too_little_the_time_passes_and_the_gang_preempts),
     ]
