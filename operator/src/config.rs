@@ -41,6 +41,11 @@ pub struct Config {
     #[arg(long, default_value = "0.0.0.0:9091")]
     pub metrics_address: SocketAddr,
 
+    /// Collector that is told of every preemption by a trace (OTLP over HTTP, JSON), such as
+    /// http://otel-collector:4318/v1/traces. Default: nobody is.
+    #[arg(long, value_parser = parse_collector)]
+    pub traces_endpoint: Option<String>,
+
     /// Schedulers for whose pods Giveway preempts, separated by commas. Pods of others only occupy room.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     pub scheduler_names: Vec<String>,
@@ -223,6 +228,14 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
 }
 
+/// Reads the URL of a collector. What goes to it goes without TLS.
+fn parse_collector(text: &str) -> Result<String, String> {
+    let url: Option<http::Uri> = text.parse().ok();
+    let plain = url.filter(|url| url.scheme_str() == Some("http") && url.host().is_some_and(|host| !host.is_empty()));
+    let problem = "it must be an http:// URL of a collector, such as http://otel-collector:4318/v1/traces";
+    plain.map(|_| text.to_owned()).ok_or_else(|| problem.to_owned())
+}
+
 /// Reads a LabelSelector in JSON.
 fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     let selector: LabelSelector = serde_json::from_str(text).map_err(|error| {
@@ -269,6 +282,21 @@ mod tests {
         for wrong in ["", "kube-scheduler", "/a", "a/", "a/b/c"] {
             let words = "it must be NAMESPACE/NAME, such as kube-system/kube-scheduler";
             assert_eq!(parse_lease(wrong).unwrap_err(), words);
+        }
+    }
+
+    #[test]
+    fn a_collector_is_reached_by_plain_http() {
+        let endpoint = |url: &str| {
+            let config = Config::try_parse_from(["giveway-operator", &format!("--traces-endpoint={url}")]);
+            config.map(|config| config.traces_endpoint).map_err(|error| error.to_string())
+        };
+        let url = "http://otel-collector.monitoring:4318/v1/traces";
+        assert_eq!(endpoint(url), Ok(Some(url.to_owned())));
+        for wrong in ["", "otel-collector:4318", "https://otel-collector:4318/v1/traces", "http://"] {
+            let error = endpoint(wrong).unwrap_err();
+            let why = "it must be an http:// URL of a collector, such as http://otel-collector:4318/v1/traces";
+            assert!(error.contains(why) && error.contains("--traces-endpoint"), "{wrong}: {error}");
         }
     }
 

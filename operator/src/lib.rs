@@ -49,6 +49,7 @@ pub mod switch;
 #[cfg(test)]
 mod testing;
 mod timing;
+pub mod trace;
 pub mod watch;
 pub mod watches;
 pub mod words;
@@ -66,6 +67,7 @@ use std::time::Duration;
 use timing::Timed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use trace::Tracer;
 use watches::Watches;
 
 /// From now on a panic in any task ends the process, after its message: what would be missing then is nobody's to notice, such as
@@ -127,7 +129,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         time.compare(&watching).await;
         watch::start(&watching, &namespace, &changes, &told, provisioning).join_next().await
     });
-    let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time);
+    let tracer = config.traces_endpoint.as_deref().map(Tracer::to).transpose()?.unwrap_or_default();
+    let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).told_by(tracer);
     let arbiter = tokio::spawn(arbiter.run(receiver));
     drop(inputs);
 

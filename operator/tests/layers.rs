@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 10] = [
         "rates",
         "server_time",
         "switch",
+        "trace",
         "watches",
         "words",
     ],

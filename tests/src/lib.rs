@@ -4,10 +4,11 @@
 //! control_plane  starts and stops a real Kubernetes control plane
 //! node           adds a real node: containerd, kubelet, kube-proxy, images
 //! giveway        installs Giveway on it the way a user does
-//! controllers    adds real controllers of workloads: JobSet, LeaderWorkerSet, KubeRay, Trainer
+//! controllers    adds real controllers of other projects: JobSet, KubeRay, Karpenter and others
 //! cluster        builders for nodes, classes, groups, pods and budgets
 //! example        the manifests of `examples/`, applied
 //! attack         requests of somebody who should not make them
+//! collector      what takes traces
 //! proxy          faults between a daemon and the API server
 //! random         choices that follow from a seed
 //! shared         one world for many tests of a file
@@ -22,6 +23,7 @@
 pub mod attack;
 pub mod audit;
 pub mod cluster;
+pub mod collector;
 pub mod control_plane;
 pub mod controllers;
 pub mod dev;

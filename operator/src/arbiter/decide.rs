@@ -289,7 +289,8 @@ impl Arbiter {
             flight.plan.reason = flight.message.to_string();
             flight.plan.message = flight.plan.reason.clone();
             self.book.open(&flight);
-            tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "planned");
+            let trace_id = self.tracer.id(&flight.plan);
+            tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);
             if let Preemptor::Group(key) = &preemptor {
                 self.waiters.note(key, flight.started);

@@ -16,6 +16,7 @@ mod rescue;
 mod restraint;
 mod round;
 mod statuses;
+mod traces;
 mod waiters;
 
 use crate::backfill::BackFill;
@@ -42,6 +43,7 @@ use crate::server_time::ServerTime;
 use crate::status::{self, LastWord, Victimhood};
 use crate::survey::Survey;
 use crate::switch::Switch;
+use crate::trace::Tracer;
 use crate::watches::Watches;
 use crate::words;
 use giveway_crds::condition::Reason;
@@ -110,6 +112,7 @@ pub struct Arbiter {
     ready: watch::Sender<bool>,
     watches: Watches,
     server_time: ServerTime,
+    tracer: Tracer,
 }
 
 impl Arbiter {
@@ -160,6 +163,7 @@ impl Arbiter {
             ready,
             watches,
             server_time: ServerTime::default(),
+            tracer: Tracer::default(),
         }
     }
 
@@ -167,6 +171,13 @@ impl Arbiter {
     #[must_use]
     pub fn by(mut self, server_time: ServerTime) -> Self {
         self.server_time = server_time;
+        self
+    }
+
+    /// Tells of its plans by these traces.
+    #[must_use]
+    pub fn told_by(mut self, tracer: Tracer) -> Self {
+        self.tracer = tracer;
         self
     }
 
@@ -330,6 +341,7 @@ impl Arbiter {
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
             let now = flight.plan.state;
             if now != before && advance.ended.is_none() {
+                flight.stages.push((now, clock.now));
                 self.staged(&preemptor, now);
             }
             if let Preemptor::Group(key) = &preemptor {
@@ -357,7 +369,8 @@ impl Arbiter {
     fn staged(&mut self, preemptor: &Preemptor, state: PlanState) {
         let Some(flight) = self.flights.get(preemptor) else { return };
         if flight.evicts() {
-            tracing::info!(%preemptor, plan = %flight.plan.id, ?state, "plan");
+            let trace_id = self.tracer.id(&flight.plan);
+            tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, ?state, "plan");
         }
         let within = status::within(flight.plan.domain.as_ref());
         let note = match state {
@@ -405,8 +418,10 @@ impl Arbiter {
         self.round.hurry();
         self.evicted.extend(flight.evicted_just_now(clock.now));
         let reason = status::state_reason(ending.state);
-        tracing::info!(%preemptor, plan = %flight.plan.id, %reason, message = %ending.message, "decision ended");
+        let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
+        tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
         self.count_ending(&flight, ending.state, clock);
+        self.trace(&flight, ending, clock);
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         waiting.last_word = None;

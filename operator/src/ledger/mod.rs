@@ -153,6 +153,8 @@ pub struct Flight {
     pub resumed: bool,
     /// When the plan was made or resumed, on the monotonic clock.
     pub started: Instant,
+    /// The states that it came to in this leader's term, and when.
+    pub stages: Vec<(PlanState, Instant)>,
     /// When every victim was on its way.
     pub awaited: Option<Instant>,
     /// What was found when the plan was last checked, and the [`Model::version`] it was found in.
@@ -243,6 +245,7 @@ impl Flight {
             told: false,
             resumed: false,
             started: now,
+            stages: Vec::new(),
             awaited: None,
             checked: None,
             released: None,

@@ -79,6 +79,10 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
             &["victims.protectedNamespaces={Billing}"],
             "'/victims/protectedNamespaces/0': 'Billing' does not match pattern",
         ),
+        (
+            &["traces.endpoint=https://collector/v1/traces"],
+            "'/traces/endpoint': 'https://collector/v1/traces' does not match pattern",
+        ),
         (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
         (&["operator.leaseDurationSeconds=3601"], "'/operator/leaseDurationSeconds': maximum: got 3,601, want 3,600"),
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
@@ -96,6 +100,7 @@ const ASKED: &[&str] = &[
     "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
     "image.pullSecrets[0].name=registry",
     "victims.protectedNamespaces={kube-system,billing}",
+    "traces.endpoint=http://otel-collector.monitoring:4318/v1/traces",
     "namespaces.optIn=true",
     "namespaces.selector.matchLabels.team=ml",
     "namespaces.selector.matchExpressions[0].key=stage",

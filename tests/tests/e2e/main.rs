@@ -47,6 +47,7 @@ mod smoke;
 mod statuses;
 mod switch;
 mod topology;
+mod traces;
 mod uninstall;
 mod volumes;
 mod workloads;

@@ -1,0 +1,60 @@
+//! What the arbiter tells of its plans by [traces](crate::trace).
+
+use super::Arbiter;
+use crate::ledger::{Clock, Ending, Flight};
+use crate::trace::{Stage, Trace, id_of};
+use giveway_crds::plan::PlanState;
+use opentelemetry::KeyValue;
+use std::time::Duration;
+
+/// What a plan does in a state.
+fn doing(state: PlanState) -> &'static str {
+    match state {
+        PlanState::Planned => "planned",
+        PlanState::Evicting => "evicting",
+        PlanState::WaitingForVictims => "waiting for victims",
+        PlanState::Releasing => "releasing",
+        PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => "over",
+    }
+}
+
+impl Arbiter {
+    /// Tells of a flight that is over.
+    pub(super) fn trace(&self, flight: &Flight, ending: &Ending, clock: Clock) {
+        if !self.tracer.is_on() || !flight.evicts() {
+            return;
+        }
+        let plan = &flight.plan;
+        let ago = |second: i64| Duration::from_secs(u64::try_from(clock.epoch_seconds - second).unwrap_or(0));
+        // Known on the monotonic clock only by the leader that made it.
+        let planned = match &plan.planned_at {
+            Some(time) if flight.resumed || flight.renewed => ago(time.0.as_second()),
+            _ => clock.now.duration_since(flight.started),
+        };
+        let members = flight.members.iter().filter_map(|member| self.model.cluster.pod(&member.pod)?.created);
+        let admitted = members.min().map_or(planned, |created| ago(created / 1_000_000_000)).max(planned);
+        let mut stages = vec![Stage { name: "waiting for a plan", took: admitted - planned }];
+        let (mut state, mut since) = (PlanState::Planned, planned);
+        for (next, at) in &flight.stages {
+            let then = clock.now.duration_since(*at).min(since);
+            stages.push(Stage { name: doing(state), took: since - then });
+            (state, since) = (*next, then);
+        }
+        stages.push(Stage { name: doing(state), took: since });
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let attributes = vec![
+            KeyValue::new("giveway.plan", plan.id.clone()),
+            KeyValue::new("giveway.preemptor.kind", plan.preemptor.kind.clone()),
+            KeyValue::new("k8s.namespace.name", plan.preemptor.namespace.clone()),
+            KeyValue::new("giveway.preemptor.name", plan.preemptor.name.clone()),
+            KeyValue::new("giveway.preemptor.uid", plan.preemptor.uid.clone()),
+            KeyValue::new("giveway.preemptor.priority", i64::from(plan.preemptor.priority)),
+            KeyValue::new("giveway.placed_pods", count(flight.members.len())),
+            KeyValue::new("giveway.victim_pods", count(flight.victims.len())),
+            KeyValue::new("giveway.outcome", format!("{:?}", ending.state)),
+            KeyValue::new("giveway.message", ending.message.to_string()),
+        ];
+        let failure = (ending.state == PlanState::Failed).then(|| ending.message.to_string());
+        self.tracer.tell(Trace { id: id_of(plan), attributes, failure, stages });
+    }
+}

@@ -1,0 +1,67 @@
+//! A trace a preemption, from the admission of its pods until they are bound, and the same id in the log.
+
+use crate::MINUTE;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::collector::Collector;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use serde_json::Value;
+
+/// The value of an attribute, as text.
+fn attribute(attributes: &Value, key: &str) -> String {
+    let found = attributes.as_array().into_iter().flatten().find(|attribute| attribute["key"] == key);
+    match found.map(|attribute| &attribute["value"]) {
+        Some(Value::Object(value)) => value.values().next().map(|v| v.to_string().replace('"', "")).unwrap_or_default(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// When a span began and ended, in ns since the epoch.
+fn times(span: &Value) -> [u64; 2] {
+    ["startTimeUnixNano", "endTimeUnixNano"].map(|time| span[time].as_str().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_id() {
+    let collector = Collector::start().await.unwrap();
+    let mut world = World::builder().operator_flag(&format!("--traces-endpoint={}", collector.url())).start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(3).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    // Who fits is nobody's preemption.
+    let free = world.nodes(1).cpus(1).prefix("free").create().await;
+    world.gang("small", 1).priority("high").create().await.wait_bound(MINUTE).await;
+    assert_eq!(free.len(), 1);
+    let gang = world.gang("train", 3).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let spans = wait_for("the collector has the trace", MINUTE, async || {
+        let spans = collector.spans();
+        if spans.is_empty() { Err("it has none".to_owned()) } else { Ok(spans) }
+    })
+    .await;
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    let stages = ["waiting for a plan", "planned", "evicting", "waiting for victims", "releasing"];
+    assert_eq!((names[0], &names[1..]), ("preemption", &stages[..]));
+    let [root, stages @ ..] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!(attribute(&root["resource"], "service.name"), "giveway-operator");
+    let about = &root["attributes"];
+    let told =
+        ["giveway.plan", "k8s.namespace.name", "giveway.preemptor.name", "giveway.victim_pods", "giveway.outcome"];
+    let wanted = [plan.id.as_str(), "default", "train", "3", "Completed"];
+    assert_eq!(told.map(|key| attribute(about, key)), wanted);
+    let mut end = times(root)[0];
+    for stage in stages {
+        assert_eq!((&stage["traceId"], &stage["parentSpanId"]), (&root["traceId"], &root["spanId"]), "{stage}");
+        assert_eq!(times(stage)[0], end, "one follows the other");
+        end = times(stage)[1];
+    }
+    assert_eq!(end, times(root)[1]);
+    let log = std::fs::read_to_string(world.operator().log()).unwrap();
+    let id = root["traceId"].as_str().unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(id)).collect();
+    assert!(lines.len() >= 3 && lines.iter().all(|line| line.contains(&plan.id)), "{lines:?}");
+    world.check_promises().await;
+}
