@@ -37,7 +37,7 @@ controlplanes: controlplane
 	@for version in $(if $(VERSION),,$(VERSIONS)); do \
 		sh tests/controlplane/build.sh target/controlplane/versions/$$version/bin $$version || exit 1; done
 
-controllers: controlplane ## Build real controllers: JobSet, LeaderWorkerSet, KubeRay, Trainer, Karpenter (once, 12 minutes)
+controllers: controlplane ## Build real controllers: JobSet, LeaderWorkerSet, KubeRay, those of Kubeflow, Karpenter (once, 16 minutes)
 	@sh tests/controllers/build.sh target/controllers
 
 promtool: ## Build promtool, which checks alerts and queries (Go 1.26 or newer; once)
@@ -157,7 +157,7 @@ node-can-run:
 test-node: node-can-run node daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
 	$(CARGO) test --workspace --test node -- $(TEST)
 
-test-kinds: controllers daemons ## Run the examples of JobSet, LeaderWorkerSet, RayJob and TrainJob with their real controllers, and Karpenter (TEST=name runs some of them)
+test-kinds: controllers daemons ## Run the examples of kinds that others made with their real controllers, and Karpenter (TEST=name runs some of them)
 	$(CARGO) test --workspace --test controllers -- $(TEST)
 
 predecessor: need-cargo ## Build the Giveway before this one, for the test of upgrades (once, some minutes)

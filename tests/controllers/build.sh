@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the real controllers of other projects into $1/bin, each unless it is there and up to date, and lays what their projects
 # install with them beside it: $1/manifests/NAME/crds and $1/manifests/NAME/webhooks.yaml, copied out of the module cache.
-# Called by `make controllers`; takes 12 minutes on 2 cores the first time, less with names behind it
+# Called by `make controllers`; takes 16 minutes on 2 cores the first time, less with names behind it
 # of those that are wanted. A module each: their dependencies differ.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
