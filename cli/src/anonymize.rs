@@ -153,7 +153,11 @@ impl Walk<'_> {
             "PersistentVolume" | "PersistentVolumeClaim" | "StorageClass" => Sort::Value,
             // It is part of the name of a resource, and those stay.
             "DeviceClass" => return,
-            "ValidatingAdmissionPolicy" => return self.protected(item),
+            "ValidatingAdmissionPolicy" => {
+                self.protected(item);
+                self.served(item);
+                return;
+            }
             _ => Sort::Unit,
         };
         self.metadata(&mut item["metadata"], sort);
@@ -195,6 +199,15 @@ impl Walk<'_> {
         let Some(Value::String(names)) = policy.pointer_mut(&pointer) else { return };
         let renamed = protected_names(names).map(|name| (self.rename)(Sort::Namespace, name));
         *names = renamed.collect::<Vec<_>>().join(",");
+    }
+
+    /// The selector of the namespaces in which groups are served. One that cannot be read tells nobody anything.
+    fn served(&mut self, policy: &mut Value) {
+        let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_SERVED.replace('/', "~1"));
+        let Some(Value::String(text)) = policy.pointer_mut(&pointer) else { return };
+        let mut selector = serde_json::from_str(text).unwrap_or_default();
+        self.selector(Some(&mut selector));
+        *text = selector.to_string();
     }
 
     fn metadata(&mut self, metadata: &mut Value, sort: Sort) {
@@ -424,6 +437,29 @@ mod tests {
             pod("idle", Some("bach"), 0, json!({}), json!({})),
             pod("vip", None, 9, json!({}), selects),
         ]
+    }
+
+    #[test]
+    fn where_groups_are_served_is_the_same_under_other_names() {
+        let namespace = |name: &str, team: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}});
+        let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "giveway-namespaces", "annotations": {
+                keys::ANNOTATION_PROTECTED: "bank", keys::ANNOTATION_SERVED: "{\"matchLabels\":{\"team\":\"secret\"}}"}}});
+        let mut items = vec![namespace("bank", "secret"), namespace("shop", "other"), policy];
+        let served = |items: &[Value]| {
+            let names: Vec<String> =
+                items[..2].iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+            let items = items.to_vec();
+            let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap();
+            let unserved = |name: &String| world.is_unserved(&Preemptor::Group(ObjectKey::new(name, "g")));
+            assert_eq!(world.notes, Vec::<String>::new());
+            (names.iter().map(unserved).collect::<Vec<_>>(), world.cluster.protection(&names[0]).is_some())
+        };
+        assert_eq!(served(&items), (vec![false, true], true));
+        anonymize(&mut items);
+        let text = Value::Array(items.clone()).to_string();
+        assert!(!text.contains("secret") && !text.contains("bank"), "{text}");
+        assert_eq!(served(&items), (vec![false, true], true));
     }
 
     fn decision(items: Vec<Value>, key: ObjectKey) -> Decision {

@@ -7,7 +7,7 @@ use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_planner::model::Pod;
+use giveway_planner::model::{Pod, not_served};
 use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,6 +217,9 @@ impl Answer {
                 };
                 let message = format!("{live} of {min_count} pods exist{done}{below}; it waits for the others.");
                 answer.refuse(Reason::WaitingForPods, message);
+            }
+            Decision::Nothing if world.is_unserved(&outcome.preemptor) => {
+                answer.refuse(Reason::NotServed, not_served(&outcome.preemptor.key().namespace));
             }
             Decision::Nothing => {
                 answer.schedulable = true;

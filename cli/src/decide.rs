@@ -21,9 +21,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Decides on the world as it is.
+    /// Decides on the world as it is; nothing for a group in a namespace where none is served.
     fn new(world: &World, preemptor: &Preemptor, context: &Context) -> Self {
-        let decision = plan(&world.cluster, preemptor, context);
+        let decision = match world.is_unserved(preemptor) {
+            true => Decision::Nothing,
+            false => plan(&world.cluster, preemptor, context),
+        };
         let sparing = match &decision {
             Decision::Preempt(plan) => spared(&world.cluster, preemptor, context, plan),
             _ => Sparing::default(),

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +114,7 @@ impl World {
                 Ok(())
             }
             ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
-                self.protect(item);
+                self.rule_namespaces(item);
                 Ok(())
             }
             ("v1", "PersistentVolume") => {
@@ -153,10 +154,25 @@ impl World {
         }
     }
 
-    /// Takes in which namespaces the chart protects.
-    fn protect(&mut self, policy: &Value) {
-        let Some(names) = policy["metadata"]["annotations"][keys::ANNOTATION_PROTECTED].as_str() else { return };
+    /// Takes in which namespaces the chart protects, and in which groups are served.
+    fn rule_namespaces(&mut self, policy: &Value) {
+        let annotations = &policy["metadata"]["annotations"];
+        let Some(names) = annotations[keys::ANNOTATION_PROTECTED].as_str() else { return };
         self.cluster.protect_namespaces(protected_names(names).map(str::to_owned).collect());
+        let selector = annotations[keys::ANNOTATION_SERVED].as_str().map(serde_json::from_str::<LabelSelector>);
+        match selector.transpose() {
+            Ok(selector) => self.cluster.serve_groups_in(selector.as_ref()),
+            Err(error) => self.notes.push(format!(
+                "Groups are taken as served in every namespace: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
+                keys::ANNOTATION_SERVED,
+                policy["metadata"]["name"].as_str().unwrap_or_default(),
+            )),
+        }
+    }
+
+    /// Whether it is a group in a namespace where none is served.
+    pub(crate) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
+        matches!(preemptor, Preemptor::Group(key) if !self.cluster.serves_groups_in(&key.namespace))
     }
 
     /// Adds a pod, which may name a native group.

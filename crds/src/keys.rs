@@ -73,6 +73,9 @@ pub const LABEL_ENABLED: &str = "scheduling.giveway.dev/enabled";
 /// Annotation of the ValidatingAdmissionPolicy `giveway-namespaces`: the namespaces that the chart protects, separated by commas, for
 /// the command line.
 pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespaces";
+/// Annotation of the same policy: the LabelSelector of the namespaces in which groups are served, in JSON, for the command line; absent
+/// where they are served in all.
+pub const ANNOTATION_SERVED: &str = "scheduling.giveway.dev/served-namespaces";
 
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";

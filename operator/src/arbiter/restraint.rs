@@ -13,7 +13,7 @@ use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::model::{ObjectKey, Pod, not_served};
 use giveway_planner::rescue::Eviction;
 use giveway_planner::{Plan, Preemptor};
 
@@ -71,8 +71,7 @@ impl Arbiter {
 
     /// The word to such a group.
     pub(super) fn unserved_word(group: &ObjectKey) -> LastWord {
-        let message = format!("Giveway serves no groups in namespace {}: its pods start one by one.", group.namespace);
-        LastWord { reason: Reason::NotServed, message }
+        LastWord { reason: Reason::NotServed, message: not_served(&group.namespace) }
     }
 
     /// The reason for which nobody is evicted now; `None` where somebody may be.

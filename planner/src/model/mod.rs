@@ -26,7 +26,7 @@ mod unit;
 mod unit_kind;
 
 pub use budget::Budget;
-pub use cluster::{Cluster, Protection};
+pub use cluster::{Cluster, Protection, not_served};
 pub use error::ModelError;
 pub use finished::Finished;
 pub use group::Group;

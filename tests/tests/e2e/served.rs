@@ -299,6 +299,9 @@ async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted
     })
     .await;
     assert_eq!(held(&loose).await, 0);
+    let page = giveway(&mut world, &["plan", "--for", "podgroup/loose", "-n", "strange"]).await;
+    let page = page.ok();
+    assert!(page.contains("NotServed") && page.contains(words), "{page}");
     // Whoever submits one is told so at once.
     let warning = "Giveway serves no groups in this namespace: pods are not held, and start one by one.";
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: late, labels: {scheduling.giveway.dev/pod-group: loose}}\nspec: {containers: [{name: main, image: 'registry.example/fake:1'}]}\n";

@@ -29,6 +29,7 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::Memory;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+pub use namespaces::not_served;
 pub use protection::Protection;
 use protection::Shelter;
 use repelling::Repelling;

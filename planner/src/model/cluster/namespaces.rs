@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 /// The label that every namespace has: its own name.
 const LABEL_NAME: &str = "kubernetes.io/metadata.name";
 
+/// What a group hears in a namespace where none is served.
+pub fn not_served(namespace: &str) -> String {
+    format!("Giveway serves no groups in namespace {namespace}: its pods start one by one.")
+}
+
 impl Cluster {
     /// Adds or replaces a namespace. Returns whether anything changed.
     pub fn upsert_namespace(&mut self, object: &Namespace) -> bool {
