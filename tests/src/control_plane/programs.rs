@@ -5,7 +5,6 @@ use super::process::Program;
 use super::version::Version;
 use crate::paths;
 use anyhow::Result;
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -149,7 +148,8 @@ fn program(directory: &Path, name: &str, path: PathBuf, args: &[String]) -> Prog
         path,
         args: args.to_vec(),
         // Several control planes share few cores: no single program may take them all.
-        env: BTreeMap::from([("GOMAXPROCS".to_owned(), "2".to_owned())]),
+        // Several of them share two cores: collecting garbage less often costs memory, which there is.
+        env: [("GOMAXPROCS", "2"), ("GOGC", "400")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         directory: directory.to_path_buf(),
     }
 }
