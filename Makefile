@@ -134,7 +134,7 @@ bench-operator: need-cargo ## Measure what a thousand gangs without hope cost wh
 	$(CARGO) bench -p giveway-operator --bench hopeless
 
 bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
-	$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture guard_cost::
+	$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture --include-ignored guard_cost::
 
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside
@@ -145,10 +145,11 @@ daemons: need-cargo
 e2e: controlplane promtool daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
-# Every crash instead of some, then a random load for as long as it is told.
+# Every crash and every random round instead of some, then a random load for as long as it is told.
 soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
-	GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
-		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak::
+	GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
+		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak:: \
+			feasibility:: budgets::rounds::
 	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
 
 node-can-run:

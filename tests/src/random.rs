@@ -32,3 +32,9 @@ impl Random {
         list[self.below(list.len())]
     }
 }
+
+/// What of a random test is run of so much: a third of it, or with `GIVEWAY_ROUNDS=all` (`make soak`) all. What it must have come across
+/// is the less then, and so is what is let pass.
+pub fn share(all: usize) -> usize {
+    if std::env::var("GIVEWAY_ROUNDS").is_ok_and(|rounds| rounds == "all") { all } else { all.div_ceil(3) }
+}

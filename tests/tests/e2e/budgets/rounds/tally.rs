@@ -4,6 +4,7 @@ use super::play::{Outcome, Played};
 use super::script::Form;
 use giveway_tests::audit::How;
 use giveway_tests::audit::budgets::Judgement;
+use giveway_tests::random::share;
 use std::fmt;
 
 /// In how many rounds it happened.
@@ -66,6 +67,7 @@ impl Tally {
             ("unready pods", self.flips, 10),
             ("Deployments", self.recreated, 30),
         ] {
+            let least = share(least);
             assert!(count >= least, "only {count} rounds with {what}, at least {least} wanted: {self}");
         }
     }
