@@ -64,6 +64,17 @@ fn every_victim_must_be_of_lower_priority_now() {
 }
 
 #[test]
+fn a_plan_of_which_no_victim_is_left_ends_in_its_preemption_all_the_same() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.group("low", 2, 100, "PodGroup");
+    run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
+    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
+    assert!(run.flight.victims.is_empty() && run.flight.evicts(), "the end of one that evicts is written");
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+}
+
+#[test]
 fn a_whole_group_goes_whole_or_not_at_all() {
     let mut run = resumed(PlanState::Planned);
     run.world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
