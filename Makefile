@@ -119,7 +119,7 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
 	$(CARGO) test --workspace --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
 
-mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (10 minutes)
+mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (30 minutes)
 	$(CARGO) test --workspace --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
 
 simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (SEED=7 shows one; CASES=10000 tries more)
