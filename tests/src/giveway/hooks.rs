@@ -32,13 +32,16 @@ pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> Path
     let command: Vec<&str> = command.map(|word| word.as_str().unwrap()).collect();
     let (program, args) = command.split_first().unwrap();
     let program = find(program);
-    // RBAC learns of the hook's rights with a delay; a Job tries its command anew, too.
-    let printed = wait_for(&format!("{command:?} succeeds"), LIMIT, async || {
+    // RBAC learns of the hook's rights with a delay; a Job tries its command anew, too. What an attempt did that failed at the end is
+    // done.
+    let mut printed = String::new();
+    wait_for(&format!("{command:?} succeeds"), LIMIT, async || {
         let mut process = Command::new(&program);
         process.args(args).env("KUBECONFIG", &file).env_remove("COLUMNS").env("HOME", "/nonexistent");
         let output = process.output().await.map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+        printed.push_str(&text(&output.stdout));
+        if output.status.success() { Ok(()) } else { Err(text(&output.stderr)) }
     })
     .await;
     let status = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());

@@ -198,7 +198,12 @@ async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_ado
         let hooks = world.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "name", "--ignore-not-found"]).await.unwrap();
         assert_eq!(hooks, "", "hooks are helm's");
     }
-    world.kubectl(&["delete", "-f", &file, "--timeout=60s"]).await.unwrap();
+    // An API server that is still making room for a kind is slow to take it away again.
+    for kind in ["podgroups", "workloads", "preemptions"] {
+        let objects = format!("{kind}.scheduling.giveway.dev");
+        wait_for(&format!("{kind} are served"), LIMIT, async || world.kubectl(&["get", &objects, "-A"]).await).await;
+    }
+    world.kubectl(&["delete", "-f", &file, "--timeout=120s"]).await.unwrap();
 
     // Somebody has applied the kinds alone: helm says so, and takes them over when it is told to.
     world.install_crds().await;
