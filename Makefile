@@ -187,10 +187,11 @@ crane:
 images: static crane ## Build the images as OCI archives, without a container daemon (target/images)
 	@packaging/images.sh target/images
 
-dist: static crane controlplane ## Build all that a release has into target/dist: images, chart, giveway.yaml, plugin, checksums
+dist: static crane controlplane ## Build all that a release has into target/dist: images, chart, giveway.yaml, plugin, SBOM, checksums
 	@rm -rf target/dist
 	@packaging/images.sh target/dist
 	@packaging/plugin.sh target/dist
+	@packaging/sbom.sh target/dist
 	@HELM=$(HELM) packaging/rest.sh target/dist
 	@ls target/dist
 

@@ -252,7 +252,7 @@ impl Cascades {
                         uid: pod.uid.clone(),
                         budgeted,
                         may_force: !guarded && cascade.began != Began::HalfBound,
-                        grace: None,
+                        grace: pod.capped_grace(),
                         rehearsal: false,
                         again: true,
                         message: cascade.message.clone(),

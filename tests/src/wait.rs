@@ -3,8 +3,16 @@
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait between two looks.
-const INTERVAL: Duration = Duration::from_millis(25);
+/// How long to wait between two looks, at first.
+const SHORTEST: Duration = Duration::from_millis(25);
+/// How long at most.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// How long to wait before the next look, after so long: what takes long is seen a sixteenth later at most. Looks load the API server
+/// that all tests share: forty a second of each test were a third of its work.
+fn pause(waited: Duration) -> Duration {
+    (waited / 16).clamp(SHORTEST, LONGEST)
+}
 
 /// A condition that did not come true in time.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,7 +48,7 @@ pub async fn until<T>(
         if start.elapsed() >= limit {
             return Err(TimedOut { what: what.to_owned(), waited: start.elapsed(), state });
         }
-        sleep(INTERVAL).await;
+        sleep(pause(start.elapsed())).await;
     }
 }
 

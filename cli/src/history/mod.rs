@@ -124,18 +124,16 @@ impl History {
             let name = part.metadata.name.clone().unwrap_or_default();
             plans.entry(plan_of_part(&name).to_owned()).or_default().push(part);
         }
-        let mut history = Self::default();
+        let (mut history, mut found) = (Self::default(), Vec::new());
         for (name, parts) in plans {
             let finished = parts.iter().find_map(|part| part.status.as_ref()?.finished_at.clone());
             match assemble(parts) {
-                Ok(plan) => history.items.extend(row(plan, finished, about)),
+                Ok(plan) => found.push((plan, finished)),
                 Err(why) => history.notes.push(format!("Preemption {name} is left out: {why}.")),
             }
         }
-        history.items.sort_by(|a, b| {
-            let key = |row: &Row| (row.planned_at.as_ref().map(|time| time.0), row.preemption.clone());
-            key(a).cmp(&key(b))
-        });
+        found.sort_by(|(a, _), (b, _)| a.age_order().cmp(&b.age_order()));
+        history.items = found.into_iter().filter_map(|(plan, finished)| row(plan, finished, about)).collect();
         history
     }
 

@@ -81,6 +81,18 @@ fn everything_that_is_kept_is_told_the_oldest_first() {
 }
 
 #[test]
+fn the_tenth_plan_of_a_second_comes_after_its_ninth() {
+    let numbered = |name: &str| {
+        let mut plan = stored().swap_remove(0);
+        plan.metadata.name = Some(name.to_owned());
+        plan
+    };
+    let history = History::new(["pre-1-10", "pre-1-9", "pre-1-2"].map(numbered).to_vec(), &About::All);
+    let order: Vec<&str> = history.items.iter().map(|row| row.preemption.as_str()).collect();
+    assert_eq!(order, ["pre-1-2", "pre-1-9", "pre-1-10"]);
+}
+
+#[test]
 fn of_one_group_both_is_told_whose_place_it_took_and_who_took_its() {
     assert_eq!(
         lines(&one(Preemptor::Group(ObjectKey::new("ml", "train")))),

@@ -155,7 +155,7 @@ impl Facts {
                 found.push(Taken { by, priority: plan.preemptor.priority, plan, pods });
             }
         }
-        found.sort_by_key(|taken| taken.plan.planned_at.as_ref().map(|time| time.0));
+        found.sort_by(|a, b| a.plan.age_order().cmp(&b.plan.age_order()));
         found
     }
 

@@ -31,12 +31,15 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         };
     }
     if call.again {
-        // The answer of an earlier call may have been lost: what is terminating must not be evicted twice.
+        // The answer of an earlier call may have been lost: what is terminating must not be evicted twice. One that somebody deleted
+        // with a longer grace than it gets now has not been.
         let pod = pods.get(&call.pod.name).await?;
         if pod.uid().as_deref() != Some(call.uid.as_str()) {
             return Ok(EvictOutcome::Gone);
         }
-        if pod.metadata.deletion_timestamp.is_some() {
+        let longer = |given: i64| call.grace.is_some_and(|grace| given > grace);
+        if pod.metadata.deletion_timestamp.is_some() && !pod.metadata.deletion_grace_period_seconds.is_some_and(longer)
+        {
             return Ok(EvictOutcome::Accepted);
         }
     }

@@ -230,7 +230,7 @@ impl Flight {
         gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
         let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
         for node in nodes {
-            gone.extend(cluster.pods_on(node).filter(|p| p.terminating).map(|p| p.uid.clone()));
+            gone.extend(cluster.pods_on(node).filter(|p| p.leaves).map(|p| p.uid.clone()));
         }
         gone.retain(|uid| !context.lingering.contains(uid));
         gone

@@ -155,6 +155,7 @@ impl Flight {
         let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.own_priority());
         let rescue = self.rescue.as_ref();
         let budgeted = !model.cluster.budgets_of(pod).is_empty();
+        let grace = if rescue.is_some() { shortened_grace(pod) } else { pod.capped_grace() };
         EvictCall {
             cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
             priority: self.priority,
@@ -162,15 +163,10 @@ impl Flight {
             uid: victim.uid.clone(),
             budgeted,
             may_force: !guarded && rescue.is_none_or(|rescue| begun || rescue.step == Step::Any),
-            grace: rescue.and_then(|_| shortened_grace(pod)),
+            grace,
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
-            message: super::victim_message(
-                self,
-                &unit.kind,
-                unit.priority,
-                rescue.and_then(|_| shortened_grace(pod)).map(|_| pod.grace),
-            ),
+            message: super::victim_message(self, &unit.kind, unit.priority, grace.map(|_| pod.grace)),
             permission: self.permission.clone(),
         }
     }

@@ -410,10 +410,10 @@ impl Flight {
         out
     }
 
-    /// A victim that terminates or is gone needs no eviction, whoever saw to it.
+    /// A victim that leaves or is gone needs no eviction, whoever saw to it.
     fn observe(&mut self, cluster: &Cluster) {
         for victim in &mut self.victims {
-            let leaving = current(cluster, &victim.pod, &victim.uid).is_none_or(|p| p.terminating || !p.live());
+            let leaving = current(cluster, &victim.pod, &victim.uid).is_none_or(|p| p.leaves || p.ended());
             victim.accepted |= leaving;
         }
     }

@@ -4,6 +4,7 @@ use super::Flight;
 use crate::words::Sentence;
 use giveway_crds::critical::LONGEST_GRACE;
 use giveway_planner::Preemptor;
+use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 
 /// How the preemptor of a plan is named in sentences.
 pub fn describe(flight: &Flight) -> Sentence {
@@ -16,18 +17,16 @@ pub fn describe(flight: &Flight) -> Sentence {
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
     let who = Sentence::from("Preempted by ").then(describe(flight));
+    let longest = if flight.rescue.is_some() { LONGEST_GRACE } else { MAX_GRACEFUL_TERMINATION };
+    let grace =
+        shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {longest} s.")).unwrap_or_default();
     if flight.rescue.is_none() {
         return who.text(format!(
-            " of priority {} to make room for it; the priority of this {kind} is {priority}.",
+            " of priority {} to make room for it; the priority of this {kind} is {priority}.{grace}",
             flight.priority
         ));
     }
-    let grace = shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {LONGEST_GRACE} s."));
-    who.text(format!(
-        " of priority {}, a critical add-on, to make room for it.{}",
-        flight.own_priority(),
-        grace.unwrap_or_default()
-    ))
+    who.text(format!(" of priority {}, a critical add-on, to make room for it.{grace}", flight.own_priority()))
 }
 
 /// Who takes the place of others, as `podgroup/NAMESPACE/NAME`.

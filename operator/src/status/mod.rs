@@ -249,7 +249,7 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
         }
     } else {
         let nodes: BTreeSet<&str> = flight.members.iter().map(|m| m.node.as_str()).collect();
-        let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.terminating).count();
+        let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.leaves).count();
         let placed = pods(placed);
         match leaving {
             0 => (Reason::Releasing, format!("A place{within} for {placed} is being reserved. Nobody is evicted.")),

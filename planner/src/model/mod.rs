@@ -32,7 +32,7 @@ pub use finished::Finished;
 pub use group::Group;
 pub use key::ObjectKey;
 pub use node::{Node, Taint};
-pub use pod::{Phase, Pod};
+pub use pod::{MAX_GRACEFUL_TERMINATION, Phase, Pod};
 pub use resources::{ResourceId, Resources};
 pub use unit_kind::UnitKind;
 

@@ -19,6 +19,9 @@ const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Seconds that a pod is given to terminate when it says nothing.
 const DEFAULT_GRACE: i64 = 30;
+/// The longest grace, in seconds, that a pod keeps when it is told to make room, and for which its room is waited for. Whoever deletes
+/// his pods names their grace: years of it would keep their room from everybody.
+pub const MAX_GRACEFUL_TERMINATION: i64 = 3600;
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +55,9 @@ pub struct Pod {
     pub phase: Phase,
     /// Whether its deletion has begun.
     pub terminating: bool,
+    /// Whether it does so within [`MAX_GRACEFUL_TERMINATION`]: its room is waited for. One that was given longer runs on, and may be
+    /// told to go sooner like any other.
+    pub leaves: bool,
     /// Whether it is ready, which is what budgets call healthy.
     pub ready: bool,
     /// Whether it has Giveway's scheduling gate.
@@ -71,7 +77,7 @@ pub struct Pod {
     pub daemon: bool,
     /// Whether its annotations ask for it to be a critical add-on; its namespace decides whether that counts.
     pub asks_critical: bool,
-    /// Seconds that it is given to terminate.
+    /// Seconds that it is given to terminate; of one whose deletion has begun, those it was given then.
     pub grace: i64,
     /// Name of its scheduler.
     pub scheduler_name: String,
@@ -108,6 +114,11 @@ impl Pod {
     /// Not ended, and not on its way out.
     pub fn live(&self) -> bool {
         !self.ended() && !self.terminating
+    }
+
+    /// The grace that it is given instead of its own when it is told to make room; `None` when it keeps its own.
+    pub fn capped_grace(&self) -> Option<i64> {
+        (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
 
     /// Whether it existed at this second; a pod whose age is not known has always been there.
@@ -182,15 +193,23 @@ impl Pod {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }
 
-    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`.
-    pub(super) fn from_object(pod: &PodObject, native_group: Option<&str>, names: &Names) -> Result<Self, ModelError> {
+    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`. With an error when a quantity cannot be read: it asks for
+    /// more than anybody has then.
+    pub(super) fn from_object(
+        pod: &PodObject,
+        native_group: Option<&str>,
+        names: &Names,
+    ) -> Result<(Self, Option<ModelError>), ModelError> {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let Some(name) = metadata.name.clone() else {
             return Err(ModelError::nameless("Pod", namespace, "metadata.name"));
         };
         let key = ObjectKey::new(namespace, name);
-        let requests = requests::of(pod, &key.to_string(), names)?;
+        let (requests, unreadable) = match requests::of(pod, &key.to_string(), names) {
+            Ok(requests) => (requests, None),
+            Err(error) => (requests::of_unreadable(names), Some(error)),
+        };
         let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
         let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key)).map(String::as_str);
@@ -199,13 +218,15 @@ impl Pod {
             Some(name) => (Some(native::key_name(name)), None),
             None => membership.map(|m| (m.group, m.template)).unzip(),
         };
+        let given = metadata.deletion_timestamp.as_ref().and(metadata.deletion_grace_period_seconds);
+        let grace = given.or(spec.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE);
         let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let mut owners = metadata.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true));
         let constraints =
             Constraints::from_spec(spec, &key.namespace, metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
-        Ok(Self {
+        let read = Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             labels: metadata.labels.clone().unwrap_or_default(),
             group,
@@ -230,6 +251,7 @@ impl Pod {
                 _ => Phase::Pending,
             },
             terminating: metadata.deletion_timestamp.is_some(),
+            leaves: metadata.deletion_timestamp.is_some() && grace <= MAX_GRACEFUL_TERMINATION,
             ready: conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
             held: gates.iter().any(|gate| gate.name == keys::GATE),
             gated_by_others: gates.iter().any(|gate| gate.name != keys::GATE),
@@ -243,7 +265,7 @@ impl Pod {
             daemon: owner.is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
                 && constraints.names_one_node(),
             asks_critical: metadata.annotations.as_ref().is_some_and(critical::asked),
-            grace: spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE),
+            grace,
             owner: owner.cloned(),
             template: template.flatten(),
             claims: claims(spec, &key.name),
@@ -251,7 +273,8 @@ impl Pod {
             unknown: Vec::new(),
             constraints,
             key,
-        })
+        };
+        Ok((read, unreadable))
     }
 }
 

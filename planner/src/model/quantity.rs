@@ -25,7 +25,8 @@ pub struct QuantityError {
 /// # Errors
 /// The text is no quantity, or its value does not fit.
 pub fn parse(text: &str) -> Result<i128, QuantityError> {
-    let fail = |problem| QuantityError { text: text.to_owned(), problem };
+    // A text is told as far as anybody would read it.
+    let fail = |problem| QuantityError { text: text.chars().take(MAX_DIGITS).collect(), problem };
     let (negative, rest) = match text.as_bytes().first() {
         None => return Err(fail("must not be empty")),
         Some(b'-') => (true, &text[1..]),
@@ -41,7 +42,9 @@ pub fn parse(text: &str) -> Result<i128, QuantityError> {
     if fraction.contains('.') {
         return Err(fail("must not have more than one decimal point"));
     }
-    if number.len() > MAX_DIGITS {
+    // The API server keeps the zeros with which somebody wrote it.
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    if whole.len() + fraction.len() > MAX_DIGITS {
         return Err(fail("has too many digits"));
     }
     let scale = Scale::of(suffix).ok_or_else(|| {
@@ -84,7 +87,6 @@ impl Scale {
 
     /// `whole.fraction` times this scale in nano units, rounded up; `None` when it does not fit.
     fn apply(&self, whole: &str, fraction: &str) -> Option<i128> {
-        let fraction = fraction.trim_end_matches('0');
         let mut mantissa: i128 = 0;
         for digit in whole.bytes().chain(fraction.bytes()) {
             mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
@@ -92,7 +94,7 @@ impl Scale {
         if mantissa == 0 {
             return Some(0);
         }
-        let power = self.decimal + 9 - i32::try_from(fraction.len()).ok()?;
+        let power = self.decimal.saturating_add(9).saturating_sub(i32::try_from(fraction.len()).ok()?);
         let scaled = mantissa.checked_mul(self.binary)?;
         if power >= 0 {
             return scaled.checked_mul(10i128.checked_pow(power.unsigned_abs())?);
@@ -104,14 +106,16 @@ impl Scale {
     }
 }
 
-/// The exponent of `e3`, `E-2`, `e+6`.
+/// The exponent of `e3`, `E-2`, `e+6`, `e0009`.
 fn exponent(suffix: &str) -> Option<i32> {
     let digits = suffix.strip_prefix(['e', 'E'])?;
     let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
-    if unsigned.is_empty() || unsigned.len() > 3 || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+    if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    digits.strip_prefix('+').unwrap_or(digits).parse().ok()
+    // What has more digits than that is as far out of reach.
+    let power = unsigned.parse().unwrap_or(i32::MAX);
+    Some(if digits.starts_with('-') { -power } else { power })
 }
 
 /// Nano units in thousandths, rounded up: how the scheduler counts `cpu`.
@@ -181,9 +185,20 @@ mod tests {
             ("1.5M", 1_500_000 * unit),
             ("0.1Ki", 1024 * unit / 10),
             ("0.000000000000000000000000000000000000E", 0),
+            ("1e0009", 1_000_000_000 * unit),
+            ("1E-0003", unit / 1000),
+            ("0e99999", 0),
         ] {
             assert_eq!(parse(text), Ok(nano), "{text}");
         }
+    }
+
+    #[test]
+    fn zeros_that_somebody_wrote_change_nothing() {
+        let zeros = "0".repeat(200);
+        assert_eq!(parse(&format!("{zeros}1")), Ok(UNIT));
+        assert_eq!(parse(&format!("1.5{zeros}")), Ok(UNIT * 3 / 2));
+        assert_eq!(parse(&format!("1e{zeros}3")), Ok(1000 * UNIT));
     }
 
     #[test]
@@ -191,6 +206,7 @@ mod tests {
         assert_eq!(parse("0.1n"), Ok(1));
         assert_eq!(parse("1.0000000001"), Ok(UNIT + 1));
         assert_eq!(parse("1e-99"), Ok(1));
+        assert_eq!(parse("1e-99999999999"), Ok(1));
     }
 
     #[test]
@@ -204,12 +220,16 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), message);
         }
-        for text in ["1 Gi", "1gi", "1mi", "1e", "1e1000", "1K", "1é"] {
+        for text in ["1e1000", "1e99999999999"] {
+            assert_eq!(parse(text).unwrap_err().problem, "is too large", "{text}");
+        }
+        for text in ["1 Gi", "1gi", "1mi", "1e", "1e+", "1K", "1é"] {
             assert!(parse(text).unwrap_err().to_string().contains("has an unknown suffix"), "{text}");
         }
         let long = "9".repeat(60);
         assert_eq!(parse(&long).unwrap_err().problem, "is too large");
-        assert_eq!(parse(&"9".repeat(65)).unwrap_err().problem, "has too many digits");
+        let longer = parse(&"9".repeat(6500)).unwrap_err();
+        assert_eq!((longer.problem, longer.text.len()), ("has too many digits", 64));
     }
 
     #[test]

@@ -18,6 +18,9 @@ type Quantities = BTreeMap<String, Quantity>;
 /// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
 const MOST: i128 = 1 << 96;
 
+/// More cpu and memory than any node has, and little enough that a node has its room back when some such pods go.
+const MORE_THAN_A_NODE: i128 = 1 << 46;
+
 /// The requests of a pod.
 ///
 /// # Errors
@@ -50,6 +53,11 @@ pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resourc
     let mut rounded = reader.round(total, "spec.containers")?;
     rounded.insert("pods", 1);
     Ok(Resources::from_names(rounded, names))
+}
+
+/// What a pod counts as asking for of which no quantity can be read: more than any node has.
+pub(super) fn of_unreadable(names: &Names) -> Resources {
+    Resources::from_names(Amounts::from([("cpu", MORE_THAN_A_NODE), ("memory", MORE_THAN_A_NODE), ("pods", 1)]), names)
 }
 
 /// Reads a map of quantities, as in `status.allocatable` of a node, into the scheduler's units.

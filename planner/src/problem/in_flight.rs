@@ -29,8 +29,8 @@ impl InFlight {
         let pods = |uids: &BTreeSet<SmolStr>| -> BTreeSet<PodIndex> {
             uids.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect()
         };
-        let terminates = |pod: &PodIndex| cluster.pod_at(*pod).is_some_and(|pod| pod.terminating);
-        let lingering: BTreeSet<PodIndex> = pods(&context.lingering).into_iter().filter(terminates).collect();
+        let leaves = |pod: &PodIndex| cluster.pod_at(*pod).is_some_and(|pod| pod.leaves);
+        let lingering: BTreeSet<PodIndex> = pods(&context.lingering).into_iter().filter(leaves).collect();
         let departing = pods(&context.departing).difference(&lingering).copied().collect::<BTreeSet<PodIndex>>();
         let group = demand.members.first().and_then(|member| cluster.group_index_of(*member));
         let group = group.filter(|group| cluster.group_at(*group).is_some());
@@ -88,7 +88,7 @@ impl InFlight {
     /// Pods that leave anyway, by node and key, with their nodes.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers: BTreeSet<PodIndex> =
-            cluster.terminating().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
+            cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
         let leavers = leavers.difference(&self.lingering).copied();
         let place = |index: PodIndex| Some((index, nodes.rank(cluster.row(index).node?)?));
         let mut leaving: Vec<(PodIndex, Rank)> = leavers.filter_map(place).collect();

@@ -38,7 +38,7 @@ fn the_same_object_again_is_no_change_and_neither_is_a_field_nobody_decides_by()
 }
 
 #[test]
-fn a_pod_with_an_unreadable_request_is_dropped_and_named() {
+fn a_running_pod_with_an_unreadable_request_is_named_and_stays() {
     let mut cluster = cluster(&[node("a", 1), pod("p").on("a")]);
     let error = upsert_pod(&mut cluster, &pod("p").on("a").asks("cpu", "one")).unwrap_err();
     assert_eq!(
@@ -46,12 +46,10 @@ fn a_pod_with_an_unreadable_request_is_dropped_and_named() {
         "Pod default/p: spec.containers[0].resources.requests[cpu]: Invalid value: \"one\": \
          must start with a number, as in 100m or 2Gi"
     );
-    assert!(cluster.pod(&key("p")).is_none());
-    assert_eq!(cluster.pods_on("a").count(), 0);
-    assert!(matches!(
-        decide(&self::cluster(&[node("a", 1), pod("q")]), &for_pod("q")),
-        giveway_planner::Decision::Fits { .. }
-    ));
+    assert_eq!(cluster.pods_on("a").count(), 1);
+    let error = upsert_pod(&mut cluster, &pod("p").asks("cpu", "one")).unwrap_err();
+    assert_eq!(error.field, "spec.containers[0].resources.requests[cpu]");
+    assert!(cluster.pod(&key("p")).is_none(), "one that waits is not there");
 }
 
 #[test]

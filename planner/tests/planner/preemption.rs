@@ -1,7 +1,9 @@
 //! Who has to go, and who never has to.
 
 use crate::common::*;
+use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 use giveway_planner::{Context, Decision, Placement, UnitKind};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -154,6 +156,64 @@ fn pods_that_leave_anyway_are_awaited_and_nobody_else_goes() {
     assert_eq!(plan.victims, vec![]);
     assert_eq!(plan.awaited, [key("leaving")]);
     assert_eq!(plan.cost.victim_pods, 0);
+}
+
+#[test]
+fn nobody_waits_for_a_pod_that_was_given_more_than_an_hour_and_it_goes_like_any_other() {
+    let longest = MAX_GRACEFUL_TERMINATION;
+    let world = |grace: i64, priority: i32| {
+        [
+            node("a", 2),
+            pod("slow").priority(priority).on("a").told_to_end_in(grace),
+            pod("other").priority(5).on("a"),
+            pod("p").priority(10),
+        ]
+    };
+    let plan = planned(decide(&cluster(&world(longest, 0)), &for_pod("p")));
+    assert_eq!((victims(&plan), &plan.awaited), (vec![], &vec![key("slow")]));
+    let plan = planned(decide(&cluster(&world(longest + 1, 0)), &for_pod("p")));
+    assert_eq!((victims(&plan), &plan.awaited), (vec!["slow"], &vec![]), "it is the least important one");
+    let plan = planned(decide(&cluster(&world(longest + 1, 10)), &for_pod("p")));
+    assert_eq!((victims(&plan), &plan.awaited), (vec!["other"], &vec![]), "nobody waits for it");
+}
+
+#[test]
+fn a_member_that_says_it_is_a_mirror_pod_keeps_nobody_else_of_its_group() {
+    let forged = pod("low-x").group("low").annotation("kubernetes.io/config.mirror", "x");
+    for (node_of_it, room) in [("nowhere", 1), ("a", 2)] {
+        let all = [
+            node("a", room),
+            gang("low", 1, 1).whole(),
+            pod("low-0").group("low").on("a"),
+            forged.clone().on(node_of_it),
+            pod("p").priority(10),
+        ];
+        let plan = planned(decide(&cluster(&all), &for_pod("p")));
+        assert_eq!(plan.victims.iter().map(|unit| unit.pods.len()).collect::<Vec<_>>(), [1], "on {node_of_it}");
+        assert_eq!(victims(&plan), ["low"]);
+    }
+}
+
+#[test]
+fn a_running_pod_of_which_the_requests_cannot_be_read_fills_its_node_and_goes_like_any_other() {
+    let mut model = cluster(&[node("a", 2), node("b", 2), pod("p").priority(10), pod("q").priority(0)]);
+    let unreadable = pod("odd").priority(5).on("a").asks("cpu", "1e300");
+    let read = |pod: &Built| -> Pod { serde_json::from_value(pod.0.clone()).unwrap() };
+    let error = model.upsert_pod(&read(&unreadable)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "Pod default/odd: spec.containers[0].resources.requests[cpu]: Invalid value: \"1e300\": is too large"
+    );
+    match decide(&model, &for_pod("q")) {
+        Decision::Fits { placements, .. } => assert_eq!(placements[0].node, "b"),
+        other => panic!("{other:?}"),
+    }
+    add(&mut model, &pod("full").asks("cpu", "2").priority(20).on("b"));
+    let plan = planned(decide(&model, &for_pod("p")));
+    assert_eq!((victims(&plan), places(&plan)), (vec!["odd"], vec!["p>a".to_owned()]));
+    // One that waits has no place to fill.
+    model.upsert_pod(&read(&pod("odd-2").priority(5).asks("cpu", "1e300"))).unwrap_err();
+    assert!(model.pod(&key("odd-2")).is_none());
 }
 
 #[test]

@@ -176,8 +176,9 @@ fn who_cannot_be_evicted_is_named_with_what_protects_it() {
     assert_eq!(
         lines(&sparing),
         [
-            "half: It goes whole or not at all, and its pod default/half-0 is a mirror pod, which cannot be evicted.",
             "torn: It goes whole or not at all, and its pod default/torn-1 is to be spared in this decision.",
+            "half: Node a has room for the preemptor beside it once the victims are gone.",
+            "half-0: It is a mirror pod, which cannot be evicted.",
             "refused: It is to be spared in this decision.",
             "static: It is a mirror pod, which cannot be evicted."
         ]

@@ -6,6 +6,7 @@
 mod images;
 mod path;
 mod registry;
+mod sbom;
 mod search;
 
 use giveway_tests::paths;
@@ -22,10 +23,15 @@ fn shipped(name: &str) -> PathBuf {
     path
 }
 
+/// The file about an image or a program for this machine, such as `oci.tar`.
+fn for_this_machine(name: &str, ending: &str) -> PathBuf {
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    shipped(&format!("{name}-{VERSION}-linux-{architecture}.{ending}"))
+}
+
 /// The archive of an image, for this machine.
 fn archive(image: &str) -> PathBuf {
-    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    shipped(&format!("{image}-{VERSION}-linux-{architecture}.oci.tar"))
+    for_this_machine(image, "oci.tar")
 }
 
 /// Runs a program to its end; what it printed.

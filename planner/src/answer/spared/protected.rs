@@ -1,4 +1,4 @@
-//! Who may not go for a preemptor at all: mirror pods and their groups, everybody in a protected namespace, what the decision
+//! Who may not go for a preemptor at all: mirror pods, everybody in a protected namespace, what the decision
 //! has to spare, and the preemptor's own group.
 
 use super::Scene;
@@ -42,7 +42,7 @@ impl<'a> Protected<'a> {
             {
                 let why = match counted {
                     Some(_) => spared(scene, &unit),
-                    None => sheltered(cluster, &unit).unwrap_or_else(|| mirrored(cluster, &unit)),
+                    None => sheltered(cluster, &unit).unwrap_or_else(|| MIRROR.to_owned()),
                 };
                 protected.units.push((counted, unit, why));
             }
@@ -51,8 +51,14 @@ impl<'a> Protected<'a> {
     }
 }
 
+/// Why a pod stays that can never go.
+const MIRROR: &str = "It is a mirror pod, which cannot be evicted.";
+
 /// What a pod that stays would have gone with.
 fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
+    if cluster.pod_at(index).is_some_and(|pod| pod.mirror) {
+        return UnitRef::Pod(index);
+    }
     let whole = |group: &GroupIndex| cluster.group_at(*group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
     cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
 }
@@ -95,15 +101,4 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
 fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
     Some(format!("Nobody there is evicted: {why}."))
-}
-
-/// Why a unit stays that can never go.
-fn mirrored(cluster: &Cluster, unit: &Unit<'_>) -> String {
-    let mirror = unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(|pod| pod.mirror);
-    match (mirror, unit.kind) {
-        (Some(pod), UnitKind::PodGroup) => {
-            format!("It goes whole or not at all, and its pod {} is a mirror pod, which cannot be evicted.", pod.key)
-        }
-        _ => "It is a mirror pod, which cannot be evicted.".to_owned(),
-    }
 }

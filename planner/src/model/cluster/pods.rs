@@ -10,7 +10,8 @@ impl Cluster {
     /// Adds or replaces a pod.
     ///
     /// # Errors
-    /// A quantity cannot be read; the pod is then not in the model, and what it takes of its node is not counted.
+    /// A quantity cannot be read. A pod that waits is then not in the model. One that runs is, and counts as taking more than its node
+    /// has: nobody is sent there, and it goes like any other.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
         self.upsert_pod_in(object, None)
     }
@@ -20,25 +21,31 @@ impl Cluster {
     /// # Errors
     /// Those of [`Cluster::upsert_pod`].
     pub fn upsert_pod_in(&mut self, object: &PodObject, native_group: Option<&str>) -> Result<bool, ModelError> {
-        let mut pod = match Pod::from_object(object, native_group, &self.names) {
-            Ok(pod) => pod,
-            Err(error) => {
-                let metadata = &object.metadata;
-                let namespace = metadata.namespace.clone().unwrap_or_default();
-                self.remove_pod(&ObjectKey::new(namespace, metadata.name.clone().unwrap_or_default()));
-                return Err(error);
+        match Pod::from_object(object, native_group, &self.names)? {
+            (pod, None) => Ok(self.take_in(pod)),
+            (pod, Some(error)) => {
+                if pod.bound() {
+                    self.take_in(pod);
+                } else {
+                    self.remove_pod(&pod.key);
+                }
+                Err(error)
             }
-        };
+        }
+    }
+
+    /// Whether it is another one than before.
+    fn take_in(&mut self, mut pod: Pod) -> bool {
         self.settle(&mut pod);
         match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
-            Some((_, known)) if *known == pod => return Ok(false),
+            Some((_, known)) if *known == pod => return false,
             Some((index, known)) if known.goes_on_as(&pod) => self.go_on(index, pod),
             _ => {
                 self.remove_pod(&pod.key);
                 self.insert_pod(pod);
             }
         }
-        Ok(true)
+        true
     }
 
     pub(super) fn insert_pod(&mut self, pod: Pod) {

@@ -13,8 +13,8 @@ pub(super) struct Special {
     unbound: BTreeMap<ObjectKey, PodIndex>,
     /// Those of them that have a nomination.
     nominated: BTreeSet<PodIndex>,
-    /// On a node, and terminating.
-    terminating: BTreeSet<PodIndex>,
+    /// On a node, and leaving it.
+    leaving: BTreeSet<PodIndex>,
     /// On a node, with ports of it.
     with_ports: BTreeSet<PodIndex>,
     /// Every pod, by a hash of its UID.
@@ -27,11 +27,11 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
-/// Which lists a pod is on: unbound, nominated, terminating, with ports.
+/// Which lists a pod is on: unbound, nominated, leaving, with ports.
 fn lists(pod: &Pod, on_node: bool) -> [bool; 4] {
     let unbound = pod.live() && !pod.bound();
     let nominated = unbound && pod.nominated_node.is_some();
-    [unbound, nominated, on_node && pod.terminating, on_node && !pod.constraints.ports.is_empty()]
+    [unbound, nominated, on_node && pod.leaves, on_node && !pod.constraints.ports.is_empty()]
 }
 
 impl Special {
@@ -53,14 +53,14 @@ impl Special {
         }
     }
 
-    fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, nominated, terminating, ports]: [bool; 4]) {
+    fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, nominated, leaving, ports]: [bool; 4]) {
         if unbound {
             self.unbound.insert(key.clone(), index);
         } else {
             self.unbound.remove(key);
         }
         for (list, listed) in
-            [(&mut self.nominated, nominated), (&mut self.terminating, terminating), (&mut self.with_ports, ports)]
+            [(&mut self.nominated, nominated), (&mut self.leaving, leaving), (&mut self.with_ports, ports)]
         {
             let _ = if listed { list.insert(index) } else { list.remove(&index) };
         }
@@ -78,9 +78,9 @@ impl Cluster {
         self.with_pods(&self.special.nominated)
     }
 
-    /// Terminating pods that are still on a node.
-    pub(crate) fn terminating(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
-        self.with_pods(&self.special.terminating)
+    /// Pods that leave, and are still on a node.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
+        self.with_pods(&self.special.leaving)
     }
 
     /// Pods on nodes that take ports of them.

@@ -1,7 +1,7 @@
 //! Who goes with whom: a row for every pod and a unit for every whole group, kept as pods and groups come and go, so that
 //! a decision reads them instead of finding them out.
 
-use super::Cluster;
+use super::{Cluster, PodSlot};
 use crate::model::changes::Change;
 use crate::model::unit::GroupUnit;
 use crate::model::{
@@ -57,7 +57,7 @@ impl Cluster {
         let pod = &slot.pod;
         let role = match slot.node {
             None => Role::Stays,
-            Some(_) if pod.terminating => Role::Leaves,
+            Some(_) if pod.leaves => Role::Leaves,
             Some(_) if pod.mirror => Role::Stays,
             Some(_) if self.protection(&pod.key.namespace).is_some() => Role::Protected,
             Some(_) => Role::Goes(UnitRef::Pod(index)),
@@ -89,11 +89,10 @@ impl Cluster {
         let all = changed.is_none() || priority(&unit) != priority(&old);
         for index in members.iter().filter(|index| all || Some(**index) == changed) {
             let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
-            if whole && row.node.is_some() && !matches!(row.role, Role::Leaves | Role::Protected) {
-                (row.priority, row.role) = match &unit {
-                    Some(unit) => (unit.priority, Role::Goes(UnitRef::Group(group))),
-                    None => (row.priority, Role::Stays),
-                };
+            if let Some(unit) = &unit
+                && matches!(row.role, Role::Goes(_))
+            {
+                (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
             }
             self.set_row(*index, row);
         }
@@ -113,19 +112,16 @@ impl Cluster {
         }
     }
 
-    /// All bound pods of a group, wherever they run; `None` when one of them must stay or none is there.
+    /// All bound pods of a group, wherever they run, but mirror pods: these are their node's, and no member of a group by what anybody
+    /// can write on one. `None` when none is there or nobody may be evicted in the namespace.
     fn group_unit(&self, key: &ObjectKey, members: &[PodIndex]) -> Option<GroupUnit> {
         if self.protection(&key.namespace).is_some() {
             return None;
         }
         let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MAX, started: None, threshold: None };
         for index in members {
-            let Some(slot) = self.pods.get(*index).filter(|slot| slot.node.is_some() && !slot.pod.terminating) else {
-                continue;
-            };
-            if slot.pod.mirror {
-                return None;
-            }
+            let runs = |slot: &&PodSlot| slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
+            let Some(slot) = self.pods.get(*index).filter(runs) else { continue };
             unit.pods.push(*index);
             unit.priority = unit.priority.min(self.priority_at(*index));
             unit.threshold = unit.threshold.max(slot.pod.threshold);

@@ -80,6 +80,11 @@ impl Built {
         self.set("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))
     }
 
+    /// As [`Built::terminating`], with this grace in seconds.
+    pub fn told_to_end_in(self, grace: i64) -> Self {
+        self.terminating().set("/metadata/deletionGracePeriodSeconds", json!(grace))
+    }
+
     pub fn nominated(self, node: &str) -> Self {
         self.set("/status/nominatedNodeName", json!(node))
     }
