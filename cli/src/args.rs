@@ -250,7 +250,7 @@ pub(crate) struct AdoptArgs {
 Examples:
   kubectl giveway release priorityclass high
   kubectl giveway release --all                What uninstalling the chart does first.
-  kubectl giveway release --taints             What it does last.
+  kubectl giveway release --taints             What it does as well.
 
 The class gets its preemptionPolicy back from the annotation scheduling.giveway.dev/preemption-policy; it loses this
 annotation and scheduling.giveway.dev/managed, and keeps everything else. Where the installation makes every new class a

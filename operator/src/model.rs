@@ -619,6 +619,15 @@ impl Model {
 
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
         self.touched_workloads.insert(key.clone());
+        // What is written of it, and what its owner writes beside its spec, changes no group: no pod is looked at for it.
+        if let (Some(known), Some(object)) = (self.workloads.get_mut(key), &workload)
+            && known.object.metadata.uid == object.metadata.uid
+            && known.object.metadata.deletion_timestamp == object.metadata.deletion_timestamp
+            && known.object.spec == object.spec
+        {
+            known.object = (**object).clone();
+            return Ok(false);
+        }
         // Pods may have been there before the workload that describes their group.
         let of_it = self.cluster.pods().filter(|p| {
             p.key.namespace == key.namespace && p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name)

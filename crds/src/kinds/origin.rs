@@ -114,7 +114,10 @@ fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts
     let replica = replica?;
     Some(Origin {
         row: Some(row),
-        api_version: own.map_or_else(|| row.api_version(), |own| own.api_version.to_owned()),
+        api_version: own
+            .map(|own| own.api_version)
+            .filter(|given| is_plain(given))
+            .map_or_else(|| row.api_version(), str::to_owned),
         kind: row.kind.to_owned(),
         owner: owner.to_owned(),
         uid: own.map(|own| own.uid).or_else(|| given(row.uid?)).map(str::to_owned),
@@ -123,9 +126,30 @@ fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts
     })
 }
 
+/// Whether the version in an `apiVersion` is one that can be served: whoever makes a pod writes it, and it becomes part of a path.
+fn is_plain(api_version: &str) -> bool {
+    let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
+    version.starts_with('v') && version.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_that_would_lead_elsewhere_is_not_asked_for() {
+        for (given, asked) in [
+            ("batch/v1", "batch/v1"),
+            ("batch/v1beta1", "batch/v1beta1"),
+            ("batch/v1%2Fnamespaces%2Fother%2Fjobs%2Fx?", "batch/v1"),
+            ("batch/..", "batch/v1"),
+            ("batch/v1#", "batch/v1"),
+        ] {
+            let own = Controller { api_version: given, ..JOB };
+            let pod = PodFacts { name: None, label: |_: &str| None, controller: Some(own) };
+            assert_eq!(of(&pod).unwrap().api_version, asked, "{given}");
+        }
+    }
 
     const JOB: Controller<'_> = Controller { api_version: "batch/v1", kind: "Job", name: "train", uid: "u1" };
 

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Time after which a pass decides nothing more, but for those who are new.
 const SLICE: Duration = Duration::from_millis(50);
+/// How long a pass looks at preemptors that nobody has looked at yet.
+const NEWCOMERS: Duration = Duration::from_millis(500);
 /// So many times as long as a round took the arbiter rests.
 const REST: u32 = 2;
 /// Longest rest.
@@ -54,8 +56,15 @@ impl Round {
 
     /// Whether a preemptor is looked at in this pass, which has taken so long.
     pub(super) fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
-        if self.untimed || new {
+        if self.untimed {
             return true;
+        }
+        if new {
+            // Who is new waits for nobody who was told already, but flights do not wait for a thousand new ones.
+            let admitted = took() < NEWCOMERS;
+            self.hurry |= !admitted;
+            self.left |= !admitted;
+            return admitted;
         }
         if self.looked_at.contains(preemptor) {
             return false;

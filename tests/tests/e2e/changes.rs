@@ -6,6 +6,8 @@ use giveway_tests::audit::Promises;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use std::collections::BTreeSet;
 
 /// Waits until so many pods were evicted at least, and says which nodes they had.
@@ -138,5 +140,30 @@ async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     let history = world.audit().await;
     let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
     assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim once");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.pod("slow").cpu(1).priority("low").on(&nodes[0]).grace_seconds(86_400).create().await;
+    world.kubectl(&["wait", "pod", "slow", "--for=condition=Ready", "--timeout=60s"]).await.unwrap();
+    world.kubectl(&["delete", "pod", "slow", "--grace-period=864000", "--wait=false"]).await.unwrap();
+    let gang = world.gang("train", 1).priority("high").create().await;
+    let pods = world.kit().api::<Pod>();
+    let slow = wait_for("it is told to go within an hour", MINUTE, async || {
+        let slow = pods.get("slow").await.map_err(|error| error.to_string())?;
+        let given = slow.metadata.deletion_grace_period_seconds;
+        if given == Some(3600) { Ok(slow) } else { Err(format!("{given:?}")) }
+    })
+    .await;
+    let conditions = slow.status.and_then(|status| status.conditions).unwrap_or_default();
+    let message = conditions.iter().find(|c| c.type_ == "DisruptionTarget").and_then(|c| c.message.clone());
+    assert!(message.is_some(), "it is told why: {conditions:?}");
+    pods.delete("slow", &DeleteParams::default().grace_period(0)).await.unwrap();
+    gang.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
