@@ -698,3 +698,19 @@ fn scheduler_message(pod: &Pod) -> Option<String> {
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
     (scheduled.reason.as_deref() != Some("SchedulingGated")).then(|| scheduled.message.clone().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::World;
+
+    #[test]
+    fn a_workload_that_says_the_same_again_changes_no_decision() {
+        let mut world = World::new();
+        world.workload("train", "workers");
+        let version = world.model.version;
+        world.workload("train", "workers");
+        assert_eq!(world.model.version, version);
+        world.workload("train", "others");
+        assert_eq!(world.model.version, version + 1);
+    }
+}

@@ -145,6 +145,15 @@ mod tests {
     }
 
     #[test]
+    fn many_new_ones_are_looked_at_in_more_than_one_pass() {
+        let (mut round, now) = (Round::default(), Instant::now());
+        let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        assert_eq!(pass(&mut round, &all, &all, 100 * MS, now), ["a", "b", "c", "d", "e"]);
+        assert!(round.again().is_some(), "at once");
+        assert_eq!(pass(&mut round, &all, &["f", "g", "h"], 100 * MS, now), ["a", "f", "g", "h"]);
+    }
+
+    #[test]
     fn who_is_to_be_looked_at_anew_does_not_wait_either() {
         let (mut round, now) = (Round::default(), Instant::now());
         assert_eq!(pass(&mut round, &["a"], &[], 10 * MS, now), ["a"]);
