@@ -145,11 +145,12 @@ daemons: need-cargo
 e2e: controlplane promtool daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
 	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
 
-# Every crash and every random round instead of some, then a random load for as long as it is told.
+# Every crash and every random round instead of some, a random load for as long as it is told, and the largest plan.
 soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
 	GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
 		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak:: \
 			feasibility:: budgets::rounds::
+	GIVEWAY_VICTIMS=10000 $(CARGO) test --workspace --test e2e -- ledger::a_plan_of_thousands
 	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
 
 node-can-run:
@@ -172,7 +173,7 @@ test-versions: controlplanes daemons ## Run the stories of Giveway on every vers
 
 # The tests of `make test-kinds` are among them where the controllers are built, and that of `make test-upgrade` where the predecessor is.
 test: need-cargo controlplane promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
-	$(CARGO) test --workspace -- --test-threads=$(E2E_THREADS)
+	@CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/all.sh
 
 release: need-cargo
 	@echo "Building Giveway (release): a few minutes the first time."

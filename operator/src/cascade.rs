@@ -117,7 +117,7 @@ impl Cascades {
     /// Groups of which kube-scheduler took a pod since the last pass, with what is to be told of them.
     pub fn fallen(&mut self, model: &mut Model) -> Vec<(ObjectKey, Victimhood)> {
         let mut begun = Vec::new();
-        for Fallen { pod, group, at } in std::mem::take(&mut model.fallen).into_values() {
+        for Fallen { pod, group, at } in model.take_fallen().into_values() {
             let rest = rest(model, &group, at, Began::Scheduler).count();
             let message = format!(
                 "{OURS}{SCHEDULER}, which took pod {}. The group goes whole: {rest} more {}.",
@@ -133,11 +133,11 @@ impl Cascades {
     /// are left. A group that is going already is finished. `only_protected` leaves those alone whose namespace is not protected.
     pub fn spare(&self, model: &mut Model, only_protected: bool) -> Vec<(ObjectKey, SmolStr, usize)> {
         let mut spared = Vec::new();
-        let (taken, left) = std::mem::take(&mut model.fallen)
+        let (taken, left): (BTreeMap<SmolStr, Fallen>, BTreeMap<SmolStr, Fallen>) = model
+            .take_fallen()
             .into_iter()
             .partition(|(_, fallen)| !only_protected || model.cluster.protection(&fallen.group.namespace).is_some());
-        model.fallen = left;
-        let taken: BTreeMap<SmolStr, Fallen> = taken;
+        model.fallen.extend(left);
         for Fallen { pod, group, at } in taken.into_values() {
             let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
             let rest = rest(model, &group, at, Began::Scheduler).count();

@@ -84,9 +84,10 @@ pub fn end_on_panic() {
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let mut kubernetes =
         kube::Config::infer().await.context("no API server: set KUBECONFIG, or run inside a cluster")?;
-    let watching = Client::try_from(kubernetes.clone()).context("the API server's configuration cannot be used")?;
-    // A blocked eviction is a 429, which the client library would repeat for minutes: retries are ours.
+    // The client library would repeat what is answered 429 or 503 for minutes, and tell nobody. A blocked eviction is a 429, and a
+    // watch that is refused is broken: retries are ours.
     kubernetes.default_retry = false;
+    let watching = Client::try_from(kubernetes.clone()).context("the API server's configuration cannot be used")?;
     let metrics = Metrics::default();
     let timed =
         |kubernetes| ClientBuilder::try_from(kubernetes).map(|client| client.with_layer(&Timed(metrics.clone())));

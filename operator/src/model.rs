@@ -2,11 +2,13 @@
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
 
 pub mod plans;
+mod unheard;
 
 use crate::fallen::{self, Fallen};
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
+use crate::model::unheard::Unheard;
 use crate::origin::GangPod;
 use crate::switch::Said;
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
@@ -157,6 +159,7 @@ pub struct Model {
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     overdue: BTreeSet<SmolStr>,
+    unheard: Unheard,
     classes: BTreeMap<SmolStr, Since>,
     synced: BTreeSet<&'static str>,
     namespaces: BTreeSet<SmolStr>,
@@ -523,6 +526,7 @@ impl Model {
             }
             self.unfilled.remove(key);
             self.deadlines.remove(key);
+            self.unheard.forget(key);
             return Ok(self.cluster.remove_pod(key));
         };
         let record = PodRecord {
@@ -555,6 +559,7 @@ impl Model {
         }
         self.touch_group_of(key);
         self.look_for_missing(key);
+        self.unheard.note(&self.cluster, &self.namespaces, key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.falling.insert(uid)
         {
@@ -650,15 +655,31 @@ impl Model {
         self.uids_due(|at| at > long).chain(self.overdue.iter().cloned()).collect()
     }
 
-    /// Notes which terminating pods should have been gone for 30 s at this second: nobody waits for them any more. Time
-    /// alone changes decisions by it.
-    pub fn note_overdue(&mut self, second: i64) {
+    /// Notes what is so at this second. Time alone changes decisions by it.
+    pub fn note_time(&mut self, second: i64) {
+        // Nobody waits any more for terminating pods that should have been gone for 30 s.
         let grace_is_over = second.saturating_sub(30);
         let overdue: BTreeSet<SmolStr> = self.uids_due(|at| at < grace_is_over).collect();
         if overdue != self.overdue {
             self.overdue = overdue;
             self.version += 1;
         }
+        if self.unheard.renew(&self.cluster, &self.namespaces, second) {
+            self.version += 1;
+        }
+    }
+
+    /// UIDs of pods that are no victims now, because their group or namespace may not have been heard of yet.
+    pub fn unheard(&self) -> &BTreeSet<SmolStr> {
+        &self.unheard.spared
+    }
+
+    /// Pods that kube-scheduler took since this was last asked, by UID, as far as their groups were heard of.
+    pub fn take_fallen(&mut self) -> BTreeMap<SmolStr, Fallen> {
+        let fallen = std::mem::take(&mut self.fallen).into_iter();
+        let (later, now) = fallen.partition(|(_, fallen)| self.unheard.awaits(&self.cluster, fallen));
+        self.fallen = later;
+        now
     }
 
     /// UIDs of terminating pods that should have been gone for 30 s, as last noted.

@@ -176,7 +176,7 @@ mod tests {
         world.pod(TestPod::new("going", 0).on("n1").terminating());
         let due = 1_767_225_600;
         let lingers = |world: &mut World, second: i64| {
-            world.model.note_overdue(second);
+            world.model.note_time(second);
             world.model.lingering(second).contains("uid-going")
         };
         assert!(lingers(&mut world, due - 21) && !lingers(&mut world, due - 20));
@@ -193,12 +193,12 @@ mod tests {
         for (second, overdue, later) in
             [(due - 21, false, 0), (due + 30, false, 0), (due + 31, true, 1), (due + 40, true, 1)]
         {
-            world.model.note_overdue(second);
+            world.model.note_time(second);
             assert_eq!(world.model.overdue().contains("uid-going"), overdue, "{second}");
             assert_eq!(world.model.version, before + later, "{second}");
         }
         world.remove_pod("going");
-        world.model.note_overdue(due + 41);
+        world.model.note_time(due + 41);
         assert!(world.model.overdue().is_empty());
     }
 

@@ -43,6 +43,11 @@ impl World {
         self
     }
 
+    pub(crate) fn namespace(&mut self, name: &str) -> &mut Self {
+        self.model.apply(Input::Namespace(Update::Applied(object(json!({"metadata": {"name": name}})))));
+        self
+    }
+
     /// A node with a label.
     pub(crate) fn cordoned(&mut self, name: &str, cpus: u32) -> &mut Self {
         let node = json!({

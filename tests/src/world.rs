@@ -342,7 +342,15 @@ impl World {
     /// # Panics
     /// The world has no Giveway, or the operator does not answer.
     pub async fn operator_metrics(&self) -> String {
-        self.giveway.as_ref().expect("this world has Giveway").operator.http("/metrics").await.unwrap().1
+        self.operator_says("/metrics").await.1
+    }
+
+    /// What the operator answers on this path of its metrics address: status and text.
+    ///
+    /// # Panics
+    /// The world has no Giveway, or the operator does not answer.
+    pub async fn operator_says(&self, path: &str) -> (u16, String) {
+        self.giveway.as_ref().expect("this world has Giveway").operator.http(path).await.unwrap()
     }
 
     /// Upgrades the kinds and the chart to those of this checkout; the daemons go on as they are.

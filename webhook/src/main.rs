@@ -38,7 +38,11 @@ async fn main() -> anyhow::Result<()> {
     start_log(&config)?;
 
     let client_config = kube::Config::infer().await.context("no API server is configured")?;
+    let mut watching = client_config.clone();
     let client = kube::Client::try_from(client_config).context("the API server's configuration cannot be used")?;
+    // A watch that is refused is broken; the client library would ask again for minutes and tell nobody.
+    watching.default_retry = false;
+    let watching = kube::Client::try_from(watching)?;
 
     let metrics = Arc::new(Metrics::default());
     let view = SharedView::new(config.settings());
@@ -51,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
         "the certificate",
         follow_certificate(client.clone(), config.clone(), provider, Arc::clone(&certificate), Arc::clone(&metrics)),
     );
-    follow_all(&client, &view, &mut tasks);
+    follow_all(&watching, &view, &mut tasks);
 
     let shutdown = Shutdown::default();
     let health = Health::new(certificate, Arc::clone(&view), shutdown.drain.clone());

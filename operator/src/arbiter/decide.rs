@@ -56,6 +56,7 @@ impl Arbiter {
                 ..ledger::context(&self.flights, state.1)
             });
             context.exempt = spared;
+            context.exempt.extend(self.model.unheard().iter().cloned());
             let started = Instant::now();
             let decision = self.ask_the_planner(&preemptor, &context);
             in_flight = Some((state, context));
@@ -188,7 +189,11 @@ impl Arbiter {
             Preemptor::Pod(_) => None,
         };
         let torn = torn.map(|sentence| format!(" {sentence}")).unwrap_or_default();
-        LastWord { reason, message: format!("{shortfall}{torn}{refusal}") }
+        let young = match self.model.unheard().is_empty() {
+            true => "",
+            false => " Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.",
+        };
+        LastWord { reason, message: format!("{shortfall}{torn}{refusal}{young}") }
     }
 
     /// Budgets of other namespaces hold a preemptor back without their names.

@@ -235,7 +235,7 @@ impl Arbiter {
         if !self.leadership.holds() {
             return;
         }
-        self.model.note_overdue(clock.epoch_seconds);
+        self.model.note_time(clock.epoch_seconds);
         if !self.resumed {
             self.resume(clock);
             self.resumed = true;

@@ -69,6 +69,7 @@ impl Arbiter {
             }
             let mut context = ledger::context(&self.flights, rescue::rank(priority));
             context.exempt = spared;
+            context.exempt.extend(self.model.unheard().iter().cloned());
             context.lingering = self.model.lingering(clock.epoch_seconds);
             let started = Instant::now();
             let found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);

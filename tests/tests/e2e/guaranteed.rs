@@ -5,6 +5,7 @@ use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::{PodHandle, Shaped, wait_for_event};
 use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
 
 /// Pods `db-0` and so on, guarded up to priority 5000, on one node that they fill.
 async fn guarded(world: &World, count: usize) -> Vec<PodHandle> {
@@ -85,14 +86,19 @@ async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_no
 async fn a_refused_victim_is_left_out_and_another_one_goes() {
     let world = World::start().await;
     let db = guarded(&world, 2).await;
-    // db-0 is chosen first, and under two budgets, which the eviction API cannot handle; db-1 is under one.
-    world.kubectl(&["label", "pod", "db-0", "also=this"]).await.unwrap();
+    // The one that runs for the shorter time is chosen first, in whichever second each was started. It is under two budgets, which
+    // the eviction API cannot handle; the other one is under one.
+    let started = |pod: Option<Pod>| pod.and_then(|pod| pod.status?.start_time).map(|time| time.0);
+    let [zero, one] = [started(db[0].get().await), started(db[1].get().await)];
+    assert!(zero.is_some() && one.is_some());
+    let (first, other) = if one > zero { (&db[1], &db[0]) } else { (&db[0], &db[1]) };
+    world.kubectl(&["label", "pod", &first.name, "also=this"]).await.unwrap();
     world.budget("all").matching("app", "db").min_available(1).create_allowing(1).await;
     world.budget("also").matching("also", "this").create_allowing(1).await;
     let pod = world.pod("below").priority("high").create().await;
     pod.wait_bound(MINUTE).await;
-    assert_eq!(world.audit().await.evicted_names(), ["db-1"]);
-    db[0].wait_event("EvictionRefused", MINUTE).await;
-    assert!(db[0].get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
+    assert_eq!(world.audit().await.evicted_names(), [other.name.as_str()]);
+    first.wait_event("EvictionRefused", MINUTE).await;
+    assert!(first.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
     world.check_promises().await;
 }

@@ -282,17 +282,19 @@ async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place
     world.check_promises().await;
 }
 
-/// Five thousand members, ten thousand victims with names of two hundred characters.
+/// Victims with names of more than two hundred characters, and half as many members: five thousand, or as many as
+/// `GIVEWAY_VICTIMS` says (`make soak`: ten thousand).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_of_ten_thousand_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole() {
+async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole() {
+    let victims = std::env::var("GIVEWAY_VICTIMS").ok().map_or(5_000, |text| text.parse().expect("a number"));
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
-    let nodes = world.nodes(100).cpus(100).pods(200).create().await;
-    world.fill(&nodes).prefix(&"v".repeat(195)).priority("low").singles().await;
+    let nodes = world.nodes(victims / 100).cpus(100).pods(200).create().await;
+    world.fill(&nodes).prefix(&"v".repeat(235)).priority("low").singles().await;
     forbid(&world, "!object.metadata.name.endsWith('.3')").await;
     let gang = world
-        .gang("train", 5_000)
+        .gang("train", victims / 2)
         .cpu(2)
         .priority("high")
         .spec(|spec| spec.preemption_delay_seconds = Some(3_600))
@@ -315,11 +317,11 @@ async fn a_plan_of_ten_thousand_victims_is_stored_in_parts_and_resumed_only_when
         assert!(message.starts_with("An earlier leader ended while it stored this plan: only 2 of the "), "{message}");
     }
     let plan = gang.wait_plan(PlanState::Planned, 2 * MINUTE).await;
-    assert_eq!((plan.placements.len(), plan.cost.victim_pods), (5_000, 10_000));
+    assert_eq!((plan.placements.len(), plan.cost.victim_pods), (victims / 2, i32::try_from(victims).unwrap()));
     assert!(!torn.contains(&plan.id));
     let parts = preemptions.list(&ListParams::default()).await.unwrap().items;
     let parts: Vec<&Preemption> = parts.iter().filter(|part| part.name_any().starts_with(&plan.id)).collect();
-    assert!(parts.len() > 4, "{}", parts.len());
+    assert!(parts.len() > 2, "{}", parts.len());
     for part in &parts {
         let bytes = serde_json::to_vec(part).unwrap().len();
         assert!(bytes < 1024 * 1024, "{} takes {bytes} bytes", part.name_any());

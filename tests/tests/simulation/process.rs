@@ -152,7 +152,7 @@ pub fn model(server: &Server) -> Model {
     let mut model = Model::default();
     unused().into_iter().for_each(|input| model.apply(input));
     Kind::ALL.into_iter().for_each(|kind| model.apply(list(server, kind)));
-    model.note_overdue(server.second());
+    model.note_time(server.second());
     model
 }
 

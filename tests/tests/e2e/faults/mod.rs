@@ -12,6 +12,7 @@ mod leaders;
 mod outages;
 mod scenes;
 mod soak;
+mod unheard;
 
 use giveway_tests::World;
 use giveway_tests::giveway::{Daemon, NAMESPACE};

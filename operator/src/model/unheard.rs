@@ -1,0 +1,137 @@
+//! Pods whose group, or namespace, was not heard of yet.
+//!
+//! Each kind has a watch of its own, and one may lag behind another, or begin anew. A bound pod that names a group which is not
+//! known here may belong to a group that goes whole, with a priority of its own. It is no victim before it is so old that
+//! its group would be known: by then the watch of groups is whole, or is broken for so long that nothing is decided at all
+//! ([`watches`](crate::watches)). After that the group does not exist, as anybody can write any name on a pod.
+
+use crate::fallen::Fallen;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{Cluster, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For how many seconds after a pod was created its group may be unheard of: for as long as a broken watch is trusted, and for as
+/// long as a list takes.
+const LAG: i64 = 15;
+
+/// The pods that wait for their group to be heard of.
+#[derive(Debug, Default)]
+pub(super) struct Unheard {
+    /// UID, and when it was created, in seconds since the epoch. Nobody stays for longer than [`LAG`].
+    young: BTreeMap<ObjectKey, (SmolStr, i64)>,
+    /// UIDs of those that are no victims, as last noted.
+    pub(super) spared: BTreeSet<SmolStr>,
+    /// When that was noted, in seconds since the epoch.
+    noted: i64,
+}
+
+/// Whether the namespace of a pod, or the group that it names, is not known.
+fn is_unheard(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) -> bool {
+    let Some(pod) = cluster.pod(key) else { return false };
+    !namespaces.contains(&key.namespace) || (pod.group.is_some() && cluster.group_of(pod).is_none())
+}
+
+impl Unheard {
+    /// Notes a pod that was heard of.
+    pub(super) fn note(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) {
+        let pod = cluster.pod(key).filter(|pod| pod.live() && is_unheard(cluster, namespaces, &pod.key));
+        match pod.and_then(|pod| Some((pod.uid.clone(), pod.created? / 1_000_000_000))) {
+            Some(pod) => drop(self.young.insert(key.clone(), pod)),
+            None => self.forget(key),
+        }
+    }
+
+    /// Forgets a pod that is gone.
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
+        self.young.remove(key);
+    }
+
+    /// Notes who is spared at this second. Returns whether that changed.
+    pub(super) fn renew(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, second: i64) -> bool {
+        self.noted = second;
+        if self.young.is_empty() && self.spared.is_empty() {
+            return false;
+        }
+        self.young.retain(|key, (_, created)| {
+            second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key)
+        });
+        let spared: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
+        let changed = spared != self.spared;
+        self.spared = spared;
+        changed
+    }
+
+    /// Whether the group of a pod that kube-scheduler took may be heard of yet: what follows for the group waits for it.
+    pub(super) fn awaits(&self, cluster: &Cluster, fallen: &Fallen) -> bool {
+        cluster.group(&fallen.group).is_none() && (-LAG..LAG).contains(&self.noted.saturating_sub(fallen.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cascade::Cascades;
+    use crate::testing::{TestPod, World};
+
+    /// When the pods were created.
+    const THEN: i64 = 1_767_225_600;
+
+    fn world() -> World {
+        let mut world = World::new();
+        world.node("n1", 4);
+        world
+    }
+
+    fn spared(world: &mut World, second: i64) -> Vec<String> {
+        world.model.note_time(second);
+        world.model.unheard().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_pod_is_no_victim_before_its_group_is_heard_of() {
+        let mut world = world();
+        world.namespace("default");
+        world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN)).pod(TestPod::new("b", 0).on("n1").created(THEN));
+        assert_eq!(spared(&mut world, THEN + 1), ["uid-a"]);
+        let version = world.model.version;
+        world.group("late", 1, 10, "PodGroup");
+        assert_eq!(spared(&mut world, THEN + 2), Vec::<String>::new());
+        assert!(world.model.version > version, "who waits for room is looked at again");
+    }
+
+    #[test]
+    fn a_group_that_does_not_exist_spares_nobody_for_long() {
+        let mut world = world();
+        world.namespace("default");
+        world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN));
+        assert_eq!(spared(&mut world, THEN + 14), ["uid-a"]);
+        let version = world.model.version;
+        assert_eq!(spared(&mut world, THEN + 15), Vec::<String>::new());
+        assert_eq!(world.model.version, version + 1, "time alone changes decisions by it");
+        world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN).labelled("again", "and again"));
+        assert_eq!(spared(&mut world, THEN + 16), Vec::<String>::new(), "an update makes nobody young");
+    }
+
+    #[test]
+    fn a_pod_is_no_victim_before_its_namespace_is_heard_of() {
+        let mut world = world();
+        world.pod(TestPod::new("a", 0).on("n1").created(THEN));
+        assert_eq!(spared(&mut world, THEN), ["uid-a"]);
+        world.namespace("default");
+        assert_eq!(spared(&mut world, THEN), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_rest_goes_with_a_pod_that_was_taken_before_its_group_was_heard_of() {
+        let mut world = world();
+        world.namespace("default");
+        world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN));
+        world.pod(TestPod::new("b", 0).of("late").on("n1").created(THEN));
+        world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN).preempted(THEN + 1, "preempting").terminating());
+        world.model.note_time(THEN + 2);
+        assert!(Cascades::default().fallen(&mut world.model).is_empty());
+        world.group("late", 1, 10, "PodGroup");
+        let begun = Cascades::default().fallen(&mut world.model);
+        assert_eq!(begun.into_iter().map(|(group, _)| group.to_string()).collect::<Vec<_>>(), ["default/late"]);
+        assert!(Cascades::default().fallen(&mut world.model).is_empty(), "once");
+    }
+}

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Runs every test of the workspace: CARGO and THREADS say with what, and how many at a time.
+#
+# The tests on the real node wait for containers most of the time, so they run beside those that compute. All are run whatever
+# fails, and the first one that failed decides how this ends.
+set -u
+cargo=${CARGO:-cargo}
+threads=${THREADS:-3}
+log=target/node-tests.log
+failed=0
+
+"$cargo" test --workspace --no-run || exit 1
+
+"$cargo" test --workspace --test node >"$log" 2>&1 &
+node=$!
+trap 'kill $node 2>/dev/null' INT TERM
+
+# All but `e2e` and `node`. Cargo matches names, and knows no exceptions: no other test may begin like these.
+for test in */tests/*; do
+    case ${test##*/} in
+    e2e | node) ;;
+    e2* | no*) echo "$test would not be run (tests/all.sh): give it another name." && failed=1 ;;
+    esac
+done
+"$cargo" test --workspace --no-fail-fast --lib --bins --test '[!en]*' --test 'e[!2]*' --test 'n[!o]*' -- \
+    --test-threads="$threads" || failed=1
+"$cargo" test --workspace --doc || failed=1
+
+echo "The tests on the real node, which ran meanwhile:"
+wait $node || failed=1
+cat "$log"
+
+"$cargo" test --workspace --test e2e -- --test-threads="$threads" || failed=1
+exit $failed

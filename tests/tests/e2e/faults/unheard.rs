@@ -1,0 +1,49 @@
+//! The watch of groups lags behind the watch of pods.
+
+use super::stage;
+use crate::MINUTE;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::proxy::{Call, Fault, calm};
+use giveway_tests::wait::wait_for;
+use std::time::Duration;
+
+/// Whether a call reads groups of ours.
+fn reads_groups(call: &Call) -> bool {
+    call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
+    let mut world = stage().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    // Watches end by themselves now and then; from the next attempt on, groups are not told.
+    let cut = Fault::CutAfter(Duration::from_millis(100));
+    world.proxy().play(Box::new(move |call| if reads_groups(call) { cut } else { Fault::None }));
+    world.operator().kill();
+    world.operator().start().await;
+    wait_for("the operator leads and has heard of everything", MINUTE, async || {
+        let leads = world.operator_metrics().await.contains("\ngiveway_operator_leader 1");
+        let (status, words) = world.operator_says("/readyz").await;
+        if leads && status == 200 { Ok(()) } else { Err(words) }
+    })
+    .await;
+    world.proxy().play(Box::new(|call| if reads_groups(call) { Fault::Answer(503) } else { Fault::None }));
+    world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let pod = world.pod("vip").priority("high").create().await;
+    let told = pod.wait_event("Unschedulable", MINUTE).await;
+    let words = "Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.";
+    assert!(told.ends_with(words), "{told}");
+    wait_for("the operator says that it decides nothing", MINUTE, async || {
+        let (status, words) = world.operator_says("/readyz").await;
+        let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for 1");
+        if broken { Ok(()) } else { Err(format!("{status} {words}")) }
+    })
+    .await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.proxy().play(calm());
+    pod.wait_bound(MINUTE).await;
+    let planned = pod.wait_event("Planned", MINUTE).await;
+    assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
+    assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
+    world.check_promises().await;
+}
