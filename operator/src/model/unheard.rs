@@ -52,9 +52,8 @@ impl Unheard {
         if self.young.is_empty() && self.spared.is_empty() {
             return false;
         }
-        self.young.retain(|key, (_, created)| {
-            second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key)
-        });
+        self.young
+            .retain(|key, (_, created)| second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key));
         let spared: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
         let changed = spared != self.spared;
         self.spared = spared;
@@ -90,7 +89,9 @@ mod tests {
     fn a_pod_is_no_victim_before_its_group_is_heard_of() {
         let mut world = world();
         world.namespace("default");
-        world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN)).pod(TestPod::new("b", 0).on("n1").created(THEN));
+        world
+            .pod(TestPod::new("a", 0).of("late").on("n1").created(THEN))
+            .pod(TestPod::new("b", 0).on("n1").created(THEN));
         assert_eq!(spared(&mut world, THEN + 1), ["uid-a"]);
         let version = world.model.version;
         world.group("late", 1, 10, "PodGroup");
@@ -126,7 +127,9 @@ mod tests {
         world.namespace("default");
         world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN));
         world.pod(TestPod::new("b", 0).of("late").on("n1").created(THEN));
-        world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN).preempted(THEN + 1, "preempting").terminating());
+        world.pod(
+            TestPod::new("a", 0).of("late").on("n1").created(THEN).preempted(THEN + 1, "preempting").terminating(),
+        );
         world.model.note_time(THEN + 2);
         assert!(Cascades::default().fallen(&mut world.model).is_empty());
         world.group("late", 1, 10, "PodGroup");

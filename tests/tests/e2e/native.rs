@@ -166,7 +166,9 @@ async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none()
     assert!(!taken.is_empty(), "every place was taken: kube-scheduler had to preempt for theirs");
     // Both may ask for a pod at once, which costs it nothing; nobody asks for one whose deletion he has heard of.
     let evicted = history.evicted();
-    let after = |taken: &&&Removal| evicted.iter().any(|e| e.uid == taken.uid && e.at.duration_since(taken.at).as_millis() > HEARD);
+    let after = |taken: &&&Removal| {
+        evicted.iter().any(|e| e.uid == taken.uid && e.at.duration_since(taken.at).as_millis() > HEARD)
+    };
     let twice: Vec<_> = taken.iter().filter(after).collect();
     assert!(twice.is_empty(), "no pod is taken a second time: {twice:?}");
     world.check_promises().await;

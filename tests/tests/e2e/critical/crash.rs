@@ -45,7 +45,9 @@ async fn seen(world: &World, dns: &PodHandle) -> Seen {
     let pod = dns.get().await;
     let scheduled = pod.as_ref().and_then(|pod| pod.status.as_ref()?.conditions.as_ref()).into_iter().flatten();
     Seen {
-        refused: scheduled.into_iter().any(|c| c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable")),
+        refused: scheduled
+            .into_iter()
+            .any(|c| c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable")),
         planned: plans.iter().any(|plan| plan.preemptor.uid == dns.uid),
         tainted: taints(world).await.values().flatten().any(|taint| *taint == critical::taint(&dns.uid)),
         evicted: plans
