@@ -9,7 +9,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* Labels by which a component's pods are found. */}}
 {{- define "giveway.selector" -}}
 app.kubernetes.io/name: giveway
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -91,7 +91,7 @@ operator
 url: {{ printf "%s/%s" $webhook.url .path | quote }}
 {{- else -}}
 service:
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   name: giveway-webhook
   path: /{{ .path }}
   port: 443
@@ -225,7 +225,7 @@ affinity:
               {{- include "giveway.selector" . | nindent 14 }}
 {{- end }}
 {{- with $values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:

@@ -1,6 +1,7 @@
 {{/*
-A Job of helm's, with an account of its own that exists only meanwhile. Call with a dict of "root", "component", "hook" (when it
-runs), "rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
+A Job of helm's, with an account of its own that exists only meanwhile. Its pod has labels, annotations, resources and a place as
+the operator's. Call with a dict of "root", "component", "hook" (when it runs), "rules" (of a ClusterRole, as YAML), "role" (of a
+Role in this namespace, as YAML, or nothing) and "command" (a list).
 */}}
 {{- define "giveway.hook" }}
 {{- $name := printf "giveway-%s" .component }}
@@ -12,7 +13,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ $name }}
-  namespace: {{ $namespace }}
+  namespace: {{ $namespace | quote }}
   labels:
     {{- $labels | nindent 4 }}
   annotations:
@@ -44,14 +45,14 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ $name }}
-    namespace: {{ $namespace }}
+    namespace: {{ $namespace | quote }}
 {{- with .role }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   name: {{ $name }}
-  namespace: {{ $namespace }}
+  namespace: {{ $namespace | quote }}
   labels:
     {{- $labels | nindent 4 }}
   annotations:
@@ -63,7 +64,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ $name }}
-  namespace: {{ $namespace }}
+  namespace: {{ $namespace | quote }}
   labels:
     {{- $labels | nindent 4 }}
   annotations:
@@ -75,14 +76,14 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ $name }}
-    namespace: {{ $namespace }}
+    namespace: {{ $namespace | quote }}
 {{- end }}
 ---
 apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ $name }}
-  namespace: {{ $namespace }}
+  namespace: {{ $namespace | quote }}
   labels:
     {{- $labels | nindent 4 }}
   annotations:
@@ -94,6 +95,13 @@ spec:
     metadata:
       labels:
         {{- $labels | nindent 8 }}
+        {{- with .root.Values.operator.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .root.Values.operator.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       serviceAccountName: {{ $name }}
       restartPolicy: Never
@@ -104,5 +112,7 @@ spec:
           image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [{{ join ", " .command }}]
+          resources:
+            {{- toYaml .root.Values.operator.resources | nindent 12 }}
           {{- include "giveway.containerSecurity" .root | nindent 10 }}
 {{- end }}

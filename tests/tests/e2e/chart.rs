@@ -5,6 +5,7 @@ use giveway_crds::keys;
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+use serde_json::{Value, json};
 use std::process::Output;
 use tokio::process::Command;
 
@@ -29,6 +30,11 @@ fn document<'a>(manifests: &'a str, kind: &str, name: &str) -> &'a str {
     let (kind, name) = (format!("\nkind: {kind}\n"), format!("\n  name: {name}\n"));
     let found = manifests.split("\n---\n").find(|document| document.contains(&kind) && document.contains(&name));
     found.unwrap_or_else(|| panic!("no {kind} {name} in:\n{manifests}"))
+}
+
+/// The same, read.
+fn object(manifests: &str, kind: &str, name: &str) -> Value {
+    serde_yaml_ng::from_str(document(manifests, kind, name)).unwrap()
 }
 
 async fn refused(namespace: &str, values: &[&str], words: &str) {
@@ -64,7 +70,7 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
         ),
         (
             &["webhook.replicas=0"],
-            "webhook.replicas must be 1 or more, not 0: without it gangs are held for ever, or refused. To run it outside the cluster, set deployments.enabled: false",
+            "webhook.replicas must be 1 or more, not 0: without it gangs are held for ever, or refused. To run it outside the cluster, set deployments.enabled: false and webhook.url",
         ),
         (&["operator.replicas=0"], "operator.replicas must be 1 or more, not 0"),
         (
@@ -88,11 +94,62 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
         (&["image.digests.cli=sha256:12"], "'/image/digests/cli': 'sha256:12' does not match pattern"),
         (&["operator.extraArgs={debug}"], "'/operator/extraArgs/0': 'debug' does not match pattern"),
+        (&["network.listenOn=::"], "'/network/listenOn': '::' does not match pattern"),
+        (
+            &["deployments.enabled=false"],
+            "deployments.enabled: false needs webhook.url: without it API servers look for the webhook behind a Service, which is not made then, and no pod of a group could be created. Set webhook.url to where your webhook runs, such as https://10.0.0.5:9443",
+        ),
+        (
+            &["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443", "webhook.certManager.enabled=true"],
+            "webhook.certManager.enabled: true needs deployments.enabled: true: without it the chart makes no Certificate, so nobody fills caBundle. Set webhook.certManager.enabled: false, and webhook.caBundle to the authority of your webhook's certificate",
+        ),
+        (
+            &["webhook.url=https://10.0.0.5:9443", "webhook.certManager.enabled=true"],
+            "webhook.url is https://10.0.0.5:9443, but with webhook.certManager.enabled the certificate is for giveway-webhook.giveway-system.svc: API servers would not accept it. Leave webhook.url empty, or set webhook.certManager.enabled: false",
+        ),
+        (
+            &["namespaces.optIn=true", "namespaces.selector.matchLabels.scheduling\\.giveway\\.dev/enabled=no"],
+            "namespaces.selector asks for the label scheduling.giveway.dev/enabled: \"no\", and namespaces.optIn for \"true\": no namespace has both. Leave the label out of namespaces.selector, or set namespaces.optIn: false",
+        ),
+        (
+            &[
+                "gangs.kinds={JobSet}",
+                "gangs.namespaceSelector.matchLabels.team=a",
+                "namespaces.selector.matchLabels.team=ml",
+            ],
+            "gangs.namespaceSelector asks for the label team: \"a\", and groups are served where it is \"ml\" only (namespaces.selector, namespaces.optIn): no namespace has both. Leave the label out of gangs.namespaceSelector, or give it the same value",
+        ),
+        (
+            &[
+                "namespaces.selector.matchExpressions[0].key=team",
+                "namespaces.selector.matchExpressions[0].operator=In",
+            ],
+            "'/namespaces/selector/matchExpressions/0': missing property 'values'",
+        ),
+        (
+            &[
+                "gangs.namespaceSelector.matchExpressions[0].key=team",
+                "gangs.namespaceSelector.matchExpressions[0].operator=NotIn",
+            ],
+            "'/gangs/namespaceSelector/matchExpressions/0': missing property 'values'",
+        ),
+        (
+            &[
+                "namespaces.selector.matchExpressions[0].key=team",
+                "namespaces.selector.matchExpressions[0].operator=Exists",
+                "namespaces.selector.matchExpressions[0].values={ml}",
+            ],
+            "'/namespaces/selector/matchExpressions/0/values': maxItems: got 1, want 0",
+        ),
     ] {
         refused("giveway-system", values, words).await;
     }
     rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
-    rendered(&["operator.replicas=0", "webhook.replicas=0", "deployments.enabled=false"]).await;
+    let outside = ["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"];
+    rendered(&[&outside[..], &["operator.replicas=0", "webhook.replicas=0"]].concat()).await;
+    // The name of the Service, for which cert-manager's certificate is.
+    let name = "webhook.url=https://giveway-webhook.giveway-system.svc:443";
+    rendered(&[name, "webhook.certManager.enabled=true"]).await;
 }
 
 /// Everything that people ask of a chart.
@@ -123,9 +180,8 @@ const ASKED: &[&str] = &[
 ];
 
 /// The pod template of a Deployment.
-fn template(manifests: &str, name: &str) -> serde_json::Value {
-    let deployment: serde_json::Value = serde_yaml_ng::from_str(document(manifests, "Deployment", name)).unwrap();
-    deployment["spec"]["template"].clone()
+fn template(manifests: &str, name: &str) -> Value {
+    object(manifests, "Deployment", name)["spec"]["template"].clone()
 }
 
 #[tokio::test]
@@ -134,13 +190,13 @@ async fn pods_are_as_the_values_ask() {
     let operator = template(&manifests, "giveway-operator");
     assert_eq!(operator["metadata"]["labels"]["team"], "platform");
     assert_eq!(operator["metadata"]["labels"]["app.kubernetes.io/component"], "operator");
-    assert_eq!(operator["metadata"]["annotations"], serde_json::json!({"note": "kept"}));
+    assert_eq!(operator["metadata"]["annotations"], json!({"note": "kept"}));
     let container = &operator["spec"]["containers"][0];
     let image =
         "ghcr.io/giveway/giveway-operator@sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b";
     assert_eq!(container["image"], image);
-    assert_eq!(container["env"], serde_json::json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}]));
-    assert_eq!(operator["spec"]["imagePullSecrets"], serde_json::json!([{"name": "registry"}]));
+    assert_eq!(container["env"], json!([{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}]));
+    assert_eq!(operator["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
     assert!(operator["spec"].get("hostNetwork").is_none(), "{operator:#}");
     let args: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(|arg| arg.as_str()).collect();
     let limits: Vec<&str> = args.into_iter().filter(|arg| arg.starts_with("--evictions-per-minute")).collect();
@@ -152,7 +208,7 @@ async fn pods_are_as_the_values_ask() {
     assert_eq!(webhook["spec"]["hostNetwork"], true);
     assert_eq!(webhook["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
     let ports = &webhook["spec"]["containers"][0]["ports"];
-    assert_eq!(ports[1], serde_json::json!({"name": "metrics", "containerPort": 9190}));
+    assert_eq!(ports[1], json!({"name": "metrics", "containerPort": 9190}));
     let counted = &webhook["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"];
     assert_eq!(counted["app.kubernetes.io/component"], "webhook");
     let quota = document(&manifests, "ResourceQuota", "giveway-priority");
@@ -161,10 +217,87 @@ async fn pods_are_as_the_values_ask() {
 }
 
 #[tokio::test]
+async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
+    let manifests = rendered(&[
+        "criticalAddons.enabled=false",
+        "image.pullSecrets[0].name=registry",
+        "operator.podLabels.team=platform",
+        "operator.podAnnotations.note=kept",
+        "operator.resources.limits.memory=2Gi",
+        "operator.nodeSelector.pool=system",
+        "operator.tolerations[0].operator=Exists",
+    ])
+    .await;
+    let operator = template(&manifests, "giveway-operator");
+    for name in ["giveway-test", "giveway-uninstall", "giveway-rest", "giveway-taints"] {
+        let pod = &object(&manifests, "Job", name)["spec"]["template"];
+        assert_eq!(pod["metadata"]["labels"]["team"], "platform", "{name}");
+        assert_eq!(pod["metadata"]["annotations"], json!({"note": "kept"}), "{name}");
+        for field in ["nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"] {
+            let given = &pod["spec"][field];
+            assert!(!given.is_null() && *given == operator["spec"][field], "{name}: {field}: {given}");
+        }
+        let resources = &pod["spec"]["containers"][0]["resources"];
+        assert_eq!(resources["limits"]["memory"], "2Gi", "{name}");
+        assert_eq!(*resources, operator["spec"]["containers"][0]["resources"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn on_the_network_of_the_node_an_old_pod_goes_before_a_new_one_comes() {
+    let strategy = |manifests: &str, name: &str| object(manifests, "Deployment", name)["spec"]["strategy"].clone();
+    let host = rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
+    let first = json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    assert_eq!(strategy(&host, "giveway-operator"), first);
+    assert_eq!(strategy(&host, "giveway-webhook"), first);
+    let usual = rendered(&[]).await;
+    let later = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    assert_eq!((strategy(&usual, "giveway-operator"), strategy(&usual, "giveway-webhook")), (Value::Null, later));
+}
+
+#[tokio::test]
+async fn the_daemons_listen_on_the_address_that_the_values_name() {
+    let ports = ["--metrics-address", "--address", "--metrics-address"];
+    for (values, address) in [(&[][..], "0.0.0.0"), (&["network.listenOn=[::]"], "[::]")] {
+        let manifests = rendered(values).await;
+        let both = ["giveway-operator", "giveway-webhook"].map(|name| template(&manifests, name));
+        let args = both.iter().flat_map(|pod| pod["spec"]["containers"][0]["args"].as_array().unwrap());
+        let addresses: Vec<&str> = args.filter_map(Value::as_str).filter(|arg| arg.contains("address=")).collect();
+        let wanted = ports.iter().zip([9091, 9443, 9090]).map(|(flag, port)| format!("{flag}={address}:{port}"));
+        assert_eq!(addresses, wanted.collect::<Vec<_>>());
+    }
+}
+
+/// The values of all fields of this name, however deep.
+fn fields(value: &Value, name: &str) -> Vec<Value> {
+    match value {
+        Value::Object(map) => {
+            let own = map.get(name).cloned();
+            own.into_iter().chain(map.values().flat_map(|value| fields(value, name))).collect()
+        }
+        Value::Array(list) => list.iter().flat_map(|value| fields(value, name)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_looks_like_a_number_stays_a_name() {
+    for values in [&["criticalAddons.schedulerLease=123/kube-scheduler"][..], &["webhook.certManager.enabled=true"]] {
+        let output = render("123", values).await;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let manifests = String::from_utf8(output.stdout).unwrap();
+        let objects: Vec<Value> =
+            manifests.split("\n---\n").map(|document| serde_yaml_ng::from_str(document).unwrap()).collect();
+        let namespaces: Vec<Value> = objects.iter().flat_map(|object| fields(object, "namespace")).collect();
+        assert!(namespaces.contains(&json!("123")) && !namespaces.iter().any(Value::is_number), "{namespaces:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_daemons_take_the_arguments_that_the_chart_renders() {
     let certificate =
         ["webhook.certManager.enabled=true", "criticalAddons.stranded=true", "names.acrossNamespaces=true"];
-    for values in [&[], ASKED, &certificate] {
+    for values in [&[], ASKED, &certificate, &["network.listenOn=[::]"]] {
         let manifests = rendered(values).await;
         for daemon in ["giveway-operator", "giveway-webhook"] {
             let template = template(&manifests, daemon);
@@ -235,6 +368,19 @@ async fn owners_of_gangs_are_read_one_by_one_and_kinds_are_switched_on_by_name()
     let (entry, _) = entry.split_once("  - name: jobs.giveway.dev").unwrap();
     assert!(entry.contains("matchLabels:\n        team: a\n") && entry.contains("resources: [jobsets]"), "{entry}");
     assert!(!entry.contains("resources: [jobs]"), "{entry}");
+    let both = rendered(&[
+        "gangs.kinds={JobSet}",
+        "gangs.namespaceSelector.matchExpressions[0].key=team",
+        "gangs.namespaceSelector.matchExpressions[0].operator=NotIn",
+        "gangs.namespaceSelector.matchExpressions[0].values={play}",
+        "namespaces.selector.matchLabels.team=ml",
+    ])
+    .await;
+    let webhooks = object(&both, "MutatingWebhookConfiguration", "giveway");
+    let mut webhooks = webhooks["webhooks"].as_array().unwrap().iter();
+    let selector = &webhooks.find(|entry| entry["name"] == "kinds.owners.giveway.dev").unwrap()["namespaceSelector"];
+    assert_eq!(selector["matchLabels"], json!({"team": "ml"}));
+    assert_eq!(selector["matchExpressions"][1], json!({"key": "team", "operator": "NotIn", "values": ["play"]}));
     let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/kinds.md lists them";
     refused("giveway-system", &["gangs.kinds={DaemonSet}"], words).await;
     let flagged = rendered(&["jobs.defaultPodFailurePolicy=true"]).await;
@@ -258,7 +404,7 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
     let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
     assert!(document(&usual, "ClusterRole", "giveway-operator").contains(on_nodes));
     let lease = document(&usual, "Role", "giveway-operator-scheduler-lease");
-    assert!(lease.contains("namespace: kube-system\n"), "{lease}");
+    assert!(lease.contains("namespace: \"kube-system\"\n"), "{lease}");
     assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
     document(&usual, "RoleBinding", "giveway-operator-scheduler-lease");
     let hook = document(&usual, "Job", "giveway-rest");
@@ -281,7 +427,7 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
         assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
     }
     let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
-    assert!(lease.contains("namespace: control\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
+    assert!(lease.contains("namespace: \"control\"\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
 
     let off = rendered(&["criticalAddons.enabled=false"]).await;
     let operator = document(&off, "Deployment", "giveway-operator");

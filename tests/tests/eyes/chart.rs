@@ -69,7 +69,10 @@ fn what_cannot_be_meant_is_refused() {
             &["metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"][..],
             "everything would be scraped twice",
         ),
-        (&["metrics.podMonitor.enabled=true", "deployments.enabled=false"], "there is nothing to scrape"),
+        (
+            &["metrics.podMonitor.enabled=true", "deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"],
+            "there is nothing to scrape",
+        ),
         (&["metrics.serviceMonitor.interval=often"], "interval"),
         (&["metrics.prometheusRule.thresholds.refusedRatio=2"], "refusedRatio"),
         (&["metrics.prometheusRule.thresholds.groupWaitsMinutes=0"], "groupWaitsMinutes"),
