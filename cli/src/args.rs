@@ -23,7 +23,7 @@ Examples:
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
   kubectl giveway pause                                      Hold nobody and evict nobody, until `resume`.
 
-Only `adopt`, `release`, `pause`, `observe`, `resume` and `uninstall` write to the cluster.
+Only `adopt`, `release`, `pause`, `observe`, `resume`, `uninstall` and `check --gang` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
 `check` finds something wrong; 2 when the input cannot be used."
@@ -265,11 +265,11 @@ also with this key, stays as it is. It takes the right to get, list and patch no
 Exit status: as of `adopt`.")]
 pub(crate) struct ReleaseArgs {
     /// What to release.
-    #[arg(value_enum, value_name = "KIND", required_unless_present_any = ["all", "taints"])]
+    #[arg(value_enum, value_name = "KIND")]
     pub(crate) kind: Option<ClassKind>,
 
     /// Names of the classes.
-    #[arg(value_name = "NAME", required_unless_present_any = ["all", "taints"])]
+    #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
     /// Every managed class.
@@ -601,4 +601,19 @@ fn strategy(text: &str) -> Result<Strategy, String> {
         let known = ["least-cost", "kep5710"].into_iter().filter(|name| Strategy::parse(name).is_some());
         format!("must be {}", known.collect::<Vec<_>>().join(" or "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_names_everything_that_writes() {
+        let help = Args::command().render_long_help().to_string();
+        let line = help.lines().find(|line| line.ends_with("write to the cluster.")).unwrap();
+        for command in ["adopt", "release", "pause", "observe", "resume", "uninstall", "check --gang"] {
+            assert!(line.contains(&format!("`{command}`")), "{command} is not in: {line}");
+        }
+    }
 }

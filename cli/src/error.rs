@@ -23,6 +23,10 @@ pub(crate) enum CliError {
     NoPreemptor { file: String, preemptor: Preemptor },
     #[error("the argument '--critical' cannot be used with '--for podgroup/{0}': a critical add-on is a pod")]
     CriticalGroup(String),
+    #[error(
+        "the argument '--filename -' cannot be used with '--snapshot -': standard input can be read only once: save the manifests or the snapshot to a file, and name that file"
+    )]
+    StandardInputTwice,
     #[error("{file}: {why}")]
     NotCritical { file: String, why: String },
     #[error("{preemptor} does not exist, and no event or plan that is kept mentions it")]
@@ -37,6 +41,10 @@ pub(crate) enum CliError {
     OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },
     #[error("{file}: {kind} {object}: {problem}")]
     Refused { file: String, kind: String, object: String, problem: String },
+    #[error(
+        "nothing is named that could be released: name classes, as in `kubectl giveway release priorityclass NAME...`, or use '--all' for every managed class, or '--taints' for the operator's taints on nodes"
+    )]
+    NothingToRelease,
     #[error("{0}")]
     NoSuchObject(String),
     #[error("{0}")]

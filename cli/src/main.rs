@@ -1,6 +1,6 @@
 //! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one, puts priority classes into Giveway's
-//! hands, switches Giveway off and on, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume` and
-//! `uninstall` write to a cluster.
+//! hands, switches Giveway off and on, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume`,
+//! `uninstall` and `check --gang` write to a cluster.
 //!
 //! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails, or
 //! `check` finds something wrong, 2 when the input cannot be used.

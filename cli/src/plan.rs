@@ -7,11 +7,15 @@ use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
 use crate::{critical, live, output, snapshot, submit};
+use std::path::Path;
 
 /// Plans and prints.
 pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliError> {
     if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
         return Err(CliError::CriticalGroup(name.clone()));
+    }
+    if args.snapshot.as_deref() == Some(Path::new("-")) && args.files.iter().any(|file| file == "-") {
+        return Err(CliError::StandardInputTwice);
     }
     let (objects, namespace) = match &args.snapshot {
         Some(file) => (snapshot::read(file)?, connection.namespace()),
@@ -46,4 +50,24 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
     };
     answer.notes.append(&mut world.notes);
     output::print(&answer, args.output, args.explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    #[test]
+    fn standard_input_cannot_be_the_manifests_and_the_snapshot() {
+        for more in [&[][..], &["-f", "other.yaml"]] {
+            let line = [&["kubectl-giveway", "plan", "-f", "-", "--snapshot", "-"], more].concat();
+            let args = Args::try_parse_from(line).unwrap();
+            let Command::Plan(flags) = &args.command else { panic!("{args:?}") };
+            let error = run(flags, &args.connection).unwrap_err();
+            let words = "the argument '--filename -' cannot be used with '--snapshot -': standard input can be read only once: \
+                         save the manifests or the snapshot to a file, and name that file";
+            assert_eq!((error.to_string().as_str(), error.exit_status()), (words, 2));
+        }
+    }
 }

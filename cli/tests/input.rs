@@ -194,7 +194,7 @@ fn commands_that_change_classes_say_what_is_missing_or_too_much() {
         (&["adopt"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
         (&["adopt", "priorityclass"], "the following required arguments were not provided:\n  <NAME>..."),
         (&["adopt", "pod", "p"], "invalid value 'pod' for '<KIND>'\n  [possible values: priorityclass]"),
-        (&["release"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
+        (&["release"], "or use '--all' for every managed class, or '--taints' for the operator's taints on nodes"),
         (&["release", "priorityclass", "p", "--all"], "the argument '[NAME]...' cannot be used with '--all'"),
         (&["check", "-o", "dot"], "invalid value 'dot' for '--output <OUTPUT>'\n  [possible values: table, json]"),
     ];

@@ -29,6 +29,9 @@ pub(crate) fn adopt(args: &AdoptArgs, connection: &Connection) -> Result<u8, Cli
 /// `release`. Returns the exit status.
 pub(crate) fn release(args: &ReleaseArgs, connection: &Connection) -> Result<u8, CliError> {
     let (Some(ClassKind::PriorityClass) | None) = args.kind;
+    if args.names.is_empty() && !args.all {
+        return Err(CliError::NothingToRelease);
+    }
     run_all(Change::Release, (!args.all).then_some(&args.names), &args.flags, connection)
 }
 
@@ -110,4 +113,23 @@ fn already(change: Change, name: &str) -> String {
 /// What the API server says of a class that does not exist.
 fn not_found(name: &str) -> String {
     format!("priorityclasses.scheduling.k8s.io {name:?} not found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    #[test]
+    fn a_release_of_nothing_says_what_can_be_released() {
+        for more in [&[][..], &["priorityclass"], &["--dry-run"]] {
+            let args = Args::try_parse_from([&["kubectl-giveway", "release"], more].concat()).unwrap();
+            let Command::Release(flags) = &args.command else { panic!("{args:?}") };
+            let error = release(flags, &args.connection).unwrap_err();
+            let words = "nothing is named that could be released: name classes, as in `kubectl giveway release priorityclass \
+                         NAME...`, or use '--all' for every managed class, or '--taints' for the operator's taints on nodes";
+            assert_eq!((error.to_string().as_str(), error.exit_status()), (words, 2), "{more:?}");
+        }
+    }
 }

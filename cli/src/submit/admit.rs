@@ -76,12 +76,9 @@ pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result
     let mut asked = None;
     let classes = world.cluster.classes();
     let named = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
-    let origin = gang::origin_of(pod)?.filter(|_| named.is_none());
-    let for_owner = match &origin {
-        Some(origin) => gang::group(pod, origin, owner)?,
-        None => None,
-    };
-    let member = named.or_else(|| origin.map(|origin| Membership { group: origin.group, template: None }));
+    let of_owner = gang::member(pod)?.filter(|_| named.is_none());
+    let for_owner = of_owner.as_ref().and_then(|member| gang::group(pod, member, owner));
+    let member = named.or_else(|| of_owner.map(|member| Membership { group: member.origin.group, template: None }));
     let spec = pod.spec.get_or_insert_default();
     if let Some(member) = &member {
         let key = ObjectKey::new(namespace, &member.group);

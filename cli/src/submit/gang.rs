@@ -6,7 +6,7 @@ use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
 use giveway_crds::kinds::{self, KINDS, Kind, Origin, Sizes, Told, origin, settings};
-use giveway_crds::policy::SchedulingPolicy;
+use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::{PodGroup, PodGroupSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -94,34 +94,41 @@ impl Owner {
     }
 }
 
-/// Where a pod comes from that asks for a gang; `None` when it does not.
+/// A member of a gang that is named after its owner: where it comes from, and what it says of the gang.
+pub(super) struct Member {
+    /// Where it comes from.
+    pub(super) origin: Origin,
+    min_count: Option<i32>,
+    mode: DisruptionMode,
+}
+
+/// What a pod says that asks for a gang; `None` when it does not.
 ///
 /// # Errors
-/// A value that cannot be, or a pod of nobody, in the words of admission.
-pub(super) fn origin_of(pod: &Pod) -> Result<Option<Origin>, String> {
+/// A value that cannot be, a pod of nobody, or a kind of which nobody knows how many start together, in the words of admission.
+pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str);
+    let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
     if settings::gang(label(LABEL_GANG)).map_err(|error| error.to_string())? != Some(true) {
         return Ok(None);
     }
-    origin::of_pod(pod).map(Some).map_err(|error| error.to_string())
-}
-
-/// The group that Giveway would make for the first pod of this origin; `None` when nothing says how large it is.
-///
-/// # Errors
-/// A value that cannot be, in the words of admission; a kind of which nobody knows how many start together.
-pub(super) fn group(pod: &Pod, origin: &Origin, owner: Option<&Owner>) -> Result<Option<PodGroup>, String> {
-    let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
-    let said = settings::min_count(annotation(ANNOTATION_MIN_COUNT)).map_err(|error| error.to_string())?;
+    let min_count = settings::min_count(annotation(ANNOTATION_MIN_COUNT)).map_err(|error| error.to_string())?;
     let mode = settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).map_err(|error| error.to_string())?;
-    if origin.row.is_none() && said.is_none() {
+    let origin = origin::of_pod(pod).map_err(|error| error.to_string())?;
+    if origin.row.is_none() && min_count.is_none() {
         return Err(format!(
             "metadata.annotations[{ANNOTATION_MIN_COUNT}]: Required value: how many pods of {} {:?} start together? Giveway does \
              not know that kind: say it here, on the pod template",
             origin.kind, origin.owner
         ));
     }
-    let Some(size) = said.or_else(|| owner?.size(origin)) else { return Ok(None) };
+    Ok(Some(Member { origin, min_count, mode }))
+}
+
+/// The group that Giveway would make for the first member; `None` when nothing says how large it is.
+pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>) -> Option<PodGroup> {
+    let origin = &member.origin;
+    let size = member.min_count.or_else(|| owner?.size(origin))?;
     let metadata = ObjectMeta {
         name: Some(origin.group.clone()),
         namespace: pod.metadata.namespace.clone(),
@@ -130,9 +137,9 @@ pub(super) fn group(pod: &Pod, origin: &Origin, owner: Option<&Owner>) -> Result
     };
     let spec = PodGroupSpec {
         scheduling_policy: SchedulingPolicy::gang(size),
-        disruption_mode: mode,
+        disruption_mode: member.mode,
         priority_class_name: pod.spec.as_ref().and_then(|spec| spec.priority_class_name.clone()),
         ..PodGroupSpec::default()
     };
-    Ok(Some(PodGroup { metadata, spec, status: None }))
+    Some(PodGroup { metadata, spec, status: None })
 }

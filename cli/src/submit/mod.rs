@@ -2,6 +2,7 @@
 //! API server and Giveway's webhook would, and put into the model. In memory only.
 
 mod admit;
+mod asked;
 mod expand;
 mod gang;
 mod manifest;
@@ -66,10 +67,13 @@ pub(crate) fn submit(
                 world.workloads.insert(key_of(&workload.metadata), workload);
             }
             ("scheduling.giveway.dev/v1alpha1", "PodGroup") => submission.group(world, manifest)?,
-            _ => match expand::expand(manifest)? {
-                found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
-                found => sources.extend(found.into_iter().map(|source| (manifest, source))),
-            },
+            _ => {
+                asked::check(manifest, world.cluster.serves_groups_in(&manifest.namespace))?;
+                match expand::expand(manifest)? {
+                    found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
+                    found => sources.extend(found.into_iter().map(|source| (manifest, source))),
+                }
+            }
         }
     }
     for (manifest, source) in sources {

@@ -4,6 +4,7 @@
 //! A pod with the label [`gang`](crate::keys::LABEL_GANG) and without a group of its own belongs to the group that its
 //! [origin](origin) names. Admission writes that name, the operator makes the group: both read this table.
 
+pub mod asked;
 pub mod chart;
 pub mod name;
 pub mod origin;
@@ -12,6 +13,7 @@ pub mod settings;
 pub mod size;
 pub mod table;
 
+pub use asked::Asked;
 pub use origin::{Controller, Origin, OriginError, PodFacts};
 pub use size::Sizes;
 pub use table::KINDS;

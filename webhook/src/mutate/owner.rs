@@ -16,7 +16,7 @@ use giveway_crds::condition::Reason;
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
-use giveway_crds::kinds::{self, Kind, Trap, settings};
+use giveway_crds::kinds::{self, Asked, Kind};
 use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -70,8 +70,10 @@ pub fn carry(
     };
     let mut changes = Changes::default();
     let templates = templates(row, request.object)?;
-    let wanted = is_wanted(&owner, before.as_ref())?;
-    if wanted && could_start(row, request.object, &owner, notes)? {
+    let asked = Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
+        .map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    let wanted = is_wanted(&asked, &owner, before.as_ref());
+    if wanted && could_start(row, request.object, &asked, notes)? {
         match &before {
             None => templates.iter().for_each(|template| fill(template, &owner.metadata, &mut changes)),
             Some(_) => restore(row, request, &owner, &templates, &mut changes, notes)?,
@@ -85,39 +87,24 @@ pub fn carry(
 }
 
 /// Whether the owner asks for a gang, or its kind is switched on and nobody above it is in the table.
-fn is_wanted(owner: &Facts<'_>, before: Option<&Facts<'_>>) -> Result<bool, Refusal> {
-    let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
-    let label = settings::gang(owner.metadata.label(LABEL_GANG)).map_err(unprocessable)?;
-    settings::min_count(owner.metadata.annotation(ANNOTATION_MIN_COUNT)).map_err(unprocessable)?;
-    settings::disruption_mode(owner.metadata.annotation(ANNOTATION_DISRUPTION_MODE)).map_err(unprocessable)?;
+fn is_wanted(asked: &Asked, owner: &Facts<'_>, before: Option<&Facts<'_>>) -> bool {
     let was_labelled = before.is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
     let has_root = || {
         let root = owner.metadata.controller();
         root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some())
     };
-    Ok(label.unwrap_or_else(|| !was_labelled && !has_root()))
+    asked.gang.unwrap_or_else(|| !was_labelled && !has_root())
 }
 
 /// Whether a gang of it can start at all: one pod after the other cannot. One pod alone can.
-fn could_start(row: &Kind, object: &RawValue, owner: &Facts<'_>, notes: &mut Notes) -> Result<bool, Refusal> {
-    let Some(trap) = row.trap.filter(|trap| is_in(trap, object)) else { return Ok(true) };
-    if owner.metadata.annotation(ANNOTATION_MIN_COUNT) == Some("1") {
-        return Ok(true);
+fn could_start(row: &Kind, object: &RawValue, asked: &Asked, notes: &mut Notes) -> Result<bool, Refusal> {
+    let Some(trap) = asked.trap(row, |path| tree::text(object, path)) else { return Ok(true) };
+    if asked.gang.is_some() {
+        return Err(Refusal::unprocessable(trap.refusal()));
     }
-    let detail = format!(
-        "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them have a place: use \
-         {:?}",
-        trap.instead
-    );
-    if owner.metadata.label(LABEL_GANG).is_some() {
-        return Err(Refusal::invalid(trap.field, trap.value, detail));
-    }
-    notes.warn(format!("{}: {:?}: no gang is made of this {}: {detail}", trap.field, trap.value, row.kind));
+    let (field, value, detail) = (trap.field, trap.value, trap.detail());
+    notes.warn(format!("{field}: {value:?}: no gang is made of this {}: {detail}", row.kind));
     Ok(false)
-}
-
-fn is_in(trap: &Trap, object: &RawValue) -> bool {
-    tree::text(object, trap.field).map_or(trap.is_default, |value| value == trap.value)
 }
 
 fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, Refusal> {

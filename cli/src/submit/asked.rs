@@ -1,0 +1,158 @@
+//! Owners that ask for a gang by one label, as admission looks at them before they have pods: what it refuses is refused
+//! here, in its words.
+
+use super::manifest::Manifest;
+use crate::error::CliError;
+use crate::world::read;
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::{self, Asked};
+use kube::api::ObjectMeta;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What is read of an owner.
+#[derive(Deserialize)]
+struct Facts {
+    metadata: ObjectMeta,
+}
+
+/// Looks at an object with the label. `served` says whether groups are served in its namespace: elsewhere there is no gang
+/// that could not start.
+///
+/// # Errors
+/// A label or an annotation with a value that cannot be, or a gang that could never start.
+pub(super) fn check(manifest: &Manifest, served: bool) -> Result<(), CliError> {
+    let object = &manifest.object;
+    let row = kinds::of_version(object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind);
+    let Some(row) = row.filter(|_| !object["metadata"]["labels"][LABEL_GANG].is_null()) else { return Ok(()) };
+    let Facts { metadata } = read(object, &manifest.file)?;
+    let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let asked = Asked::read(label, annotation).map_err(|error| manifest.refused(error.to_string()))?;
+    match asked.trap(row, |path| text(object, path)).filter(|_| served && asked.gang == Some(true)) {
+        Some(trap) => Err(manifest.refused(trap.refusal())),
+        None => Ok(()),
+    }
+}
+
+/// The text at a path, dots between the fields; `None` when there is something else.
+fn text(object: &Value, path: &str) -> Option<String> {
+    path.split('.').try_fold(object, |value, field| value.get(field))?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submit::submit;
+    use crate::world::World;
+    use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED};
+    use serde_json::json;
+
+    /// What is said of a manifest in this world, with its exit status; `None` when it can be planned.
+    fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), object.to_string()).unwrap();
+        let error = submit(&mut world, &[file.path().to_owned()], "default", None).err();
+        let name = format!("{}: {} default/train: ", file.path().display(), text(object, "kind").unwrap_or_default());
+        let words = |error: &CliError| error.to_string().strip_prefix(&name).map(str::to_owned);
+        error.map(|error| (words(&error).unwrap_or_else(|| panic!("{error}")), error.exit_status()))
+    }
+
+    fn said(object: &Value) -> Option<(String, u8)> {
+        said_in(World::default(), object)
+    }
+
+    fn template() -> Value {
+        json!({"spec": {"containers": [{"name": "c"}]}})
+    }
+
+    fn object(api_version: &str, kind: &str, gang: impl Into<Value>, spec: Value) -> Value {
+        let gang: Value = gang.into();
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "train", "labels": {LABEL_GANG: gang}}, "spec": spec})
+    }
+
+    fn set(gang: &str, policy: &str) -> Value {
+        let spec = json!({"replicas": 2, "podManagementPolicy": policy, "template": template()});
+        object("apps/v1", "StatefulSet", gang, spec)
+    }
+
+    fn job(gang: impl Into<Value>) -> Value {
+        object("batch/v1", "Job", gang, json!({"template": template()}))
+    }
+
+    const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \
+                          have a place: use";
+
+    #[test]
+    fn a_stateful_set_whose_pods_come_one_after_the_other_is_refused_as_a_gang() {
+        let words = format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\"");
+        let mut silent = set("true", "OrderedReady");
+        silent["spec"].as_object_mut().unwrap().remove("podManagementPolicy");
+        for ordered in [&set("true", "OrderedReady"), &silent] {
+            assert_eq!(said(ordered), Some((words.clone(), 2)));
+        }
+        let mut one = set("true", "OrderedReady");
+        one["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: "1"});
+        for fine in [&set("true", "Parallel"), &set("false", "OrderedReady"), &one] {
+            assert_eq!(said(fine), None);
+        }
+    }
+
+    #[test]
+    fn a_leader_worker_set_whose_workers_wait_for_the_leader_is_refused_as_a_gang() {
+        let set = |policy: &str| {
+            let spec =
+                json!({"startupPolicy": policy, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}});
+            object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "true", spec)
+        };
+        let words = format!("spec.startupPolicy: Invalid value: \"LeaderReady\": {DETAIL} \"LeaderCreated\"");
+        assert_eq!(said(&set("LeaderReady")), Some((words, 2)));
+        assert_eq!(said(&set("LeaderCreated")), None);
+    }
+
+    #[test]
+    fn a_label_with_another_value_is_refused_also_where_there_is_no_pod_template() {
+        let words = "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\": with \
+                     \"true\" Giveway makes a pod group of the pods";
+        let train = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "yes", json!({}));
+        for owner in [&job("yes"), &train] {
+            assert_eq!(said(owner), Some((words.to_owned(), 2)));
+        }
+        let words = "metadata.labels.scheduling.giveway.dev/gang: invalid type: boolean `true`, expected a string";
+        assert_eq!(said(&job(true)), Some((words.to_owned(), 2)), "quotes were forgotten");
+    }
+
+    #[test]
+    fn an_annotation_that_cannot_be_is_named_where_it_was_written() {
+        let with = |value: Value| {
+            let mut job = job("true");
+            job["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: value});
+            said(&job)
+        };
+        let words = "metadata.annotations[scheduling.giveway.dev/min-count]: Invalid value: \"x\": must be a whole number, 1 or \
+                     more: how many pods start together";
+        assert_eq!(with(json!("x")), Some((words.to_owned(), 2)));
+        let number =
+            "metadata.annotations.scheduling.giveway.dev/min-count: invalid type: integer `4`, expected a string";
+        assert_eq!(with(json!(4)), Some((number.to_owned(), 2)), "quotes were forgotten");
+        let mut job = job("true");
+        job["spec"]["template"]["metadata"] = json!({"annotations": {ANNOTATION_MIN_COUNT: "x"}});
+        assert_eq!(said(&job), Some((format!("spec.template.{words}"), 2)));
+        job["spec"]["template"]["metadata"]["labels"] =
+            json!({LABEL_GANG: "true", "scheduling.giveway.dev/pod-group": "own"});
+        assert_eq!(said(&job), Some((format!("spec.template.{words}"), 2)), "also beside a group of its own");
+    }
+
+    #[test]
+    fn where_no_group_is_served_nothing_waits_for_a_gang() {
+        let selector = json!({"matchLabels": {"served": "yes"}}).to_string();
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "giveway", "annotations": {ANNOTATION_SERVED: selector, ANNOTATION_PROTECTED: ""}},
+        });
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+        let items = vec![namespace, policy];
+        let objects = crate::live::Objects { source: "cluster".to_owned(), live: false, items, notes: Vec::new() };
+        assert_eq!(said_in(World::new(objects).unwrap(), &set("true", "OrderedReady")), None);
+    }
+}
