@@ -95,6 +95,13 @@ impl Cascades {
         self.0.contains_key(group)
     }
 
+    /// How many pods of a group that goes whole are still to go: nobody is evicted for those made instead before they went, for these
+    /// would go as well. A gang that is bound by half may still become whole.
+    pub fn to_go(&self, model: &Model, group: &ObjectKey) -> usize {
+        let Some(cascade) = self.0.get(group).filter(|cascade| cascade.began != Began::HalfBound) else { return 0 };
+        there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).count()
+    }
+
     /// UIDs of the pods of this group that were to go when it began.
     pub fn members(&self, group: &ObjectKey) -> impl Iterator<Item = &SmolStr> {
         self.0.get(group).into_iter().flat_map(|cascade| &cascade.members)
@@ -189,6 +196,13 @@ impl Cascades {
         self.0.entry(group).or_insert(cascade);
     }
 
+    /// Takes back the evictions that wait for their turn.
+    pub fn hold(&mut self) {
+        for cascade in self.0.values_mut().filter(|cascade| cascade.calls.values().any(|call| call.pending())) {
+            std::mem::take(&mut cascade.permission).cancel();
+        }
+    }
+
     /// Notes the answer to an eviction. Returns the sentence for the pod's event.
     pub fn evicted(&mut self, group: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> Option<Sentence> {
         let cascade = self.0.get_mut(group)?;
@@ -197,6 +211,7 @@ impl Cascades {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => call.answered(true, now),
             // Nothing says that it will ever be allowed.
             EvictOutcome::Forbidden(_) => *call = Call::Failed(now + FORBIDDEN, call.tries() + 1),
+            EvictOutcome::Withdrawn => *call = Call::Idle,
             _ => call.answered(false, now),
         }
         Some(cascade.message.clone())
@@ -219,7 +234,8 @@ impl Cascades {
         self.0.retain(|group, cascade| {
             let rest: Vec<&Pod> =
                 there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).collect();
-            if rest.is_empty() || model.cluster.protection(&group.namespace).is_some() {
+            let whole_again = cascade.began == Began::HalfBound && is_whole(model, group);
+            if rest.is_empty() || whole_again || model.cluster.protection(&group.namespace).is_some() {
                 cascade.permission.cancel();
                 step.through.push(group.clone());
                 return false;
@@ -279,6 +295,14 @@ fn told(status: &giveway_crds::PodGroupStatus) -> Option<Began> {
 /// Whether a status says that the group goes, and not for a plan.
 pub fn is_told(status: &giveway_crds::PodGroupStatus) -> bool {
     told(status).is_some()
+}
+
+/// Whether as many members of a gang have a node as it needs.
+fn is_whole(model: &Model, group: &ObjectKey) -> bool {
+    model.cluster.group(group).is_some_and(|group| {
+        let bound = there(model, &group.key, Began::Scheduler).count();
+        group.min_count.is_some_and(|min| bound + model.cluster.finished(group) >= min)
+    })
 }
 
 /// The members that may go: those with a node; of a gang that is bound by half those that were released, too.
@@ -435,7 +459,7 @@ mod tests {
     #[test]
     fn a_gang_that_is_bound_by_half_goes_with_the_members_that_were_released_and_no_budget_is_forced() {
         let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
-        world.node("n1", 8).group("g", 3, 10, "PodGroup");
+        world.node("n1", 8).group("g", 4, 10, "PodGroup");
         for name in ["g0", "g1"] {
             world.pod(TestPod::new(name, 10).of("g").created(100).on("n1"));
         }
@@ -445,6 +469,47 @@ mod tests {
         assert_eq!(begun.map(|(_, victimhood)| victimhood.preemptor.is_none()), Some(true));
         world.pod(TestPod::new("later", 10).of("g").created(701).on("n1"));
         assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask", "g2 ask"]);
+        assert_eq!(cascades.to_go(&world.model, &world.key("g")), 0, "it may still become whole");
+        // No budget let any of them go, and meanwhile the last one was bound.
+        world.pod(TestPod::new("held", 10).of("g").created(100).on("n1"));
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now + Duration::from_secs(60));
+        assert!(step.commands.is_empty(), "{:?}", step.commands);
+        assert_eq!(step.through, [world.key("g")]);
+    }
+
+    #[test]
+    fn nobody_is_evicted_for_what_is_made_instead_before_the_rest_is_gone() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        let group = world.key("low");
+        world.pod(TestPod::new("l4", 10).of("low").created(201).held());
+        assert_eq!(cascades.to_go(&world.model, &group), 2);
+        world.pod(member("l1").terminating()).pod(member("l3").terminating());
+        assert_eq!(cascades.to_go(&world.model, &group), 0, "they are on their way");
+    }
+
+    #[test]
+    fn evictions_that_wait_for_their_turn_are_taken_back_and_asked_for_again() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+        cascades.hold();
+        assert!(call.permission.is_cancelled());
+        cascades.evicted(&world.key("low"), "uid-l1", &EvictOutcome::Withdrawn, now);
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+        assert!(call.pod.name == "l1" && !call.permission.is_cancelled());
+    }
+
+    #[test]
+    fn a_pod_whose_place_in_a_list_is_another_one_s_has_fallen() {
+        let (mut world, mut cascades) = (world(), Cascades::default());
+        world.pod(member("l2").preempted(200, THEIRS));
+        world.pod(TestPod::new("l2", 10).of("low").held().created(201).uid("another"));
+        assert_eq!(cascades.fallen(&mut world.model).len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
 
 use crate::input::{Input, Update, key_of};
+use crate::patience;
 use crate::watches::{EverySoOften, Watches};
 use futures::StreamExt;
 use giveway_planner::model::ObjectKey;
@@ -13,8 +14,11 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+/// How long a page of a list may take, until it is read.
+const A_PAGE: Duration = patience::LIST.saturating_mul(2);
 
 /// What every watch needs.
 #[derive(Clone)]
@@ -56,17 +60,32 @@ where
     let mut missing = false;
     let mut events = watcher(api, config).backoff(EverySoOften).boxed();
     let mut listed = Vec::new();
-    while let Some(event) = events.next().await {
+    // Only a list must tell something: a watch may have nothing to tell.
+    let mut listing = false;
+    loop {
+        let next = events.next();
+        let event = if listing { tokio::time::timeout(A_PAGE, next).await } else { Ok(next.await) };
+        let Ok(event) = event else {
+            tracing::warn!(%kind, "a list stands still; it begins anew");
+            watches.failed(kind.clone(), Instant::now());
+            return Outcome::Expired;
+        };
+        let Some(event) = event else { break };
         let update = match event {
             Ok(watcher::Event::Init) => {
                 listed.clear();
+                listing = true;
+                watches.lists(kind.clone(), Instant::now());
                 continue;
             }
             Ok(watcher::Event::InitApply(object)) => {
                 listed.push(decode(object));
                 continue;
             }
-            Ok(watcher::Event::InitDone) => Update::Replaced(std::mem::take(&mut listed)),
+            Ok(watcher::Event::InitDone) => {
+                listing = false;
+                Update::Replaced(std::mem::take(&mut listed))
+            }
             Ok(watcher::Event::Apply(object)) => decode(object),
             Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
             // An older server: there are none of this kind.
@@ -77,6 +96,7 @@ where
             }
             Err(error) => {
                 tracing::warn!(%kind, %error, "watch interrupted; it starts again");
+                listing = false;
                 watches.failed(kind.clone(), Instant::now());
                 if is_expired(&error) {
                     return Outcome::Expired;

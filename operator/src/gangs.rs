@@ -89,6 +89,7 @@ impl Gangs {
                 self.pending.remove(&key);
             }
         }
+        self.orphans.emit(model, now, &mut commands);
         commands
     }
 
@@ -147,7 +148,7 @@ impl Gangs {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => {
                 if record.is_none() {
-                    self.tell(model, key, &why, commands);
+                    self.tell(model, key, &why);
                 }
                 return record.is_some();
             }
@@ -225,9 +226,9 @@ impl Gangs {
     }
 
     /// Says why a group cannot be made, once to each of its pods.
-    fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str, commands: &mut Vec<Command>) {
+    fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
         let note = |_: &Pod| format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name);
-        self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note, commands);
+        self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
     }
 }
 

@@ -36,6 +36,7 @@ mod native_groups;
 pub mod observed;
 pub mod origin;
 pub mod orphans;
+pub mod patience;
 pub mod provisioning;
 pub mod pulse;
 pub mod queue;
@@ -50,6 +51,7 @@ pub mod switch;
 mod testing;
 mod timing;
 pub mod trace;
+mod trickle;
 pub mod watch;
 pub mod watches;
 pub mod words;
@@ -62,6 +64,7 @@ use kube::Client;
 use kube::client::ClientBuilder;
 use lease::{Election, LeaseOptions};
 use metrics::Metrics;
+use patience::Patience;
 use server_time::ServerTime;
 use std::time::Duration;
 use timing::Timed;
@@ -87,7 +90,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     // The client library would repeat what is answered 429 or 503 for minutes, and tell nobody. A blocked eviction is a 429, and a
     // watch that is refused is broken: retries are ours.
     kubernetes.default_retry = false;
-    let watching = Client::try_from(kubernetes.clone()).context("the API server's configuration cannot be used")?;
+    let watching =
+        ClientBuilder::try_from(kubernetes.clone()).map(|client| client.with_layer(&Patience::default()).build());
+    let watching: Client = watching.context("the API server's configuration cannot be used")?;
     let metrics = Metrics::default();
     let timed =
         |kubernetes| ClientBuilder::try_from(kubernetes).map(|client| client.with_layer(&Timed(metrics.clone())));

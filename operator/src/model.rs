@@ -548,8 +548,12 @@ impl Model {
             } else {
                 self.pods.remove(key)
             };
-        if let Some(other) = before.filter(|before| before.uid != uid) {
-            self.falling.remove(&other.uid);
+        // Another pod of that name: the one before is gone, though nobody said so.
+        if let Some(other) = before.filter(|before| before.uid != uid)
+            && !self.falling.remove(&other.uid)
+            && let Some(at) = other.preempted
+        {
+            self.fell(key, at);
         }
         let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
         if changed.as_ref().is_ok_and(|changed| *changed)
@@ -634,9 +638,8 @@ impl Model {
             return Ok(false);
         }
         // Pods may have been there before the workload that describes their group.
-        let of_it = self.cluster.pods().filter(|p| {
-            p.key.namespace == key.namespace && p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name)
-        });
+        let of_it = self.cluster.pods_in(&key.namespace);
+        let of_it = of_it.filter(|p| p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name));
         let groups: Vec<ObjectKey> = of_it.filter_map(giveway_planner::model::Pod::group_key).collect();
         self.touched.extend(groups);
         Ok(match workload {

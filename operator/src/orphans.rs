@@ -1,31 +1,39 @@
-//! The word to pods whose group does not exist: an event, once for each pod.
+//! The word to pods whose group does not exist: an event, once for each pod, a few in a second.
 
 use crate::command::{Command, Notice};
+use crate::model::Model;
+use crate::trickle::Trickle;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
 
 /// So many are remembered; then all are forgotten, and told once more.
 const MOST: usize = 100_000;
+/// So many wait for their turn; those of groups that are looked at later than that are told when these are through.
+const MOST_QUEUED: usize = 10_000;
 
-/// The pods that were told, by UID.
+/// The pods that were told, and those that will be.
 #[derive(Debug, Default)]
-pub struct Orphans(BTreeSet<SmolStr>);
+pub struct Orphans {
+    /// By UID.
+    told: BTreeSet<SmolStr>,
+    queue: VecDeque<Notice>,
+    trickle: Trickle,
+}
 
 impl Orphans {
-    /// Tells those of these pods that were not told yet.
-    pub fn tell<'p>(
-        &mut self,
-        pods: impl Iterator<Item = &'p Pod>,
-        note: impl Fn(&Pod) -> String,
-        commands: &mut Vec<Command>,
-    ) {
+    /// Puts those of these pods in the queue that were not told yet.
+    pub fn tell<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>, note: impl Fn(&Pod) -> String) {
         for pod in pods {
-            if !self.0.insert(pod.uid.clone()) {
+            if self.queue.len() >= MOST_QUEUED {
+                return;
+            }
+            if !self.told.insert(pod.uid.clone()) {
                 continue;
             }
-            commands.push(Command::Publish(Notice {
+            self.queue.push_back(Notice {
                 kind: "Pod".into(),
                 key: pod.key.clone(),
                 uid: pod.uid.clone(),
@@ -33,10 +41,54 @@ impl Orphans {
                 reason: Reason::PodGroupNotFound,
                 action: "Holding".to_owned(),
                 note: note(pod).into(),
-            }));
+            });
         }
-        if self.0.len() > MOST {
-            self.0.clear();
+        if self.told.len() > MOST {
+            self.told.clear();
         }
+    }
+
+    /// Tells whose turn it is, unless he is gone or has a group meanwhile.
+    pub fn emit(&mut self, model: &Model, now: Instant, commands: &mut Vec<Command>) {
+        while self.trickle.may(now) {
+            let Some(notice) = self.queue.pop_front() else { return };
+            let pod = model.cluster.pod(&notice.key).filter(|pod| pod.uid == notice.uid);
+            if pod.is_some_and(|pod| model.cluster.group_of(pod).is_none()) {
+                self.trickle.pay(now);
+                commands.push(Command::Publish(notice));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use crate::trickle::BURST;
+    use std::time::Duration;
+
+    fn told(orphans: &mut Orphans, world: &World, now: Instant) -> usize {
+        let mut commands = Vec::new();
+        orphans.emit(&world.model, now, &mut commands);
+        commands.len()
+    }
+
+    #[test]
+    fn thousands_are_told_a_few_at_a_time_and_who_has_a_group_meanwhile_is_not() {
+        let (mut world, mut orphans, now) = (World::new(), Orphans::default(), Instant::now());
+        for number in 0..1000 {
+            world.pod(TestPod::new(&format!("p{number}"), 0).of("missing").held());
+        }
+        let burst = usize::try_from(BURST).unwrap();
+        for _ in 0..2 {
+            orphans.tell(world.model.cluster.members(&world.key("missing")), |_| "It waits.".to_owned());
+        }
+        assert_eq!(told(&mut orphans, &world, now), burst);
+        assert_eq!(told(&mut orphans, &world, now), 0);
+        assert_eq!(told(&mut orphans, &world, now + Duration::from_secs(1)), 5);
+        world.group("missing", 1, 10, "Pod");
+        assert_eq!(told(&mut orphans, &world, now + Duration::from_secs(60)), 0);
+        assert!(orphans.queue.is_empty());
     }
 }

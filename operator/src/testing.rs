@@ -338,6 +338,11 @@ impl TestPod {
         self
     }
 
+    pub(crate) fn uid(mut self, uid: &str) -> Self {
+        self.0["metadata"]["uid"] = json!(uid);
+        self
+    }
+
     pub(crate) fn created(mut self, second: i64) -> Self {
         let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
         self.0["metadata"]["creationTimestamp"] = json!(time.to_string());

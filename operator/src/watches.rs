@@ -1,8 +1,10 @@
 //! Whether the watches can be trusted: a model that does not hear of changes any more must not decide (design, section 5).
 //!
 //! A watch that fails is begun anew every [`AGAIN`]. It is whole again when it tells something, or has not failed for
-//! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing.
+//! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing. One that lists anew is whole
+//! when the list is: until then nobody knows what was missed.
 
+use crate::patience;
 use kube::runtime::utils::Backoff;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,8 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How long after a failure a watch is begun anew.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2);
-/// How long a watch must not have failed to be whole.
-const QUIET: Duration = Duration::from_secs(6);
+/// How long a watch must not have failed to be whole: longer than it takes to begin it anew and to [give that
+/// up](patience::WATCH).
+const QUIET: Duration = Duration::from_secs(8);
+const _: () = assert!(AGAIN.as_secs() + patience::WATCH.as_secs() < QUIET.as_secs());
 /// How long a watch may be broken and the model is trusted.
 const TRUSTED: Duration = Duration::from_secs(10);
 
@@ -21,6 +25,8 @@ const TRUSTED: Duration = Duration::from_secs(10);
 struct Trouble {
     since: Instant,
     last: Instant,
+    /// Whether it lists its kind anew.
+    lists: bool,
 }
 
 /// The watches that failed, by kind. Cheap to clone.
@@ -29,7 +35,7 @@ pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, Trouble>>>);
 
 /// Whether a watch that had this trouble goes on failing.
 fn fails(trouble: &Trouble, now: Instant) -> bool {
-    now.duration_since(trouble.last) < QUIET
+    trouble.lists || now.duration_since(trouble.last) < QUIET
 }
 
 impl Watches {
@@ -39,12 +45,21 @@ impl Watches {
 
     /// Notes that the watch of a kind failed.
     pub fn failed(&self, kind: Cow<'static, str>, now: Instant) {
+        self.trouble(kind, false, now);
+    }
+
+    /// Notes that the watch of a kind has begun a list. It [tells](Self::told) something when that is complete.
+    pub fn lists(&self, kind: Cow<'static, str>, now: Instant) {
+        self.trouble(kind, true, now);
+    }
+
+    fn trouble(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
         let mut troubles = self.lock();
-        let trouble = troubles.entry(kind).or_insert(Trouble { since: now, last: now });
-        if now.duration_since(trouble.last) >= QUIET {
+        let trouble = troubles.entry(kind).or_insert(Trouble { since: now, last: now, lists });
+        if !fails(trouble, now) {
             trouble.since = now;
         }
-        trouble.last = now;
+        (trouble.last, trouble.lists) = (now, lists);
     }
 
     /// Notes that the watch of a kind told something.
@@ -108,15 +123,27 @@ mod tests {
         watches.told("Node");
         assert!(watches.broken(after(start, 11)).is_some(), "another one");
         assert_eq!(watches.failing(after(start, 11)), [("Pod".into(), Duration::from_secs(11))].into());
-        assert!(watches.failing(after(start, 16)).is_empty(), "it does not fail any more");
+        assert!(watches.failing(after(start, 18)).is_empty(), "it does not fail any more");
         watches.told("Pod");
         assert_eq!(watches.broken(after(start, 11)), None);
     }
 
     #[test]
+    fn a_watch_whose_list_stands_still_is_broken_until_the_list_is_complete() {
+        let (watches, start) = (Watches::default(), Instant::now());
+        watches.failed("PodGroup".into(), start);
+        watches.lists("PodGroup".into(), after(start, 2));
+        assert_eq!(watches.broken(after(start, 9)), None);
+        let broken = watches.broken(after(start, 60));
+        assert_eq!(broken.as_deref(), Some("the watch of kind PodGroup has been broken for 60 s"));
+        watches.told("PodGroup");
+        assert_eq!(watches.broken(after(start, 60)), None);
+    }
+
+    #[test]
     fn a_watch_that_fails_now_and_then_or_has_nothing_to_tell_is_whole() {
         let (watches, start) = (Watches::default(), Instant::now());
-        for second in (0..60).step_by(7) {
+        for second in (0..60).step_by(9) {
             watches.failed("StorageClass".into(), after(start, second));
             assert_eq!(watches.broken(after(start, second)), None);
         }
@@ -124,6 +151,6 @@ mod tests {
             watches.failed("StorageClass".into(), after(start, second));
         }
         assert!(watches.broken(after(start, 120)).is_some());
-        assert_eq!(watches.broken(after(start, 125)), None, "it was begun anew and did not fail");
+        assert_eq!(watches.broken(after(start, 127)), None, "it was begun anew and did not fail");
     }
 }

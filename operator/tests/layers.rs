@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. A new module gets a place here.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &[
         "capacity",
         "devices",
@@ -18,15 +18,17 @@ const LAYERS: [&[&str]; 10] = [
         "missing",
         "observed",
         "origin",
+        "patience",
         "pulse",
         "rates",
         "server_time",
         "switch",
         "trace",
-        "watches",
+        "trickle",
         "words",
     ],
-    &["command", "config", "health", "timing"],
+    &["command", "config", "timing", "watches"],
+    &["health"],
     &["report"],
     &["input"],
     &["actuate", "follow", "model"],

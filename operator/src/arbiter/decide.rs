@@ -42,6 +42,12 @@ impl Arbiter {
                 self.word(&preemptor, Some(Self::unserved_word(preemptor.key())), clock.now);
                 continue;
             }
+            if let Preemptor::Group(group) = &preemptor
+                && let left @ 1.. = self.cascades.to_go(&self.model, group)
+            {
+                self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
+                continue;
+            }
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             if !self.round.admits(&preemptor, waiting.seen.is_none(), || begun.elapsed()) {
@@ -70,6 +76,16 @@ impl Arbiter {
             }
         }
         self.round.end(clock.now, begun.elapsed());
+    }
+
+    /// For a group of which pods are still to go.
+    fn rest_goes_first(left: usize) -> LastWord {
+        let (are, have) = if left == 1 { ("is", "it has") } else { ("are", "they have") };
+        let message = format!(
+            "The group goes whole, and {} of it {are} still to go. Those made instead start together when {have} gone.",
+            words::pods(left)
+        );
+        LastWord { reason: Reason::WaitingForPods, message }
     }
 
     /// Pods that keep room for the preemptor are as good as gone.

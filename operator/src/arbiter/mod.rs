@@ -245,6 +245,7 @@ impl Arbiter {
         if broken.is_some() {
             // What was asked for and waits for its turn is not done either; it is asked for anew when the model is true again.
             self.flights.values_mut().for_each(Flight::hold);
+            self.cascades.hold();
             self.keep_book(clock);
             return;
         }

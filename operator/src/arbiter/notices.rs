@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// How long nothing more is said to one object about the same matter.
 const QUIET: Duration = Duration::from_secs(300);
 
+/// Of the budgets that a victim is under so many are told. Anybody can make thousands for his own pods.
+const TOLD: usize = 8;
+
 /// What was said lately: at most once in [`QUIET`] for each object and matter.
 #[derive(Debug, Default)]
 pub(super) struct Repeated(BTreeMap<(String, String), Instant>);
@@ -53,7 +56,7 @@ impl Arbiter {
 
     /// Tells the budgets that hold a preemptor back.
     pub(super) fn tell_budgets(&mut self, preemptor: &Preemptor, shortfall: &Shortfall, now: Instant) {
-        for guaranteed in shortfall.guaranteed.iter() {
+        for guaranteed in shortfall.told() {
             let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
                 continue;
             };
@@ -70,7 +73,7 @@ impl Arbiter {
     /// Tells a victim and its budgets that the API server refused its eviction. `why` says for whom it was.
     pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
-        let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().cloned().collect();
+        let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().take(TOLD).cloned().collect();
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
         if self.repeated.is_news(uid, matter, now) {
             self.actuator.dispatch(Command::Publish(Notice {

@@ -8,6 +8,7 @@ use super::Arbiter;
 use crate::command::{Command, Notice, Subject};
 use crate::ledger::Clock;
 use crate::status;
+use crate::trickle::Trickle;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Preemptor, SmolStr};
@@ -16,10 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How long a group waits before it is told of: most gangs find a place at once.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So much time each event takes of the budget.
-const EACH: Duration = Duration::from_millis(200);
-/// So many events may come at once after a silence.
-const BURST: u32 = 20;
 
 /// Who is still to be told, and who was.
 #[derive(Debug, Default)]
@@ -34,8 +31,7 @@ pub(super) struct Waiters {
     pods: BTreeSet<SmolStr>,
     /// What owners were told last, by UID of the group.
     owners: BTreeMap<SmolStr, Reason>,
-    /// When the events that were emitted are paid for.
-    paid: Option<Instant>,
+    trickle: Trickle,
 }
 
 /// The object that an event is about.
@@ -58,15 +54,6 @@ impl Waiters {
         let begun = self.fresh.partition_point(|(_, not_before)| *not_before <= now);
         self.due.extend(self.fresh.drain(..begun).map(|(group, _)| group));
         self.due.len()
-    }
-
-    /// Whether the budget has room for one more event.
-    fn may(&self, now: Instant) -> bool {
-        self.paid.is_none_or(|paid| paid.saturating_duration_since(now) <= EACH * (BURST - 1))
-    }
-
-    fn pay(&mut self, now: Instant) {
-        self.paid = Some(self.paid.map_or(now, |paid| paid.max(now)) + EACH);
     }
 
     /// Forgets pods that are not held any more, and groups that do not exist.
@@ -103,12 +90,12 @@ impl Arbiter {
     /// Tells as many as the budget allows.
     pub(super) fn tell_waiters(&mut self, clock: Clock) {
         for _ in 0..self.waiters.begin(clock.now) {
-            if !self.waiters.may(clock.now) {
+            if !self.waiters.trickle.may(clock.now) {
                 return;
             }
             let Some(group) = self.waiters.due.pop_front() else { return };
             if let Some((told, reason, message)) = self.next_waiter(&group) {
-                self.waiters.pay(clock.now);
+                self.waiters.trickle.pay(clock.now);
                 self.actuator.dispatch(Command::Publish(Notice {
                     kind: told.kind,
                     key: told.key,
@@ -173,8 +160,8 @@ mod tests {
             let now = now + Duration::from_secs(seconds);
             (0..1000)
                 .take_while(|_| {
-                    waiters.may(now) && {
-                        waiters.pay(now);
+                    waiters.trickle.may(now) && {
+                        waiters.trickle.pay(now);
                         true
                     }
                 })

@@ -72,6 +72,7 @@ impl Housekeeping {
                 None => self.missing(model, key, now, &mut commands),
             }
         }
+        self.orphans.emit(model, now, &mut commands);
         for workload in workloads {
             commands.extend(self.summarize(model, workload, clock));
         }

@@ -34,7 +34,7 @@ impl Housekeeping {
                 key.name, key.namespace
             ),
         };
-        self.orphans.tell(members.into_iter(), note, commands);
+        self.orphans.tell(members.into_iter(), note);
     }
 }
 

@@ -104,7 +104,7 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     if let Some((planned, reason, message)) = planned(facts) {
         set(types::PREEMPTION_PLANNED, planned, reason, &message);
     }
-    if let Some((target, reason, message)) = disrupted(facts, counts) {
+    if let Some((target, reason, message)) = disrupted(facts, counts, finished.count) {
         set(types::DISRUPTION_TARGET, target, reason, &message);
     }
     if let Some((asked, reason, message)) = capacity(facts) {
@@ -309,7 +309,7 @@ pub fn state_reason(state: PlanState) -> Reason {
     }
 }
 
-fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, String)> {
+fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
         let reason = if victim.preemptor.is_some() { Reason::PreemptionByScheduler } else { Reason::HalfBound };
         return victim.whole.then(|| (true, reason, facts.told(&victim.message)));
@@ -325,8 +325,13 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts) -> Option<(bool, Reason, Stri
             "All its pods were evicted; those made instead wait together.".into(),
         ));
     }
-    (target && !terminating && counts.scheduled >= needed(facts))
-        .then(|| (false, Reason::Scheduled, format!("{} have a node again.", pods(counts.scheduled))))
+    (target
+        && !terminating
+        && i32::try_from(finished).unwrap_or(i32::MAX).saturating_add(counts.scheduled) >= needed(facts))
+    .then(|| {
+        let have = if counts.scheduled == 1 { "has" } else { "have" };
+        (false, Reason::Scheduled, format!("{} {have} a node again.", pods(counts.scheduled)))
+    })
 }
 
 /// `CapacityRequested`: what came of asking a cluster autoscaler, and that it is not asked any more.

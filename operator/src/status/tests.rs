@@ -285,6 +285,22 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
 }
 
 #[test]
+fn a_victim_of_which_some_have_finished_runs_again_without_them() {
+    let mut case = Case::new().bound(&["b"]);
+    case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
+    case.victim_of = Some(Victimhood {
+        plan: String::new(),
+        preemptor: Some("podgroup/default/x".into()),
+        message: "Preempted by pod group default/x of priority 500.".into(),
+        whole: true,
+    });
+    case.store();
+    case.victim_of = None;
+    let status = case.store();
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 1 pod has a node again.");
+}
+
+#[test]
 fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.victim_of = Some(Victimhood {

@@ -68,8 +68,11 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
 /// The guaranteed budgets that stand between a preemptor and its places, and how many places those are.
 fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
+    if help != Help::NotEnough(need) {
+        return (0, Box::default());
+    }
     let budgets = problem.budgets.guaranteed(units);
-    if budgets.is_empty() || help != Help::NotEnough(need) {
+    if budgets.is_empty() {
         return (0, Box::default());
     }
     let kept = kep5710::reach(problem, &problem.room_then(), &vec![true; units.len()]);

@@ -5,6 +5,9 @@ use super::refusal::Refusal;
 use crate::model::{Cluster, ObjectKey, quantity};
 use std::fmt;
 
+/// So many guaranteed budgets are named.
+const NAMED: usize = 8;
+
 /// Why a preemptor is unschedulable. `Display` is the sentence for a condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
@@ -217,12 +220,21 @@ impl Shortfall {
         }
     }
 
+    /// The guaranteed budgets that are named, and that are told of it: anybody can make thousands for his own pods.
+    pub fn told(&self) -> &[GuaranteedBudget] {
+        &self.guaranteed[..self.guaranteed.len().min(NAMED)]
+    }
+
     fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_for_budgets() {
             return Ok(());
         }
-        let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
-        write!(f, " {} of {} places would need pods of {}.", self.withheld, self.needed, list.join(", or of "))
+        let list: Vec<String> = self.told().iter().map(ToString::to_string).collect();
+        let more = match self.guaranteed.len() - list.len() {
+            0 => String::new(),
+            more => format!(", or of {more} more"),
+        };
+        write!(f, " {} of {} places would need pods of {}{more}.", self.withheld, self.needed, list.join(", or of "))
     }
 
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {

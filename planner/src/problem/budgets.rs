@@ -190,13 +190,18 @@ impl<'a> Budgets<'a> {
         for unit in units {
             self.add(&mut tally, unit);
         }
-        let scarce = (0..self.list.len()).filter(|number| tally.victims[*number] > self.allowed(*number));
-        let mut list: Vec<(&Budget, usize, i32)> = scarce
-            .filter_map(|number| {
-                let guarding = units.iter().filter(|unit| self.guards(unit) && self.covers(number, unit));
-                Some((self.list[number], self.allowed(number), guarding.filter_map(|unit| unit.threshold).max()?))
-            })
-            .collect();
+        // As many steps as pods are under budgets, however many budgets there are.
+        let mut thresholds: BTreeMap<usize, i32> = BTreeMap::new();
+        for unit in units.iter().filter(|unit| self.guards(unit)) {
+            let Some(threshold) = unit.threshold else { continue };
+            for number in unit.pods.iter().flat_map(|pod| self.of_pod(*pod)) {
+                let known = thresholds.entry(*number).or_insert(threshold);
+                *known = threshold.max(*known);
+            }
+        }
+        let scarce = thresholds.into_iter().filter(|(number, _)| tally.victims[*number] > self.allowed(*number));
+        let mut list: Vec<(&Budget, usize, i32)> =
+            scarce.map(|(number, threshold)| (self.list[number], self.allowed(number), threshold)).collect();
         list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
         list
     }

@@ -18,6 +18,19 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     );
 }
 
+/// Anybody can make as many budgets for his own pods as he likes.
+#[test]
+fn of_a_thousand_budgets_on_one_pod_eight_are_named() {
+    let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];
+    all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), "db", 0)));
+    let text = shortfall(decide(&cluster(&all), &for_pod("p")));
+    assert!(text.contains("1 of 1 places would need pods of budget default/b000, which allows 0 more"), "{text}");
+    assert!(
+        text.ends_with("default/b007, which allows 0 more disruptions to preemptors below 1000, or of 992 more."),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_preemptor_that_reaches_the_threshold_can() {
     let all = [node("a", 1), guarded("db", "a"), budget("db", "db", 0), pod("p").priority(1000)];

@@ -124,6 +124,13 @@ impl Cluster {
         self.pod_index.values().filter_map(|index| self.pod_at(*index))
     }
 
+    /// Those of one namespace, by name.
+    pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Pod> {
+        let first = ObjectKey::new(namespace, "");
+        let index = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
+        index.filter_map(|(_, index)| self.pod_at(*index))
+    }
+
     /// A pod by key.
     pub fn pod(&self, key: &ObjectKey) -> Option<&Pod> {
         self.pod_at(self.pod_index(key)?)

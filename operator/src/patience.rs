@@ -1,0 +1,90 @@
+//! How long the API server may take to begin an answer to what is watched. Without a limit a watch whose request is swallowed
+//! on the way would look like one that has nothing to tell.
+
+use http::Request;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::{BoxError, Layer, Service};
+
+/// For a watch, which is answered as soon as it is admitted.
+pub(crate) const WATCH: Duration = Duration::from_secs(5);
+/// For a page of a list: half of what the API server gives itself.
+pub(crate) const LIST: Duration = Duration::from_secs(30);
+
+/// Puts the limits around a client.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    watch: Duration,
+    list: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { watch: WATCH, list: LIST }
+    }
+}
+
+impl Patience {
+    fn of(self, query: Option<&str>) -> Duration {
+        let watch = query.is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+        if watch { self.watch } else { self.list }
+    }
+}
+
+impl<S> Layer<S> for Patience {
+    type Service = Patient<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Patient(inner, *self)
+    }
+}
+
+/// A client that gives up a request of which nothing comes.
+#[derive(Clone)]
+pub struct Patient<S>(S, Patience);
+
+impl<S, B> Service<Request<B>> for Patient<S>
+where
+    S: Service<Request<B>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let limit = self.1.of(request.uri().query());
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            match tokio::time::timeout(limit, answer).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err(format!("the API server has not begun to answer within {limit:?}").into()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tower::{ServiceExt as _, service_fn};
+
+    #[tokio::test]
+    async fn what_is_not_answered_is_given_up_a_watch_earlier_than_a_list() {
+        let silent = service_fn(|_: Request<()>| std::future::pending::<Result<(), BoxError>>());
+        let client = Patience { watch: Duration::from_millis(1), list: Duration::from_millis(2) }.layer(silent);
+        for (uri, limit) in [("/api/v1/pods?&watch=true&timeoutSeconds=290", "1ms"), ("/api/v1/pods?limit=500", "2ms")]
+        {
+            let request = Request::builder().uri(uri).body(()).unwrap();
+            let error = client.clone().oneshot(request).await.unwrap_err().to_string();
+            assert_eq!(error, format!("the API server has not begun to answer within {limit}"));
+        }
+    }
+}
