@@ -4,10 +4,10 @@
 //! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
 
 use crate::input::{Input, Update, key_of};
-use crate::patience;
 use crate::watches::{EverySoOften, Watches};
 use futures::StreamExt;
 use giveway_planner::model::ObjectKey;
+use giveway_serving::patience;
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};

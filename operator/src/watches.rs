@@ -4,7 +4,7 @@
 //! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing. One that lists anew is whole
 //! when the list is: until then nobody knows what was missed.
 
-use crate::patience;
+use giveway_serving::patience;
 use kube::runtime::utils::Backoff;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

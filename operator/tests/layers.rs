@@ -18,7 +18,6 @@ const LAYERS: [&[&str]; 11] = [
         "missing",
         "observed",
         "origin",
-        "patience",
         "pulse",
         "rates",
         "server_time",

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use giveway_serving::patience::Patience;
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
@@ -18,6 +19,7 @@ use giveway_webhook::routes;
 use giveway_webhook::supervise::Tasks;
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
+use kube::client::ClientBuilder;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -40,9 +42,9 @@ async fn main() -> anyhow::Result<()> {
     let client_config = kube::Config::infer().await.context("no API server is configured")?;
     let mut watching = client_config.clone();
     let client = kube::Client::try_from(client_config).context("the API server's configuration cannot be used")?;
-    // A watch that is refused is broken; the client library would ask again for minutes and tell nobody.
+    // A watch that is refused, or not answered, is broken; the client library would ask again for minutes, or wait, and tell nobody.
     watching.default_retry = false;
-    let watching = kube::Client::try_from(watching)?;
+    let watching = ClientBuilder::try_from(watching)?.with_layer(&Patience::default()).build();
 
     let metrics = Arc::new(Metrics::default());
     let view = SharedView::new(config.settings());

@@ -2,6 +2,7 @@
 
 use super::stage;
 use crate::MINUTE;
+use giveway_tests::World;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::proxy::{Call, Fault, calm};
 use giveway_tests::wait::wait_for;
@@ -12,11 +13,10 @@ fn reads_groups(call: &Call) -> bool {
     call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
+/// A world whose operator leads and has heard of everything, and from whose next attempt on this happens to what reads groups.
+async fn without_groups(fault: Fault) -> World {
     let mut world = stage().await;
-    let nodes = world.nodes(2).cpus(2).create().await;
-    // Watches end by themselves now and then; from the next attempt on, groups are not told.
+    // Watches end by themselves now and then.
     let cut = Fault::CutAfter(Duration::from_millis(100));
     world.proxy().play(Box::new(move |call| if reads_groups(call) { cut } else { Fault::None }));
     world.operator().kill();
@@ -27,23 +27,49 @@ async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
         if leads && status == 200 { Ok(()) } else { Err(words) }
     })
     .await;
-    world.proxy().play(Box::new(|call| if reads_groups(call) { Fault::Answer(503) } else { Fault::None }));
-    world.fill(&nodes).priority("low").whole().groups_of(2).await;
-    let pod = world.pod("vip").priority("high").create().await;
-    let told = pod.wait_event("Unschedulable", MINUTE).await;
-    let words = "Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.";
-    assert!(told.ends_with(words), "{told}");
+    world.proxy().play(Box::new(move |call| if reads_groups(call) { fault } else { Fault::None }));
+    world
+}
+
+async fn wait_broken(world: &World) {
     wait_for("the operator says that it decides nothing", MINUTE, async || {
         let (status, words) = world.operator_says("/readyz").await;
         let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for 1");
         if broken { Ok(()) } else { Err(format!("{status} {words}")) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
+    let world = without_groups(Fault::Answer(503)).await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let pod = world.pod("vip").priority("high").create().await;
+    let told = pod.wait_event("Unschedulable", MINUTE).await;
+    let words = "Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.";
+    assert!(told.ends_with(words), "{told}");
+    wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.proxy().play(calm());
     pod.wait_bound(MINUTE).await;
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
+    assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_never_answered_is_broken_and_begins_anew() {
+    let world = without_groups(Fault::Hang).await;
+    wait_broken(&world).await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    let pod = world.pod("vip").priority("high").create().await;
+    pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.proxy().play(calm());
+    pod.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
     world.check_promises().await;
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tower::{BoxError, Layer, Service};
 
 /// For a watch, which is answered as soon as it is admitted.
-pub(crate) const WATCH: Duration = Duration::from_secs(5);
+pub const WATCH: Duration = Duration::from_secs(5);
 /// For a page of a list: half of what the API server gives itself.
-pub(crate) const LIST: Duration = Duration::from_secs(30);
+pub const LIST: Duration = Duration::from_secs(30);
 
 /// Puts the limits around a client.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    fn of(self, query: Option<&str>) -> Duration {
+    fn limit(self, query: Option<&str>) -> Duration {
         let watch = query.is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
         if watch { self.watch } else { self.list }
     }
@@ -60,7 +60,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let limit = self.1.of(request.uri().query());
+        let limit = self.1.limit(request.uri().query());
         let answer = self.0.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, answer).await {
