@@ -18,7 +18,7 @@ trap 'exit 1' INT TERM
 "$crane" registry serve --address 127.0.0.1:0 >"$work/registry.log" 2>&1 &
 registry=$!
 naps=0
-until port=$(sed -n 's/.*serving on port \([0-9]*\).*/\1/p' "$work/registry.log") && [ -n "$port" ]; do
+until port=$(sed -n 's/.*serving on port \([0-9]*\).*/\1/p' "$work/registry.log" 2>/dev/null) && [ -n "$port" ]; do
     naps=$((naps + 1))
     [ $naps -lt 100 ] || { echo "crane does not serve: $(cat "$work/registry.log")" >&2; exit 1; }
     sleep 0.1

@@ -32,6 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
+/// How long a group waits for the pods that are to go: a budget may refuse them for ever.
+const GOING: Duration = Duration::from_secs(60);
 /// How long a pod is left alone whose eviction is not allowed.
 const FORBIDDEN: Duration = Duration::from_secs(60);
 /// By how many seconds the time at which a group was told may be off: whole seconds, and what an earlier leader's clock may have
@@ -49,6 +51,8 @@ struct Cascade {
     message: Sentence,
     /// Who began it.
     began: Began,
+    /// Since when it is carried out.
+    since: Option<Instant>,
     /// The evictions, by UID.
     calls: BTreeMap<SmolStr, Call>,
     /// Cancelled when nobody else is to go: evictions that wait for their turn are not made.
@@ -70,7 +74,7 @@ impl Cascade {
     /// Of a group of which a member was taken at this second.
     fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
         let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
-        Self { members, message, began, calls: BTreeMap::new(), permission: CancellationToken::new() }
+        Self { members, message, began, since: None, calls: BTreeMap::new(), permission: CancellationToken::new() }
     }
 }
 
@@ -96,9 +100,12 @@ impl Cascades {
     }
 
     /// How many pods of a group that goes whole are still to go: nobody is evicted for those made instead before they went, for these
-    /// would go as well. A gang that is bound by half may still become whole.
-    pub fn to_go(&self, model: &Model, group: &ObjectKey) -> usize {
-        let Some(cascade) = self.0.get(group).filter(|cascade| cascade.began != Began::HalfBound) else { return 0 };
+    /// would go as well. None after a minute, and of a gang that is bound by half, which may still become whole.
+    pub fn to_go(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
+        let going = |cascade: &&Cascade| {
+            cascade.began != Began::HalfBound && cascade.since.is_none_or(|since| now.duration_since(since) < GOING)
+        };
+        let Some(cascade) = self.0.get(group).filter(going) else { return 0 };
         there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).count()
     }
 
@@ -232,6 +239,7 @@ impl Cascades {
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
         self.0.retain(|group, cascade| {
+            cascade.since.get_or_insert(now);
             let rest: Vec<&Pod> =
                 there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).collect();
             let whole_again = cascade.began == Began::HalfBound && is_whole(model, group);
@@ -469,7 +477,7 @@ mod tests {
         assert_eq!(begun.map(|(_, victimhood)| victimhood.preemptor.is_none()), Some(true));
         world.pod(TestPod::new("later", 10).of("g").created(701).on("n1"));
         assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask", "g2 ask"]);
-        assert_eq!(cascades.to_go(&world.model, &world.key("g")), 0, "it may still become whole");
+        assert_eq!(cascades.to_go(&world.model, &world.key("g"), now), 0, "it may still become whole");
         // No budget let any of them go, and meanwhile the last one was bound.
         world.pod(TestPod::new("held", 10).of("g").created(100).on("n1"));
         let step = cascades.pass(&world.model, &Flights::new(), |_| true, now + Duration::from_secs(60));
@@ -479,14 +487,21 @@ mod tests {
 
     #[test]
     fn nobody_is_evicted_for_what_is_made_instead_before_the_rest_is_gone() {
-        let (mut world, mut cascades) = (world(), Cascades::default());
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
         world.pod(member("l2").preempted(200, THEIRS).terminating());
         cascades.fallen(&mut world.model);
         let group = world.key("low");
         world.pod(TestPod::new("l4", 10).of("low").created(201).held());
-        assert_eq!(cascades.to_go(&world.model, &group), 2);
+        assert_eq!(cascades.to_go(&world.model, &group, now), 2);
+        evictions(&mut cascades, &world, now);
+        assert_eq!(cascades.to_go(&world.model, &group, now + Duration::from_secs(59)), 2);
+        assert_eq!(
+            cascades.to_go(&world.model, &group, now + Duration::from_secs(60)),
+            0,
+            "a budget may refuse for ever"
+        );
         world.pod(member("l1").terminating()).pod(member("l3").terminating());
-        assert_eq!(cascades.to_go(&world.model, &group), 0, "they are on their way");
+        assert_eq!(cascades.to_go(&world.model, &group, now), 0, "they are on their way");
     }
 
     #[test]

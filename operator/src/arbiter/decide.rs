@@ -43,7 +43,7 @@ impl Arbiter {
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
-                && let left @ 1.. = self.cascades.to_go(&self.model, group)
+                && let left @ 1.. = self.cascades.to_go(&self.model, group, clock.now)
             {
                 self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
                 continue;
@@ -82,7 +82,7 @@ impl Arbiter {
     fn rest_goes_first(left: usize) -> LastWord {
         let (are, have) = if left == 1 { ("is", "it has") } else { ("are", "they have") };
         let message = format!(
-            "The group goes whole, and {} of it {are} still to go. Those made instead start together when {have} gone.",
+            "The group goes whole, and {} of it {are} still to go. Those made instead wait until {have} gone, for a minute at most.",
             words::pods(left)
         );
         LastWord { reason: Reason::WaitingForPods, message }
