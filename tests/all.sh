@@ -13,7 +13,7 @@ failed=0
 
 "$cargo" test --workspace --test node >"$log" 2>&1 &
 node=$!
-trap 'kill $node 2>/dev/null' INT TERM
+trap 'kill $node 2>/dev/null; exit 1' INT TERM
 
 # All but `e2e` and `node`, and `mutants`, which `make mutants` runs. Cargo matches names, and knows no exceptions: no other test may
 # begin like these.

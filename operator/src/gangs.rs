@@ -228,7 +228,8 @@ impl Gangs {
     /// Says why a group cannot be made, once to each of its pods.
     fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
         let note = |_: &Pod| format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name);
-        self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
+        // A group that cannot be made is looked at again, and then whoever found no place in the queue.
+        let _all = self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The word to pods whose group does not exist: an event, once for each pod, a few in a second.
+//! The word to pods whose group does not exist: an event, once for each pod, a few in a second, the namespaces in turn.
 
 use crate::command::{Command, Notice};
 use crate::model::Model;
@@ -6,34 +6,40 @@ use crate::trickle::Trickle;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Instant;
 
 /// So many are remembered; then all are forgotten, and told once more.
 const MOST: usize = 100_000;
-/// So many wait for their turn; those of groups that are looked at later than that are told when these are through.
-const MOST_QUEUED: usize = 10_000;
+/// So many of a namespace wait for their turn; the others are put in the queue when these are through.
+const MOST_QUEUED: usize = 1_000;
 
 /// The pods that were told, and those that will be.
 #[derive(Debug, Default)]
 pub struct Orphans {
     /// By UID.
     told: BTreeSet<SmolStr>,
-    queue: VecDeque<Notice>,
+    /// By namespace; none is empty.
+    queues: BTreeMap<SmolStr, VecDeque<Notice>>,
+    /// The namespace whose turn was last.
+    last: SmolStr,
     trickle: Trickle,
 }
 
 impl Orphans {
-    /// Puts those of these pods in the queue that were not told yet.
-    pub fn tell<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>, note: impl Fn(&Pod) -> String) {
+    /// Puts those of these pods in the queue that were not told yet. Returns whether all of them have a place there.
+    pub fn tell<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>, note: impl Fn(&Pod) -> String) -> bool {
         for pod in pods {
-            if self.queue.len() >= MOST_QUEUED {
-                return;
-            }
-            if !self.told.insert(pod.uid.clone()) {
+            if self.told.contains(&pod.uid) {
                 continue;
             }
-            self.queue.push_back(Notice {
+            let queue = self.queues.entry(pod.key.namespace.clone()).or_default();
+            if queue.len() >= MOST_QUEUED {
+                return false;
+            }
+            self.told.insert(pod.uid.clone());
+            queue.push_back(Notice {
                 kind: "Pod".into(),
                 key: pod.key.clone(),
                 uid: pod.uid.clone(),
@@ -46,12 +52,27 @@ impl Orphans {
         if self.told.len() > MOST {
             self.told.clear();
         }
+        true
+    }
+
+    /// The next one, of the namespace whose turn it is.
+    fn next(&mut self) -> Option<Notice> {
+        let after = (Bound::Excluded(self.last.clone()), Bound::Unbounded);
+        let later = self.queues.range(after).next();
+        let namespace = later.or_else(|| self.queues.iter().next()).map(|(namespace, _)| namespace.clone())?;
+        let queue = self.queues.get_mut(&namespace)?;
+        let notice = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&namespace);
+        }
+        self.last = namespace;
+        notice
     }
 
     /// Tells whose turn it is, unless he is gone or has a group meanwhile.
     pub fn emit(&mut self, model: &Model, now: Instant, commands: &mut Vec<Command>) {
         while self.trickle.may(now) {
-            let Some(notice) = self.queue.pop_front() else { return };
+            let Some(notice) = self.next() else { return };
             let pod = model.cluster.pod(&notice.key).filter(|pod| pod.uid == notice.uid);
             if pod.is_some_and(|pod| model.cluster.group_of(pod).is_none()) {
                 self.trickle.pay(now);
@@ -77,18 +98,19 @@ mod tests {
     #[test]
     fn thousands_are_told_a_few_at_a_time_and_who_has_a_group_meanwhile_is_not() {
         let (mut world, mut orphans, now) = (World::new(), Orphans::default(), Instant::now());
-        for number in 0..1000 {
+        for number in 0..1001 {
             world.pod(TestPod::new(&format!("p{number}"), 0).of("missing").held());
         }
         let burst = usize::try_from(BURST).unwrap();
         for _ in 0..2 {
-            orphans.tell(world.model.cluster.members(&world.key("missing")), |_| "It waits.".to_owned());
+            let all = orphans.tell(world.model.cluster.members(&world.key("missing")), |_| "It waits.".to_owned());
+            assert!(!all, "a thousand of a namespace are enough at a time");
         }
         assert_eq!(told(&mut orphans, &world, now), burst);
         assert_eq!(told(&mut orphans, &world, now), 0);
         assert_eq!(told(&mut orphans, &world, now + Duration::from_secs(1)), 5);
         world.group("missing", 1, 10, "Pod");
         assert_eq!(told(&mut orphans, &world, now + Duration::from_secs(60)), 0);
-        assert!(orphans.queue.is_empty());
+        assert!(orphans.queues.is_empty());
     }
 }

@@ -46,6 +46,8 @@ impl Arbiter {
                 && let left @ 1.. = self.cascades.to_go(&self.model, group, clock.now)
             {
                 self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
+                // It is decided when they are gone, and also when only the time is over.
+                self.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             let version = self.model.version;

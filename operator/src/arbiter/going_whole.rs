@@ -15,13 +15,17 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 
 impl Arbiter {
-    /// Begins, goes on with and ends cascades.
-    pub(super) fn cascade(&mut self, clock: Clock) {
+    /// Begins cascades: before anything is decided for what is made instead of those who go.
+    pub(super) fn begin_cascades(&mut self) {
         self.spare_the_rest();
         for (group, victimhood) in self.cascades.fallen(&mut self.model) {
             self.metrics.outcome(Reason::PreemptionByScheduler);
             self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
         }
+    }
+
+    /// Goes on with cascades and ends them.
+    pub(super) fn cascade(&mut self, clock: Clock) {
         self.take_down(clock);
         let Self { cascades, model, flights, writing, .. } = self;
         let written = |group: &ObjectKey| {

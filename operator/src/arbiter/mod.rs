@@ -254,6 +254,7 @@ impl Arbiter {
         self.restrain();
         self.ration(clock);
         self.advance(clock);
+        self.begin_cascades();
         self.decide(clock);
         self.rescue(clock);
         self.keep_book(clock);

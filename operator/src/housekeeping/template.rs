@@ -34,7 +34,9 @@ impl Housekeeping {
                 key.name, key.namespace
             ),
         };
-        self.orphans.tell(members.into_iter(), note);
+        if !self.orphans.tell(members.into_iter(), note) {
+            self.again.insert(key.clone());
+        }
     }
 }
 

@@ -15,9 +15,6 @@ use std::time::Instant;
 
 /// After so many attempts, some three seconds, the operator believes that it may not evict.
 const TRIES_UNAUTHORIZED: u32 = 4;
-/// How often the rest of a group that was begun is asked for that a budget refuses, some ten seconds, before it is left to go
-/// [beside the next plans](crate::cascade).
-const TRIES_REFUSED: u32 = 6;
 
 impl Flight {
     /// Notes that the eviction of a pod was answered.
@@ -174,7 +171,7 @@ impl Flight {
         }
     }
 
-    /// Whole groups of which pods went by this plan and others must not, by a policy or a budget; with the sentence for these.
+    /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
     pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
         let stays = |v: &&VictimPod| !v.accepted && !self.has_to_go(v);
         let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
@@ -187,10 +184,9 @@ impl Flight {
         units.intersection(&begun).map(|unit| of(*unit)).collect()
     }
 
-    /// Whether a victim is not on its way yet, and may be evicted at all: its budget did not refuse it again and again.
+    /// Whether a victim is not on its way yet, and may be evicted at all.
     pub(super) fn has_to_go(&self, victim: &VictimPod) -> bool {
-        let refused = self.refused.contains_key(&victim.uid) && victim.call.tries() >= TRIES_REFUSED;
-        !victim.accepted && !refused && !self.forbidden.contains(&victim.uid)
+        !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
     /// The threshold of a unit: the highest of its pods.

@@ -32,9 +32,9 @@ fn is_unheard(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey
 }
 
 impl Unheard {
-    /// Notes a pod that was heard of.
+    /// Notes a pod that was heard of: one without a node is no victim anyway.
     pub(super) fn note(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) {
-        let pod = cluster.pod(key).filter(|pod| pod.live() && is_unheard(cluster, namespaces, &pod.key));
+        let pod = cluster.pod(key).filter(|pod| pod.live() && pod.bound() && is_unheard(cluster, namespaces, &pod.key));
         match pod.and_then(|pod| Some((pod.uid.clone(), pod.created? / 1_000_000_000))) {
             Some(pod) => drop(self.young.insert(key.clone(), pod)),
             None => self.forget(key),
@@ -89,6 +89,7 @@ mod tests {
     fn a_pod_is_no_victim_before_its_group_is_heard_of() {
         let mut world = world();
         world.namespace("default");
+        world.pod(TestPod::new("held", 0).of("late").held().created(THEN));
         world
             .pod(TestPod::new("a", 0).of("late").on("n1").created(THEN))
             .pod(TestPod::new("b", 0).on("n1").created(THEN));

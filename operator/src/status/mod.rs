@@ -326,6 +326,7 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
         ));
     }
     (target
+        && counts.scheduled > 0
         && !terminating
         && i32::try_from(finished).unwrap_or(i32::MAX).saturating_add(counts.scheduled) >= needed(facts))
     .then(|| {

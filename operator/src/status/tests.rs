@@ -296,6 +296,10 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     });
     case.store();
     case.victim_of = None;
+    case.world.remove_pod("b");
+    let status = case.store();
+    assert!(says(&status, types::DISRUPTION_TARGET).starts_with("True PreemptionByScheduler"), "nobody runs again");
+    let mut case = case.bound(&["c"]);
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 1 pod has a node again.");
 }

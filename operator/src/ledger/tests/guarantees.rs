@@ -55,28 +55,6 @@ fn a_refusal_evicts_nobody_else_and_keeps_the_places() {
     assert_eq!(run.flight.begun_units().len(), 0);
 }
 
-/// Somebody closed the budget after the first one of the group had gone.
-#[test]
-fn the_preemptor_does_not_wait_for_ever_for_the_rest_of_a_group_that_a_budget_refuses() {
-    let mut run = Run::evicting();
-    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
-    run.world.remove_pod("l2");
-    let mut attempts = 0;
-    let ended = loop {
-        run.flight.evicted("uid-l1", &EvictOutcome::Refused("it needs 1 healthy pod and has 1".into()), run.now);
-        run.later(7);
-        attempts += 1;
-        let advance = run.step();
-        if let Some(ended) = advance.ended {
-            break ended;
-        }
-        assert_eq!(names(&advance), ["evict l1"]);
-    };
-    assert_eq!((ended.state, attempts), (PlanState::Cancelled, 6));
-    let torn = run.flight.left_torn();
-    assert_eq!(torn.iter().map(|(group, _)| group.to_string()).collect::<Vec<_>>(), ["default/low"], "it goes on");
-}
-
 #[test]
 fn where_several_can_be_refused_none_goes_before_all_would_be_allowed() {
     let mut run = Run::new();
