@@ -7,9 +7,11 @@
 //! write no such reason. The condition alone is not enough: the pod must be on its way out, or gone.
 //!
 //! Who goes: members that were bound and existed at that time; pods that the group's owner creates instead do not. Each
-//! goes through the eviction API where a budget matches it, and by DELETE where none does, or where the budget refuses
-//! and no pod of the group is guarded. A guarded budget is never forced, because Giveway does not know the preemptor's
-//! priority: the eviction is tried again until the budget allows it.
+//! goes through the eviction API, and by DELETE where a budget refuses it and no pod of the group is guarded. A guarded budget
+//! is never forced, because Giveway does not know the preemptor's priority: the eviction is tried again until the budget
+//! allows it.
+//!
+//! What a plan began with a group and could not finish, because a policy forbids some of its evictions, is finished here too.
 //!
 //! Nobody goes whose namespace is protected, also where a group stays that is torn already: that is what the administrator said.
 //!
@@ -74,6 +76,10 @@ impl Cascade {
     /// Of a group of which a member was taken at this second.
     fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
         let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
+        Self::of(members, message, began)
+    }
+
+    fn of(members: BTreeSet<SmolStr>, message: Sentence, began: Began) -> Self {
         Self { members, message, began, since: None, calls: BTreeMap::new(), permission: CancellationToken::new() }
     }
 }
@@ -196,11 +202,10 @@ impl Cascades {
         self.begin(model, group, at, message, Began::HalfBound)
     }
 
-    /// Goes on with a group that a plan began and could not finish, because evictions of its pods are not allowed. They are
-    /// tried again, about once a minute, beside the next plans.
-    pub fn finish(&mut self, model: &Model, group: ObjectKey, at: i64, message: Sentence) {
-        let cascade = Cascade::new(model, &group, at, message, Began::Plan);
-        self.0.entry(group).or_insert(cascade);
+    /// Goes on with the members of a group that a plan began with and could not finish, because their evictions are not allowed.
+    /// They are tried again, about once a minute, beside the next plans.
+    pub fn finish(&mut self, group: ObjectKey, members: BTreeSet<SmolStr>, message: Sentence) {
+        self.0.entry(group).or_insert_with(|| Cascade::of(members, message, Began::Plan));
     }
 
     /// Takes back the evictions that wait for their turn.
@@ -346,6 +351,10 @@ mod tests {
         TestPod::new(name, 10).of("low").on("n1").created(100)
     }
 
+    fn uids<const N: usize>(pods: [&str; N]) -> BTreeSet<SmolStr> {
+        pods.map(|pod| format!("uid-{pod}").into()).into()
+    }
+
     fn evictions(cascades: &mut Cascades, world: &World, now: Instant) -> Vec<String> {
         let commands = cascades.pass(&world.model, &Flights::new(), |_| true, now).commands;
         let call = |command: &Command| match command {
@@ -405,7 +414,7 @@ mod tests {
         world.pod(member("l1")).pod(member("l2")).pod(member("l3").preempted(200, THEIRS).terminating());
         assert!(cascades.fallen(&mut world.model).is_empty());
         let group = world.key("scheduling.k8s.io/low");
-        cascades.finish(&world.model, group, 200, "Preempted by pod group default/train.".into());
+        cascades.finish(group, uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l2 force"]);
     }
 
@@ -538,7 +547,7 @@ mod tests {
         assert!(told.is_none());
 
         world.model.cluster.protect_namespaces(BTreeSet::new());
-        cascades.finish(&world.model, world.key("low"), 200, "Preempted by pod group default/train.".into());
+        cascades.finish(world.key("low"), uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
         let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
         let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
         world.model.cluster.protect_namespaces(["default".to_owned()].into());
@@ -557,8 +566,10 @@ mod tests {
 
     #[test]
     fn what_a_plan_left_behind_is_tried_again_once_a_minute_when_it_is_not_allowed() {
-        let (world, mut cascades, mut now) = (world(), Cascades::default(), Instant::now());
-        cascades.finish(&world.model, world.key("low"), 200, "Preempted by pod group default/train.".into());
+        let (mut world, mut cascades, mut now) = (world(), Cascades::default(), Instant::now());
+        // Made instead of one that went, and bound before the plan ended.
+        world.pod(member("l4"));
+        cascades.finish(world.key("low"), uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
         let pass = |cascades: &mut Cascades, now| {
             let commands = cascades.pass(&world.model, &Flights::new(), |_| false, now).commands;
             commands.len()

@@ -103,6 +103,8 @@ pub struct Arbiter {
     /// Who is a critical add-on; `None` when they are not helped.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
+    /// Which taint of ours could not be removed, and why.
+    kept_taint: Option<String>,
     resumed: bool,
     plans_made: u64,
     config: Config,
@@ -154,6 +156,7 @@ impl Arbiter {
             letting_go: LettingGo::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
+            kept_taint: None,
             resumed: false,
             plans_made: 0,
             config,
@@ -452,8 +455,8 @@ impl Arbiter {
                 ),
             });
         }
-        for (group, message) in flight.left_torn() {
-            self.cascades.finish(&self.model, group, clock.epoch_seconds, message);
+        for (group, members, message) in flight.left_torn() {
+            self.cascades.finish(group, members, message);
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };

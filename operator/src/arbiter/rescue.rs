@@ -58,7 +58,13 @@ impl Arbiter {
             }
             let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
             // A node that has a taint of ours still, because it could not be removed, is enough.
-            if !self.rescues.ask(&uid, self.model.version, anew, clock.now) || !self.tainted_nodes().is_empty() {
+            if !self.tainted_nodes().is_empty() {
+                if let Some(message) = self.kept_taint.clone() {
+                    self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
+                }
+                continue;
+            }
+            if !self.rescues.ask(&uid, self.model.version, anew, clock.now) {
                 continue;
             }
             self.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
@@ -168,6 +174,13 @@ impl Arbiter {
     ) {
         // A node that is gone has no taint.
         let done = matches!((add, result), (_, Ok(())) | (false, Err(CallError::Gone)));
+        if !add {
+            self.kept_taint = result.as_ref().err().filter(|_| !done).map(|error| {
+                format!(
+                    "Nobody is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
+                )
+            });
+        }
         if let Err(error) = result {
             tracing::warn!(%node, add, %error, "taint not written");
         } else {

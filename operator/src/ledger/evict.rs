@@ -171,15 +171,17 @@ impl Flight {
         }
     }
 
-    /// Whole groups of which pods went by this plan and others must not, by a policy; with the sentence for these.
-    pub fn left_torn(&self) -> Vec<(ObjectKey, Sentence)> {
+    /// Whole groups of which pods went by this plan and others must not, by a policy; with the UIDs of all that were to go, and the
+    /// sentence for them.
+    pub fn left_torn(&self) -> Vec<(ObjectKey, BTreeSet<SmolStr>, Sentence)> {
         let stays = |v: &&VictimPod| !v.accepted && !self.has_to_go(v);
         let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
         let begun = self.begun_units();
         let of = |unit: usize| {
             let victim = &self.plan.victims[unit];
             let message = super::victim_message(self, &victim.kind, victim.priority, None);
-            (ObjectKey::new(&victim.namespace, &victim.name), message)
+            let members = self.victims.iter().filter(|v| v.unit == unit).map(|v| v.uid.clone());
+            (ObjectKey::new(&victim.namespace, &victim.name), members.collect(), message)
         };
         units.intersection(&begun).map(|unit| of(*unit)).collect()
     }

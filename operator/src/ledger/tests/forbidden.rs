@@ -48,7 +48,8 @@ fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
     let torn = run.flight.left_torn();
     assert_eq!(torn.len(), 1);
     assert_eq!(torn[0].0, ObjectKey::new("default", "low"));
-    assert!(torn[0].1.to_string().starts_with("Preempted by pod group default/gang"), "{}", torn[0].1);
+    assert_eq!(torn[0].1.iter().collect::<Vec<_>>(), ["uid-l1", "uid-l2"], "and nobody who was made instead");
+    assert!(torn[0].2.to_string().starts_with("Preempted by pod group default/gang"), "{}", torn[0].2);
 }
 
 #[test]

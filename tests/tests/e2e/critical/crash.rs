@@ -1,11 +1,12 @@
 //! The operator is killed again and again while it helps an add-on: no taint of ours is left, and foreign ones are as they
 //! were.
 
-use super::{addon, after, taints, wait_plan};
+use super::{addon, after, taints, wait_plan, wait_untainted};
 use crate::MINUTE;
 use giveway_crds::critical;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodHandle, Shaped, stored_plans};
+use giveway_tests::proxy::{Fault, calm};
 use giveway_tests::wait::{until, wait_for};
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Taint;
@@ -122,5 +123,37 @@ async fn what_a_lost_answer_left_is_swept_by_the_next_leader_and_others_are_not(
     let mut found = swept.await.unwrap();
     assert!(found.remove(&other[0]).is_some(), "nobody knows whose that is");
     assert_eq!(found, before);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_taint_cannot_be_removed_the_next_addon_is_told_why_it_waits() {
+    let mut world = after("1s").proxy().start().await;
+    let node = world.nodes(2).cpus(1).create().await;
+    world.fill(&node).grace_seconds(0).singles().await;
+    let first = addon(&world, "first").create().await;
+    wait_plan(&world, &first, PlanState::Completed).await;
+    wait_untainted(&world).await;
+    world.operator().kill();
+    let late = critical::taint(&first.uid);
+    let late = format!("{}={}:{}", late.key, late.value.unwrap_or_default(), late.effect);
+    world.kubectl(&["taint", "node", &node[0], &late]).await.unwrap();
+    world.proxy().play(Box::new(|call| {
+        let node = call.method == "PATCH" && call.path.starts_with("/api/v1/nodes/");
+        if node { Fault::Answer(403) } else { Fault::None }
+    }));
+    world.operator().start().await;
+    let second = addon(&world, "second").create().await;
+    let told = second.wait_event("CriticalAddonUnschedulable", MINUTE).await;
+    let kept = format!(
+        "Nobody is evicted for it yet: node {} was kept for an earlier critical add-on, and its taint {late} cannot be removed: ",
+        node[0]
+    );
+    assert!(told.starts_with(&kept) && told.ends_with("(403)"), "{told}");
+    assert_eq!(world.audit().await.evicted().len(), 1, "nobody went for the second");
+    world.proxy().play(calm());
+    second.wait_bound(MINUTE).await;
+    wait_plan(&world, &second, PlanState::Completed).await;
+    wait_untainted(&world).await;
     world.check_promises().await;
 }
