@@ -11,12 +11,15 @@
 //! is never forced, because Giveway does not know the preemptor's priority: the eviction is tried again until the budget
 //! allows it.
 //!
-//! What a plan began with a group and could not finish, because a policy forbids some of its evictions, is finished here too.
+//! What a plan began with a group and could not finish, because a policy forbids some of its evictions, is finished here too; and
+//! a gang that kube-scheduler has left [bound by half](half_bound) for too long is taken down, with the members that were
+//! released and have no node, as far as budgets allow it.
 //!
 //! Nobody goes whose namespace is protected, also where a group stays that is torn already: that is what the administrator said.
 //!
-//! Guarantee: the group's condition says who began before the first eviction, so a new leader finishes what was begun. A
-//! pod that was taken and gone while no operator ran leaves no trace and is not noticed.
+//! Guarantee: the group's condition says who began before the first eviction, so a new leader finishes what was begun; but for
+//! what a plan left, which is known from memory alone. A pod that was taken and gone while no operator ran leaves no trace and
+//! is not noticed.
 
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::fallen::{Fallen, OURS};
@@ -30,6 +33,7 @@ use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -134,7 +138,7 @@ impl Cascades {
         begun.into_iter().filter_map(|(key, at, text, began)| self.begin(model, key, at, text.into(), began)).collect()
     }
 
-    /// Groups of which kube-scheduler took a pod since the last pass, with what is to be told of them.
+    /// Groups of which kube-scheduler took a pod that nothing followed for yet, with what is to be told of them.
     pub fn fallen(&mut self, model: &mut Model) -> Vec<(ObjectKey, Victimhood)> {
         let mut begun = Vec::new();
         for Fallen { pod, group, at } in model.take_fallen().into_values() {
@@ -149,7 +153,7 @@ impl Cascades {
         begun
     }
 
-    /// Groups of which kube-scheduler took a pod since the last pass and of which nobody else is to go: which pod, and how many
+    /// Groups of which kube-scheduler took a pod that nothing followed for yet, and of which nobody else is to go: which pod, and how many
     /// are left. A group that is going already is finished. `only_protected` leaves those alone whose namespace is not protected.
     pub fn spare(&self, model: &mut Model, only_protected: bool) -> Vec<(ObjectKey, SmolStr, usize)> {
         let mut spared = Vec::new();
@@ -178,14 +182,24 @@ impl Cascades {
     ) -> Option<(ObjectKey, Victimhood)> {
         let whole = model.cluster.group(&group).is_some_and(|g| g.mode == DisruptionMode::PodGroup);
         let protected = model.cluster.protection(&group.namespace).is_some();
-        if !(whole || began == Began::HalfBound) || self.holds(&group) || protected {
+        if !(whole || began == Began::HalfBound) || protected {
             return None;
         }
-        let cascade = Cascade::new(model, &group, at, message.clone(), began);
-        if cascade.members.is_empty() {
+        let mut cascade = Cascade::new(model, &group, at, message.clone(), began);
+        let earlier = self.0.get(&group);
+        // A gang that is bound by half goes for a better reason now, or members go who were not there when the others began to.
+        let news = earlier.is_none_or(|earlier| {
+            let better = earlier.began == Began::HalfBound || !cascade.members.is_subset(&earlier.members);
+            began == Began::Scheduler && better
+        });
+        if cascade.members.is_empty() || !news {
             return None;
         }
         tracing::info!(%group, %message, "cascade");
+        if let Some(earlier) = self.0.remove(&group) {
+            cascade.members.extend(earlier.members);
+            (cascade.calls, cascade.permission) = (earlier.calls, earlier.permission);
+        }
         self.0.insert(group.clone(), cascade);
         let preemptor = (began == Began::Scheduler).then(|| SCHEDULER.into());
         Some((group, Victimhood { plan: String::new(), preemptor, message, whole: true }))
@@ -205,7 +219,10 @@ impl Cascades {
     /// Goes on with the members of a group that a plan began with and could not finish, because their evictions are not allowed.
     /// They are tried again, about once a minute, beside the next plans.
     pub fn finish(&mut self, group: ObjectKey, members: BTreeSet<SmolStr>, message: Sentence) {
-        self.0.entry(group).or_insert_with(|| Cascade::of(members, message, Began::Plan));
+        match self.0.entry(group) {
+            Entry::Occupied(mut earlier) => earlier.get_mut().members.extend(members),
+            Entry::Vacant(place) => drop(place.insert(Cascade::of(members, message, Began::Plan))),
+        }
     }
 
     /// Takes back the evictions that wait for their turn.
@@ -247,7 +264,10 @@ impl Cascades {
             cascade.since.get_or_insert(now);
             let rest: Vec<&Pod> =
                 there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).collect();
-            let whole_again = cascade.began == Began::HalfBound && is_whole(model, group);
+            let asked = |pod: &Pod| {
+                cascade.calls.get(&pod.uid).is_some_and(|call| matches!(call, Call::Pending(_) | Call::Done(_)))
+            };
+            let whole_again = cascade.began == Began::HalfBound && is_whole(model, group, asked);
             if rest.is_empty() || whole_again || model.cluster.protection(&group.namespace).is_some() {
                 cascade.permission.cancel();
                 step.through.push(group.clone());
@@ -255,9 +275,6 @@ impl Cascades {
             }
             let guarded = rest.iter().any(|pod| model.threshold(pod).is_some());
             let breaches = if guarded {
-                let asked = |pod: &Pod| {
-                    cascade.calls.get(&pod.uid).is_some_and(|call| matches!(call, Call::Pending(_) | Call::Done(_)))
-                };
                 let (going, next): (Vec<&Pod>, Vec<&Pod>) = rest.iter().partition(|pod| asked(pod));
                 model.breaches(going.into_iter().chain(next))
             } else {
@@ -310,10 +327,10 @@ pub fn is_told(status: &giveway_crds::PodGroupStatus) -> bool {
     told(status).is_some()
 }
 
-/// Whether as many members of a gang have a node as it needs.
-fn is_whole(model: &Model, group: &ObjectKey) -> bool {
+/// Whether as many members of a gang have a node as it needs, not counting those that go.
+fn is_whole(model: &Model, group: &ObjectKey, goes: impl Fn(&Pod) -> bool) -> bool {
     model.cluster.group(group).is_some_and(|group| {
-        let bound = there(model, &group.key, Began::Scheduler).count();
+        let bound = there(model, &group.key, Began::Scheduler).filter(|pod| !goes(pod)).count();
         group.min_count.is_some_and(|min| bound + model.cluster.finished(group) >= min)
     })
 }
@@ -488,10 +505,49 @@ mod tests {
         assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask", "g2 ask"]);
         assert_eq!(cascades.to_go(&world.model, &world.key("g"), now), 0, "it may still become whole");
         // No budget let any of them go, and meanwhile the last one was bound.
+        for uid in ["uid-g0", "uid-g1", "uid-g2"] {
+            cascades.evicted(&world.key("g"), uid, &EvictOutcome::Refused("0 allowed".into()), now);
+        }
         world.pod(TestPod::new("held", 10).of("g").created(100).on("n1"));
         let step = cascades.pass(&world.model, &Flights::new(), |_| true, now + Duration::from_secs(60));
         assert!(step.commands.is_empty(), "{:?}", step.commands);
         assert_eq!(step.through, [world.key("g")]);
+    }
+
+    #[test]
+    fn who_is_on_the_way_does_not_make_a_gang_whole() {
+        let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
+        world.node("n1", 8).group("g", 2, 10, "PodGroup");
+        world.pod(TestPod::new("g0", 10).of("g").created(100).on("n1"));
+        world.pod(TestPod::new("g1", 10).of("g").created(100).unschedulable());
+        cascades.take_down(&world.model, world.key("g"), 700, "Bound by half.".into());
+        assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask"]);
+        // It is bound before its eviction is answered, and g0's is not answered either.
+        world.pod(TestPod::new("g1", 10).of("g").created(100).on("n1"));
+        let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
+        assert!(step.through.is_empty(), "both may be gone already");
+    }
+
+    #[test]
+    fn when_kube_scheduler_takes_another_one_all_that_are_left_go() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.group("low", 5, 10, "PodGroup");
+        let group = world.key("low");
+        cascades.take_down(&world.model, group.clone(), 150, "Bound by half.".into());
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask", "l2 ask", "l3 ask"]);
+        for uid in ["uid-l1", "uid-l2", "uid-l3"] {
+            cascades.evicted(&group, uid, &EvictOutcome::Refused("0 allowed".into()), now);
+        }
+        world.pod(member("l4").created(160));
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        let begun = cascades.fallen(&mut world.model);
+        assert_eq!(begun.len(), 1, "the group is told who began now");
+        let later = now + Duration::from_secs(60);
+        assert_eq!(evictions(&mut cascades, &world, later), ["l1 force", "l3 force", "l4 force"]);
+        // What a plan leaves behind is added.
+        world.pod(member("l5").created(300));
+        cascades.finish(group, uids(["l5"]), "Preempted by pod group default/train.".into());
+        assert_eq!(evictions(&mut cascades, &world, later), ["l5 force"]);
     }
 
     #[test]

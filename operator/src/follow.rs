@@ -34,8 +34,9 @@ pub(crate) enum Outcome {
     Unheard,
     /// The API server does not have the kind. That there are none was told.
     Missing,
-    /// The API server does not know any more what came after the last object that was heard of: a list has to begin anew. The
-    /// watcher of the library does that when the answer is an event, and asks for the same again for ever when it is a status.
+    /// A list has to begin anew: the API server does not know any more what came after the last object that was heard of, or the
+    /// watch was broken for too long. The watcher of the library lists when an event says so, and asks for the same again for ever
+    /// when it is a status.
     Expired,
 }
 
@@ -97,17 +98,19 @@ where
             Err(error) => {
                 tracing::warn!(%kind, %error, "watch interrupted; it starts again");
                 listing = false;
-                watches.failed(kind.clone(), Instant::now());
-                if is_expired(&error) {
+                let now = Instant::now();
+                watches.failed(kind.clone(), now);
+                // After so long there is much to catch up with, and nothing tells when that is done. A list does.
+                if is_expired(&error) || watches.is_broken(&kind, now) {
                     return Outcome::Expired;
                 }
                 continue;
             }
         };
-        watches.told(&kind);
         if inputs.send(wrap(update)).await.is_err() {
             return Outcome::Unheard;
         }
+        watches.told(&kind);
         if missing {
             return Outcome::Missing;
         }

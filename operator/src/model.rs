@@ -677,6 +677,11 @@ impl Model {
         &self.unheard.spared
     }
 
+    /// Whether one of them has a lower priority than this.
+    pub fn spares_below(&self, priority: i32) -> bool {
+        self.unheard.lowest.is_some_and(|lowest| lowest < priority)
+    }
+
     /// Pods that kube-scheduler took since this was last asked, by UID, as far as their groups were heard of.
     pub fn take_fallen(&mut self) -> BTreeMap<SmolStr, Fallen> {
         let fallen = std::mem::take(&mut self.fallen).into_iter();

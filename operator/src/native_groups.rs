@@ -5,10 +5,10 @@
 
 use crate::follow::{Feed, Outcome, follow};
 use crate::input::{Input, Update};
+use crate::watch::lasting;
 use crate::watches::AGAIN;
 use giveway_crds::native::{NativeGroup, version};
 use kube::Api;
-use kube::runtime::watcher;
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -18,16 +18,18 @@ const KIND: Cow<'static, str> = Cow::Borrowed("PodGroup.scheduling.k8s.io");
 /// Watches them for as long as there is a version to watch; after that it waits and does nothing.
 pub(crate) async fn watch(feed: Feed) {
     loop {
+        // What is missed from now on is heard of with the list; and that may not be answered.
+        feed.watches.lists(KIND, Instant::now());
         match version::served(&feed.client).await {
             Ok(Some(resource)) => {
                 tracing::info!(version = %resource.api_version, "native pod groups are watched");
                 let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
-                let config = watcher::Config::default();
-                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, config, KIND, Input::NativeGroup).await {
+                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, lasting(), KIND, Input::NativeGroup).await {
                     return;
                 }
             }
             Ok(None) => {
+                feed.watches.told(&KIND);
                 // Nobody listens any more, or nothing is left to tell.
                 let _ = feed.inputs.send(Input::NativeGroup(Update::Replaced(Vec::new()))).await;
                 return std::future::pending().await;

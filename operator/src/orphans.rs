@@ -13,7 +13,7 @@ use std::time::Instant;
 /// So many are remembered; then all are forgotten, and told once more.
 const MOST: usize = 100_000;
 /// So many of a namespace wait for their turn; the others are put in the queue when these are through.
-const MOST_QUEUED: usize = 1_000;
+pub(crate) const MOST_QUEUED: usize = 1_000;
 
 /// The pods that were told, and those that will be.
 #[derive(Debug, Default)]
@@ -53,6 +53,11 @@ impl Orphans {
             self.told.clear();
         }
         true
+    }
+
+    /// Whether nobody of this namespace waits for his turn.
+    pub fn is_through(&self, namespace: &str) -> bool {
+        !self.queues.contains_key(namespace)
     }
 
     /// The next one, of the namespace whose turn it is.

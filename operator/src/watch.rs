@@ -7,6 +7,7 @@ use crate::native_groups;
 use crate::watches::{AGAIN, Watches};
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
+use giveway_serving::patience;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
@@ -40,10 +41,15 @@ where
     }
 }
 
+/// How a kind is watched.
+pub(crate) fn lasting() -> watcher::Config {
+    watcher::Config::default().timeout(patience::STREAM)
+}
+
 /// Watches what cluster-autoscaler was asked by this operator, where it is asked at all.
 async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     if provisioning == ProvisioningMethod::ProvisioningRequest {
-        return follow_kind(feed, watcher::Config::default().labels(LABEL_PROVISIONING), Input::Request).await;
+        return follow_kind(feed, lasting().labels(LABEL_PROVISIONING), Input::Request).await;
     }
     // Nobody listens any more, or nothing is left to tell.
     let _ = feed.inputs.send(Input::Request(Update::Replaced(Vec::new()))).await;
@@ -59,7 +65,7 @@ pub fn start(
     provisioning: ProvisioningMethod,
 ) -> JoinSet<()> {
     let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
-    let all = watcher::Config::default;
+    let all = lasting;
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kind(feed(), all(), Input::Class));
     tasks.spawn(follow_kind(feed(), all(), Input::Namespace));

@@ -2,7 +2,7 @@
 //!
 //! A watch that fails is begun anew every [`AGAIN`]. It is whole again when it tells something, or has not failed for
 //! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing. One that lists anew is whole
-//! when the list is: until then nobody knows what was missed.
+//! when the list is: until then nobody knows what was missed. One that is broken for longer than [`TRUSTED`] has to list anew.
 
 use giveway_serving::patience;
 use kube::runtime::utils::Backoff;
@@ -18,7 +18,7 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(8);
 const _: () = assert!(AGAIN.as_secs() + patience::WATCH.as_secs() < QUIET.as_secs());
 /// How long a watch may be broken and the model is trusted.
-const TRUSTED: Duration = Duration::from_secs(10);
+pub(crate) const TRUSTED: Duration = Duration::from_secs(10);
 
 /// When a watch failed first, and last, since it was whole.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,11 @@ pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, Trouble>>>);
 /// Whether a watch that had this trouble goes on failing.
 fn fails(trouble: &Trouble, now: Instant) -> bool {
     trouble.lists || now.duration_since(trouble.last) < QUIET
+}
+
+/// Whether it does for longer than the model can be trusted.
+fn is_broken(trouble: &Trouble, now: Instant) -> bool {
+    fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED
 }
 
 impl Watches {
@@ -70,11 +75,16 @@ impl Watches {
         }
     }
 
+    /// Whether the watch of this kind is broken for longer than the model can be trusted.
+    pub(crate) fn is_broken(&self, kind: &str, now: Instant) -> bool {
+        self.lock().get(kind).is_some_and(|trouble| is_broken(trouble, now))
+    }
+
     /// The watch that is broken for longer than the model can be trusted, if there is one, as a sentence.
     pub fn broken(&self, now: Instant) -> Option<String> {
         let troubles = self.lock();
-        let broken = |trouble: &Trouble| fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED;
-        let (kind, trouble) = troubles.iter().filter(|(_, trouble)| broken(trouble)).min_by_key(|(_, t)| t.since)?;
+        let (kind, trouble) =
+            troubles.iter().filter(|(_, trouble)| is_broken(trouble, now)).min_by_key(|(_, t)| t.since)?;
         let seconds = now.duration_since(trouble.since).as_secs();
         Some(format!("the watch of kind {kind} has been broken for {seconds} s"))
     }

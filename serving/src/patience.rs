@@ -1,5 +1,5 @@
-//! How long the API server may take to begin an answer to what is watched. Without a limit a watch whose request is swallowed
-//! on the way would look like one that has nothing to tell.
+//! How long the API server may take to begin an answer to what is watched, and how long a watch lasts. Without limits a watch
+//! whose request is swallowed on the way, or whose connection has died, would look like one that has nothing to tell.
 
 use http::Request;
 use std::future::Future;
@@ -12,6 +12,9 @@ use tower::{BoxError, Layer, Service};
 pub const WATCH: Duration = Duration::from_secs(5);
 /// For a page of a list: half of what the API server gives itself.
 pub const LIST: Duration = Duration::from_secs(30);
+/// After so many seconds the API server is asked to end a watch, which begins anew where it ended: a connection that died without a
+/// word is noticed five seconds later.
+pub const STREAM: u32 = 30;
 
 /// Puts the limits around a client.
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@ use futures::{StreamExt, pin_mut};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
+use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::{DeserializeGuard, ObjectMeta};
@@ -35,7 +36,7 @@ pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwne
 
     /// Which objects of the kind are watched.
     fn config() -> watcher::Config {
-        watcher::Config::default()
+        watcher::Config::default().timeout(patience::STREAM)
     }
 
     /// Adds or replaces the object.

@@ -207,9 +207,10 @@ impl Arbiter {
             Preemptor::Pod(_) => None,
         };
         let torn = torn.map(|sentence| format!(" {sentence}")).unwrap_or_default();
-        let young = match self.model.unheard().is_empty() {
-            true => "",
-            false => " Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.",
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let young = match self.model.spares_below(priority) {
+            false => "",
+            true => " Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.",
         };
         LastWord { reason, message: format!("{shortfall}{torn}{refusal}{young}") }
     }

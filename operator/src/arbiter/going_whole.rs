@@ -1,4 +1,4 @@
-//! Groups that go whole without a plan: begun when the model shows that kube-scheduler took a pod, or left a gang bound by half
+//! Groups that go whole beside the plans: begun when the model shows that kube-scheduler took a pod, or left a gang bound by half
 //! for too long, told in the group's status and by an event, and carried out once the status is written.
 
 use super::Arbiter;
@@ -15,11 +15,19 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 
 impl Arbiter {
-    /// Begins cascades: before anything is decided for what is made instead of those who go.
+    /// Begins cascades: before plans for the group go on, and anything is decided for what is made instead of those who go.
     pub(super) fn begin_cascades(&mut self) {
         self.spare_the_rest();
         for (group, victimhood) in self.cascades.fallen(&mut self.model) {
             self.metrics.outcome(Reason::PreemptionByScheduler);
+            // It is planned anew for all of them; who was released has a place already.
+            let own = self.flights.get_mut(&Preemptor::Group(group.clone()));
+            if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
+                flight.drop_plan(
+                    PlanState::Cancelled,
+                    "kube-scheduler took a pod of the group itself, which goes whole.",
+                );
+            }
             self.tell_cascade(group, victimhood, Reason::Preempted, "Cascading");
         }
     }

@@ -256,8 +256,8 @@ impl Arbiter {
         self.follow_switch();
         self.restrain();
         self.ration(clock);
-        self.advance(clock);
         self.begin_cascades();
+        self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
         self.keep_book(clock);

@@ -13,8 +13,9 @@ use crate::ledger::{Calls, Clock};
 use crate::model::Model;
 use crate::orphans::Orphans;
 use giveway_crds::native;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use unused::Unused;
 
@@ -23,6 +24,8 @@ use unused::Unused;
 pub struct Housekeeping {
     /// Pods that were told that their group does not exist.
     orphans: Orphans,
+    /// Groups that do not exist and some of whose pods were not told, by namespace.
+    untold: BTreeMap<SmolStr, BTreeSet<ObjectKey>>,
     /// Calls under way, by what they write.
     calls: Calls,
     /// Groups that have to be looked at again, because a call for them has not shown its effect.
@@ -57,8 +60,9 @@ impl Housekeeping {
         self.calls.forget(now);
         let mut commands = Vec::new();
         workloads.append(&mut self.again_workloads);
-        let keys: BTreeSet<ObjectKey> =
+        let mut keys: BTreeSet<ObjectKey> =
             std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
+        keys.append(&mut self.next_untold());
         for key in &keys {
             match model.groups.get(key) {
                 Some(record) => {

@@ -3,11 +3,13 @@
 use super::Housekeeping;
 use crate::command::Command;
 use crate::model::Model;
+use crate::orphans::MOST_QUEUED;
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 impl Housekeeping {
@@ -35,8 +37,22 @@ impl Housekeeping {
             ),
         };
         if !self.orphans.tell(members.into_iter(), note) {
-            self.again.insert(key.clone());
+            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
         }
+    }
+
+    /// Groups of which pods found no place in the queue of their namespace, where that is through: as many as fill it, if each has one.
+    pub(super) fn next_untold(&mut self) -> BTreeSet<ObjectKey> {
+        let mut next = BTreeSet::new();
+        self.untold.retain(|namespace, keys| {
+            if self.orphans.is_through(namespace) {
+                let rest = keys.iter().nth(MOST_QUEUED).cloned().map(|first| keys.split_off(&first));
+                next.append(keys);
+                *keys = rest.unwrap_or_default();
+            }
+            !keys.is_empty()
+        });
+        next
     }
 }
 

@@ -6,13 +6,18 @@
 //! ([`watches`](crate::watches)). After that the group does not exist, as anybody can write any name on a pod.
 
 use crate::fallen::Fallen;
+use crate::watches::TRUSTED;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_serving::patience;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For how many seconds after a pod was created its group may be unheard of: for as long as a broken watch is trusted, and for as
-/// long as a list takes.
-const LAG: i64 = 15;
+/// For how many seconds after a pod was created its group may be unheard of: for as long as it takes until a watch that is not
+/// [answered](patience::WATCH) is not [trusted](crate::watches::TRUSTED) any more, and what clocks may differ by.
+const LAG: i64 = 20;
+/// Whole seconds, and a clock that is not set right below three.
+const CLOCKS: u64 = 4;
+const _: () = assert!(patience::WATCH.as_secs() + TRUSTED.as_secs() + CLOCKS < LAG as u64);
 
 /// The pods that wait for their group to be heard of.
 #[derive(Debug, Default)]
@@ -21,6 +26,8 @@ pub(super) struct Unheard {
     young: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of those that are no victims, as last noted.
     pub(super) spared: BTreeSet<SmolStr>,
+    /// The lowest priority of one of them.
+    pub(super) lowest: Option<i32>,
     /// When that was noted, in seconds since the epoch.
     noted: i64,
 }
@@ -55,6 +62,7 @@ impl Unheard {
         self.young
             .retain(|key, (_, created)| second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key));
         let spared: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
+        self.lowest = self.young.keys().filter_map(|key| cluster.pod(key)).map(|pod| pod.priority).min();
         let changed = spared != self.spared;
         self.spared = spared;
         changed
@@ -105,12 +113,16 @@ mod tests {
         let mut world = world();
         world.namespace("default");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN));
-        assert_eq!(spared(&mut world, THEN + 14), ["uid-a"]);
+        assert_eq!(spared(&mut world, THEN + 19), ["uid-a"]);
+        assert!(
+            world.model.spares_below(1) && !world.model.spares_below(0),
+            "nobody of his priority evicts him anyway"
+        );
         let version = world.model.version;
-        assert_eq!(spared(&mut world, THEN + 15), Vec::<String>::new());
+        assert_eq!(spared(&mut world, THEN + 20), Vec::<String>::new());
         assert_eq!(world.model.version, version + 1, "time alone changes decisions by it");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN).labelled("again", "and again"));
-        assert_eq!(spared(&mut world, THEN + 16), Vec::<String>::new(), "an update makes nobody young");
+        assert_eq!(spared(&mut world, THEN + 21), Vec::<String>::new(), "an update makes nobody young");
     }
 
     #[test]

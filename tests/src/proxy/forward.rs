@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustix::process::{Signal, kill_process};
@@ -67,7 +67,12 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
             kill(shared);
             return Err(anyhow!("the daemon was killed"));
         }
-        Fault::None | Fault::LateAnswer(_) | Fault::LoseAnswer | Fault::CutAfter(_) | Fault::KillAfter => {}
+        Fault::None
+        | Fault::LateAnswer(_)
+        | Fault::LoseAnswer
+        | Fault::CutAfter(_)
+        | Fault::Silence
+        | Fault::KillAfter => {}
     }
     let (mut parts, body) = request.into_parts();
     parts.headers.insert(header::HOST, HeaderValue::from_str(&shared.upstream.authority)?);
@@ -87,6 +92,10 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
                 kill(shared);
             }
             Err(anyhow!("the answer was lost"))
+        }
+        Fault::Silence => {
+            let body = StreamBody::new(futures::stream::pending::<Result<Frame<Bytes>>>());
+            Ok(response.map(|_| body.boxed_unsync()))
         }
         Fault::CutAfter(time) => Ok(response.map(|body| cut(body, stop, time))),
         _ if call.watch => Ok(response.map(|body| cut(body, stop, NEVER))),

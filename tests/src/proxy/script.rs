@@ -39,6 +39,8 @@ pub enum Fault {
     LoseAnswer,
     /// What is answered breaks off after so long: for watches.
     CutAfter(Duration),
+    /// It is answered, and nothing more is heard of it, nor that its connection is gone: for watches.
+    Silence,
     /// The daemon is killed (SIGKILL), and the request is not carried out.
     KillBefore,
     /// The request is carried out, and the daemon is killed before it hears of it.
@@ -61,6 +63,7 @@ impl Fault {
             Self::LateAnswer(_) => "late answer",
             Self::LoseAnswer => "lost answer",
             Self::CutAfter(_) => "cut watch",
+            Self::Silence => "silent watch",
             Self::KillBefore => "killed before a write",
             Self::KillAfter => "killed after a write",
         }

@@ -5,6 +5,7 @@ use crate::namespaced::{Namespaced, take};
 use crate::view::View;
 use crate::watch::Viewed;
 use giveway_crds::keys;
+use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -24,7 +25,7 @@ impl Viewed for PodObject<false> {
     const BIT: u8 = 8;
 
     fn config() -> watcher::Config {
-        watcher::Config::default().fields("spec.nodeName=")
+        watcher::Config::default().timeout(patience::STREAM).fields("spec.nodeName=")
     }
 
     fn store(&self, view: &mut View) {
@@ -44,7 +45,7 @@ impl Viewed for PodObject<true> {
     const BIT: u8 = 16;
 
     fn config() -> watcher::Config {
-        watcher::Config::default().labels(keys::LABEL_POD_GROUP)
+        watcher::Config::default().timeout(patience::STREAM).labels(keys::LABEL_POD_GROUP)
     }
 
     fn store(&self, view: &mut View) {

@@ -47,7 +47,7 @@ async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     let told = pod.wait_event("Unschedulable", MINUTE).await;
-    let words = "Young pods whose group or namespace was not heard of yet are spared, for 15 seconds at most.";
+    let words = "Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.";
     assert!(told.ends_with(words), "{told}");
     wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
@@ -56,6 +56,23 @@ async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
     assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
+    let world = without_groups(Fault::Silence).await;
+    let silent = || world.proxy().tally().get("silent watch").copied().unwrap_or_default();
+    wait_for(
+        "a watch of groups is silent",
+        MINUTE,
+        async || if silent() > 0 { Ok(()) } else { Err("none is".to_owned()) },
+    )
+    .await;
+    world.proxy().play(calm());
+    world.nodes(2).cpus(1).create().await;
+    let gang = world.gang("train", 2).create().await;
+    gang.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
 
