@@ -40,6 +40,11 @@ pub(crate) enum Outcome {
     Expired,
 }
 
+/// How a kind is watched.
+pub(crate) fn lasting() -> watcher::Config {
+    watcher::Config::default().timeout(patience::STREAM)
+}
+
 /// Whether the API server has forgotten what came after a list.
 fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)

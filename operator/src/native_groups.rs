@@ -3,9 +3,8 @@
 //! Where it has none, which is most clusters, nothing is watched. One that has them later has them for the next operator
 //! that starts.
 
-use crate::follow::{Feed, Outcome, follow};
+use crate::follow::{Feed, Outcome, follow, lasting};
 use crate::input::{Input, Update};
-use crate::watch::lasting;
 use crate::watches::AGAIN;
 use giveway_crds::native::{NativeGroup, version};
 use kube::Api;

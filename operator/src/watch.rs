@@ -1,13 +1,12 @@
 //! Watches of the API server, turned into one stream of [`Input`]s for the arbiter.
 
 use crate::config::ProvisioningMethod;
-use crate::follow::{Feed, Outcome, follow};
+use crate::follow::{Feed, Outcome, follow, lasting};
 use crate::input::{Input, Update};
 use crate::native_groups;
 use crate::watches::{AGAIN, Watches};
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
-use giveway_serving::patience;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
@@ -39,11 +38,6 @@ where
             Outcome::Missing | Outcome::Expired => tokio::time::sleep(AGAIN).await,
         }
     }
-}
-
-/// How a kind is watched.
-pub(crate) fn lasting() -> watcher::Config {
-    watcher::Config::default().timeout(patience::STREAM)
 }
 
 /// Watches what cluster-autoscaler was asked by this operator, where it is asked at all.
