@@ -9,6 +9,7 @@ use giveway_operator::ledger::Flights;
 use giveway_operator::queue;
 use giveway_planner::{Context, Decision, Preemptor};
 use giveway_tests::audit::{self, History, Promises};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// What is not as it has to be, as a sentence each.
@@ -170,7 +171,15 @@ pub fn picture(world: &World) -> String {
     lines.collect::<String>() + &format!("nowhere: {}\n", place(None))
 }
 
-/// What the audit log tells.
+/// What the audit log tells. A pod that its owner or somebody else deleted within a minute after its eviction was tried and
+/// went wrong counts as preempted: nothing of its group was left for the next try, or for the next leader.
 pub fn history(world: &World) -> History {
-    audit::History::new(&world.server.audit)
+    let mut history = audit::History::new(&world.server.audit);
+    for (uid, tried) in &world.thwarted {
+        let Some(pod) = history.pods.get_mut(uid) else { continue };
+        let tried = crate::server::EPOCH * 1000 + *tried as i64;
+        let soon = |at: Timestamp| (0..60_000).contains(&(at.as_millisecond() - tried));
+        pod.preempted = pod.preempted.or(pod.removed.filter(|at| soon(*at)));
+    }
+    history
 }

@@ -92,6 +92,8 @@ pub struct World {
     pub preempted: Vec<(String, u64)>,
     /// When a process ended.
     pub ended: Vec<u64>,
+    /// The pods, by UID, with whose eviction something went wrong, and when it last did.
+    pub thwarted: BTreeMap<String, u64>,
     /// Until when the watches of a kind lag.
     pub lag: BTreeMap<Kind, u64>,
     /// Until when the operator does not reach the API server.
@@ -135,6 +137,7 @@ impl World {
             disturbed: Vec::new(),
             preempted: Vec::new(),
             ended: Vec::new(),
+            thwarted: BTreeMap::new(),
             lag: BTreeMap::new(),
             cut: 0,
             crash: None,

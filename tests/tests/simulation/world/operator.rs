@@ -222,6 +222,11 @@ impl World {
         let what = calls::told(&call.command);
         if let Some(fault) = fault {
             self.say(&call.term, format!("{what} [{}]: {}", call.step, fault.told()));
+            if let Command::Evict(eviction) = &call.command
+                && !eviction.rehearsal
+            {
+                self.thwarted.insert(eviction.uid.to_string(), self.now);
+            }
             if fault == Fault::Late {
                 let late = self.faults.between(200, 8_000);
                 if self.now + late < call.deadline {
