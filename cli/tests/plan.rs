@@ -285,7 +285,8 @@ fn with_volumes(more: &str) -> Printed {
 fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_nobody_is_evicted() {
     let left = "Nobody is evicted for it; kube-scheduler places it.";
     let old = with_volumes("").json();
-    let message = format!("Where it can run depends on what is not known here: claim data, which is not known. {left}");
+    let message =
+        format!("Where it can run depends on what is not known here: claim data, which was not found. {left}");
     assert_eq!((&old["schedulable"], &old["message"]), (&json!(false), &json!(message)));
     let rule = "{key: host, operator: In, values: [b]}";
     let volume = format!(

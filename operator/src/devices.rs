@@ -51,15 +51,15 @@ mod tests {
         let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
         world.pod(TestPod::new("p", 0).spec("volumes", volumes));
         let unknown = |world: &World| world.model.cluster.pod(&world.key("p")).unwrap().unknown.clone();
-        assert_eq!(unknown(&world), ["claim data, which is not known"]);
+        assert_eq!(unknown(&world), ["claim data, which was not found"]);
         let claim = json!({"metadata": {"namespace": "default", "name": "data"}, "spec": {"volumeName": "pv"},
             "status": {"phase": "Bound"}});
         world.model.apply(Input::Claim(Update::Applied(serde_json::from_value(claim).map(Box::new).unwrap())));
-        assert_eq!(unknown(&world), ["claim data, whose volume pv is not known"]);
+        assert_eq!(unknown(&world), ["claim data, whose volume pv was not found"]);
         let volume = json!({"metadata": {"name": "pv"}, "spec": {}});
         world.model.apply(Input::Volume(Update::Applied(serde_json::from_value(volume).map(Box::new).unwrap())));
         assert_eq!(unknown(&world), Vec::<String>::new());
         world.model.apply(Input::Volume(Update::Replaced(Vec::new())));
-        assert_eq!(unknown(&world), ["claim data, whose volume pv is not known"]);
+        assert_eq!(unknown(&world), ["claim data, whose volume pv was not found"]);
     }
 }

@@ -16,8 +16,11 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// So many domains are asked whether the members fit there without any eviction, and so many are searched for victims.
+/// Of so many domains at most it is asked whether the members fit there without any eviction, and so many are searched for victims;
+/// where all nodes are looked at anyway, of all.
 const MOST_TRIED: usize = 32;
+/// And of the roomiest beside them, where those seemed to have room enough and have not.
+const ROOMIEST_TRIED: usize = 8;
 
 /// A domain, and its nodes.
 struct Part {
@@ -102,7 +105,10 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
     let fit = |part: &Part| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
     open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
     let mut best: Option<(usize, Decision)> = None;
-    for part in open.into_iter().take(MOST_TRIED) {
+    for (number, part) in first_and_roomiest(question, open, places).into_iter().enumerate() {
+        if number >= MOST_TRIED && best.is_some() && question.prospects.is_some() {
+            break;
+        }
         let Some(Decision::Fits { placements, left, .. }) = question.fit_now(&part.ranks) else { continue };
         if best.as_ref().is_none_or(|(least, _)| left < *least) {
             best = Some((left, Decision::Fits { placements, left, domain: part.domain.clone() }));
@@ -116,8 +122,26 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
 
 /// Where enough members fit once those are gone who leave anyway.
 fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
-    let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then));
-    open.take(MOST_TRIED).find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
+    let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then)).collect();
+    let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Then));
+    let mut tried = first_and_roomiest(question, open, places).into_iter();
+    tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
+}
+
+/// The domains to try: the first ones, and behind them the roomiest. What is known of a domain is an upper bound, which says nothing
+/// of ports, of the pods around, and of members that differ.
+fn first_and_roomiest<'p>(
+    question: &Question<'_>,
+    mut parts: Vec<&'p Part>,
+    places: impl Fn(&Part) -> u64,
+) -> Vec<&'p Part> {
+    if question.prospects.is_none() {
+        return parts;
+    }
+    let mut others = parts.split_off(parts.len().min(MOST_TRIED));
+    others.sort_by_cached_key(|part| Reverse(places(part)));
+    parts.extend(others.into_iter().take(ROOMIEST_TRIED));
+    parts
 }
 
 fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
@@ -136,10 +160,11 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
     let mut tried = 0;
+    let most = if question.prospects.is_none() { large.len() } else { MOST_TRIED };
     // The bounds of a level are not asked for before its turn.
     for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
         let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
-        if best.as_ref().is_some_and(dearer) || tried == MOST_TRIED || (best.is_some() && question.effort.spent()) {
+        if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
             break;
         }
         tried += 1;
@@ -165,13 +190,14 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     Some(plan)
 }
 
-/// How many budgets are violated at least, and the priority up to which units have to go; nothing where all nodes are looked
-/// at anyway.
+/// How many budgets are violated at least, and the priority up to which units have to go, if any; nothing where all nodes are
+/// looked at anyway.
 type Level = Option<(usize, Option<i32>)>;
 
 fn level(question: &Question<'_>, part: &Part) -> Level {
     let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
-    Some((usize::from(ceiling.is_none()), ceiling))
+    let nobody = ceiling.is_none() && question.could_fit(&part.ranks, When::Then);
+    Some((usize::from(ceiling.is_none() && !nobody), ceiling))
 }
 
 /// The domains of a level with what victims there cost at least: by that, then the tighter one, then by name.
@@ -185,8 +211,13 @@ fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> 
 }
 
 /// What victims in a domain cost at least.
-fn least(question: &Question<'_>, part: &Part, (_, ceiling): (usize, Option<i32>)) -> Cost {
-    lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling)
+fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Option<i32>)) -> Cost {
+    match ceiling {
+        Some(ceiling) => {
+            lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling)
+        }
+        None => Cost { budget_violations: violations, ..Cost::default() },
+    }
 }
 
 /// Why there is no room, said of the domain that comes nearest.

@@ -64,7 +64,8 @@ impl<'q> Question<'q> {
 
     /// Those of some nodes that matter; all of them where nothing is known.
     fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
-        self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when))
+        let around = |ranks: &[Rank]| self.now.around(&self.demand.members, ranks);
+        self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when, around))
     }
 
     /// Whether it is possible at all that enough members fit on some nodes.

@@ -45,7 +45,7 @@ impl fmt::Display for Hopeless {
         if !self.unknown.is_empty() {
             return write!(
                 f,
-                "Nobody is evicted for it, because eviction may not help: Giveway does not know {}.",
+                "Nobody is evicted for it, because eviction may not help: where it can run depends on {}.",
                 self.unknown.join(", nor ")
             );
         }

@@ -4,6 +4,8 @@
 //! otherwise falls to the lowest rank. [`Occupancy`] is what is free under an assumption (these pods gone, those placed).
 //! Filters that only look at the node are asked once per kind of pod ([`unsuitable`]); the others ask the room.
 
+mod kinds;
+mod labels;
 mod neighbours;
 mod node_affinity;
 mod node_name;

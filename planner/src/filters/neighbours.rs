@@ -3,6 +3,7 @@
 //! A count changes when a pod is placed or taken. A place that is held by a nomination counts against a pod, and never for
 //! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
 
+use super::kinds::Kinds;
 use super::pod_affinity::about;
 use super::{nodes::Nodes, nodes::Rank, spread};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex};
@@ -14,6 +15,12 @@ use std::sync::Arc;
 const MOST_LOOKERS: usize = 64;
 /// So many counters there are, for the same reason.
 const MOST_RULES: usize = 128;
+
+/// A topology with no more domains than this parts the nodes into regions, of which none is left out where not all nodes are looked
+/// at.
+const FEW_DOMAINS: usize = 128;
+/// So many kinds of members are asked where their affinity lets them go before nodes are left out.
+const FEW_KINDS: usize = 4;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
 pub(super) type Domain = u32;
@@ -118,13 +125,17 @@ impl<'a> Neighbours<'a> {
         members: &[PodIndex],
         held: &[PodIndex],
     ) -> Option<Self> {
-        let (examples, numbers) = examples(cluster, members);
-        let repelling: Vec<&AffinityTerm> = repelling(cluster, members, held, &examples);
+        let repelling = repelling(cluster, members, held);
+        let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
+        examples.truncate(MOST_LOOKERS);
+        of.values_mut().for_each(|number| *number = (*number).min(MOST_LOOKERS));
+        let about_one = |term: &&AffinityTerm| examples.iter().any(|example| about(cluster, term, example));
+        let repelling: Vec<&AffinityTerm> = repelling.into_iter().filter(about_one).collect();
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
             lookers: Vec::new(),
-            members: numbers,
+            members: of,
             marks: Vec::new(),
             sets: Vec::new(),
             cells: Vec::new(),
@@ -183,6 +194,31 @@ impl<'a> Neighbours<'a> {
     /// The cell of a node, by its place among all nodes.
     pub(super) fn cell(&self, place: Rank) -> usize {
         self.rules.cells[place] as usize
+    }
+
+    /// The kind of a member: those of one kind are alike for the pods around.
+    pub(super) fn kind(&self, member: PodIndex) -> usize {
+        self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
+    }
+
+    /// By place of a node: whether the affinity of all members keeps them away from it, and its region: the domains that it is in of
+    /// all topologies with [`FEW_DOMAINS`]. Of many kinds of members the first [`FEW_KINDS`] are asked.
+    pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, u32)> {
+        let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
+        for member in members {
+            kinds.entry(self.kind(*member)).or_insert(*member);
+        }
+        let asked = || kinds.values().take(FEW_KINDS);
+        let keys: Vec<&Key<'_>> = self.rules.keys.iter().filter(|key| key.domains <= FEW_DOMAINS).collect();
+        let mut regions: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
+        let mut away: BTreeMap<usize, bool> = BTreeMap::new();
+        let of_place = |place: &Rank| {
+            let next = u32::try_from(regions.len()).unwrap_or(u32::MAX);
+            let region = *regions.entry(keys.iter().map(|key| key.of[*place]).collect()).or_insert(next);
+            let kept_away = || asked().all(|member| self.object(*member, *place) == Some(Objection::Affinity));
+            (*away.entry(self.cell(*place)).or_insert_with(kept_away), region)
+        };
+        places.iter().map(of_place).collect()
     }
 
     /// Whether the answer for a member can depend on the pods around.
@@ -254,36 +290,12 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Members that differ for these filters, and which of them each member is; of too many the first ones.
-fn examples<'a>(cluster: &'a Cluster, members: &[PodIndex]) -> (Vec<&'a Pod>, BTreeMap<PodIndex, usize>) {
-    let mut numbers = BTreeMap::new();
-    let mut known: BTreeMap<_, usize> = BTreeMap::new();
-    let mut examples = Vec::new();
-    for index in members {
-        let Some(pod) = cluster.pod_at(*index) else { continue };
-        let number = *known.entry((&pod.constraints, &pod.labels, &pod.key.namespace)).or_insert_with(|| {
-            examples.push(pod);
-            examples.len() - 1
-        });
-        numbers.insert(*index, number.min(MOST_LOOKERS));
-    }
-    examples.truncate(MOST_LOOKERS);
-    (examples, numbers)
-}
-
-/// The anti-affinity terms of bound pods, of members, and of pods that places are held for, as far as they are about one of
-/// the examples.
-fn repelling<'a>(
-    cluster: &'a Cluster,
-    members: &[PodIndex],
-    held: &[PodIndex],
-    examples: &[&Pod],
-) -> Vec<&'a AffinityTerm> {
+/// The anti-affinity terms of bound pods, of members, and of pods that places are held for.
+fn repelling<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[PodIndex]) -> BTreeSet<&'a AffinityTerm> {
     let unbound = members.iter().chain(held).filter_map(|index| cluster.class(cluster.row(*index).class));
     let unbound: BTreeSet<&AffinityTerm> = unbound.flat_map(|class| &class.constraints.anti_affinity).collect();
     let bound = cluster.repelling().flat_map(|(_, class)| &class.constraints.anti_affinity);
-    let terms: BTreeSet<&AffinityTerm> = bound.chain(unbound).collect();
-    terms.into_iter().filter(|term| examples.iter().any(|example| about(cluster, term, example))).collect()
+    bound.chain(unbound).collect()
 }
 
 impl<'a> Rules<'a> {

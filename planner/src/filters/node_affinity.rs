@@ -23,8 +23,8 @@ pub(super) fn term_matches(term: &NodeTerm, node: &Node) -> bool {
 /// Whether a requirement holds for a value; one that makes no sense (`Gt` of a word) holds for none.
 fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     match rule.operator.as_str() {
-        "In" => value.is_some_and(|v| rule.values.iter().any(|value| value == v)),
-        "NotIn" => value.is_none_or(|v| !rule.values.iter().any(|value| value == v)),
+        "In" => value.is_some_and(|value| rule.lists(value)),
+        "NotIn" => value.is_none_or(|value| !rule.lists(value)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         "Gt" => compare(rule, value).is_some_and(|(value, bound)| value > bound),

@@ -92,6 +92,11 @@ impl<'a> Occupancy<'a> {
         self.neighbours.is_some()
     }
 
+    /// The kind of a member: those of one kind are alike for the pods around.
+    pub(crate) fn kind(&self, member: PodIndex) -> usize {
+        self.neighbours.as_ref().map_or(0, |neighbours| neighbours.kind(member))
+    }
+
     /// What is counted of the pods around.
     pub(crate) fn neighbours(&self) -> Option<&Neighbours<'a>> {
         self.neighbours.as_ref()
@@ -105,6 +110,14 @@ impl<'a> Occupancy<'a> {
     /// The cell of a node.
     pub(crate) fn cell(&self, rank: Rank) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
+    }
+
+    /// By node: whether the affinity of all `members` keeps them away from it, and its region: nodes of one region are in the same
+    /// domains of every topology that has few. Without pods around there is one region.
+    pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, u32)> {
+        let Some(neighbours) = &self.neighbours else { return vec![(false, 0); ranks.len()] };
+        let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
+        neighbours.around(members, &places)
     }
 
     /// Why the pods around keep a member away from a node, and from all nodes of its cell.

@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub(super) struct Capacities {
     pub(super) class: Arc<EquivalenceClass>,
     pub(super) priority: i32,
+    /// Whether no two pods of the class may be on one node. The class does not tell: it knows no labels.
+    pub(super) apart: bool,
     pub(super) scale: Scale,
     pub(super) violations: Violations,
     /// By rank.
@@ -112,11 +114,12 @@ impl Totals {
 
 impl Capacities {
     /// Nothing is known yet; `None` when amounts are too large to count so.
-    pub(super) fn new(cluster: &Cluster, class: &Arc<EquivalenceClass>, priority: i32) -> Option<Self> {
+    pub(super) fn new(cluster: &Cluster, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Self> {
         Some(Self {
             class: Arc::clone(class),
             priority,
-            scale: Scale::new(cluster, class)?,
+            apart,
+            scale: Scale::new(cluster, class, apart)?,
             violations: Violations::default(),
             nodes: Vec::new(),
             large: Vec::new(),
@@ -151,7 +154,7 @@ impl Capacities {
         match known {
             Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale),
             None => {
-                *self = Self::new(cluster, &self.class, self.priority)?;
+                *self = Self::new(cluster, &self.class, self.priority, self.apart)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
                     self.violations.renew(cluster, in_flight, self.priority, budget);
                 }

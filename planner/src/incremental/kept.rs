@@ -13,10 +13,11 @@ const MOST_NODES: usize = 400_000;
 pub(crate) struct Kept(Vec<Capacities>);
 
 impl Kept {
-    /// Takes out what is known for a class and a priority. A class that was left by its last pod and entered again has another
-    /// number, and the same answers.
-    pub(crate) fn take(&mut self, class: &Arc<EquivalenceClass>, priority: i32) -> Option<Capacities> {
-        let at = self.0.iter().position(|known| known.priority == priority && known.class == *class)?;
+    /// Takes out what is known for a class, whose pods need a node each or do not, and a priority. A class that was left by its
+    /// last pod and entered again has another number, and the same answers.
+    pub(crate) fn take(&mut self, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Capacities> {
+        let fits = |known: &Capacities| (known.priority, known.apart) == (priority, apart) && known.class == *class;
+        let at = self.0.iter().position(fits)?;
         let mut known = self.0.remove(at);
         known.class = Arc::clone(class);
         Some(known)

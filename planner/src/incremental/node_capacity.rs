@@ -106,14 +106,14 @@ fn narrow(amount: i128) -> Option<i64> {
 }
 
 impl Scale {
-    /// `None` when it cannot be put in such numbers.
-    pub(super) fn new(cluster: &Cluster, class: &EquivalenceClass) -> Option<Self> {
+    /// `apart`: no two of them may be on one node. `None` when it cannot be put in such numbers.
+    pub(super) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
         let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
         if ids.len() > MOST_RESOURCES {
             return None;
         }
         let each = ids.iter().map(|id| asked(cluster, *id, class.requests.get(*id))).collect::<Option<_>>()?;
-        let cap = if class.constraints.anti_affinity.is_empty() { u32::MAX } else { 1 };
+        let cap = if apart { 1 } else { u32::MAX };
         let mut scale = Self { ids, each, amounts: Vec::new(), cap };
         (0u32..).take(cluster.class_bound()).for_each(|id| scale.learn(cluster, id));
         Some(scale)

@@ -3,7 +3,7 @@
 
 use super::capacities::Capacities;
 use super::kept::Kept;
-use crate::filters::{Nodes, Rank};
+use crate::filters::{Nodes, Rank, about};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
@@ -60,8 +60,9 @@ impl Prospects {
         let mut classes = Vec::new();
         for (_, (id, (example, count))) in known {
             let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
-            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority));
-            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority))?;
+            let apart = apart(cluster, demand, nodes, id);
+            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority, apart));
+            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart))?;
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }
@@ -132,8 +133,9 @@ impl Prospects {
         ceilings
     }
 
-    /// Those of some nodes where a member could fit; of very many those that promise most.
-    pub(crate) fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
+    /// Those of some nodes where a member could fit; of very many those that promise most. `around` says of a node whether the pods
+    /// around keep everybody away from it, and in which region it is: nodes are taken from all regions in turn.
+    pub(crate) fn useful(&self, ranks: &[Rank], when: When, around: impl Fn(&[Rank]) -> Vec<(bool, u32)>) -> Vec<Rank> {
         let fits = |rank: &Rank| self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
         let members: u64 = self.classes.iter().map(|(_, members)| *members).sum();
@@ -145,8 +147,28 @@ impl Prospects {
             let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
             (first.next(), Reverse(self.places(&[*rank], when)), *rank)
         });
-        useful.truncate(most);
+        let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut order = Vec::with_capacity(useful.len());
+        for (rank, (kept_away, region)) in useful.iter().zip(around(&useful)) {
+            let turn = turns.entry(region).or_default();
+            order.push((kept_away, *turn, *rank));
+            *turn += usize::from(!kept_away);
+        }
+        // Stable: within a turn those first that promise most.
+        order.sort_by_key(|(kept_away, turn, _)| (*kept_away, *turn));
+        order.truncate(most);
+        let mut useful: Vec<Rank> = order.into_iter().map(|(_, _, rank)| rank).collect();
         useful.sort_unstable();
         useful
     }
+}
+
+/// Whether members of a class need a node each: all of them are such as one of their anti-affinity terms keeps away, on every node.
+fn apart(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, id: ClassId) -> bool {
+    let Some(class) = cluster.class(id) else { return false };
+    let members = || demand.members.iter().filter(|member| cluster.row(**member).class == id);
+    class.constraints.anti_affinity.iter().any(|term| {
+        members().filter_map(|member| cluster.pod_at(*member)).all(|member| about(cluster, term, member))
+            && (0..nodes.len()).all(|rank| nodes.at(rank).labels.contains_key(&term.topology_key))
+    })
 }

@@ -47,8 +47,22 @@ pub(crate) struct Requirement {
     pub(crate) key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub(crate) operator: String,
-    /// Values, as the operator needs them.
+    /// Values, as the operator needs them; ascending, as somebody may list thousands.
     pub(crate) values: Vec<String>,
+}
+
+impl Requirement {
+    /// `key operator values`.
+    pub(super) fn new(key: &str, operator: &str, values: Option<&[String]>) -> Self {
+        let mut values = values.unwrap_or_default().to_vec();
+        values.sort_unstable();
+        Self { key: key.to_owned(), operator: operator.to_owned(), values }
+    }
+
+    /// Whether this is one of the values.
+    pub(crate) fn lists(&self, value: &str) -> bool {
+        self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
+    }
 }
 
 /// A toleration. Empty key, value or effect as in the API.
@@ -138,11 +152,7 @@ pub(super) fn node_terms(selector: &NodeSelector) -> Vec<NodeTerm> {
 }
 
 fn requirement(from: &NodeSelectorRequirement) -> Requirement {
-    Requirement {
-        key: from.key.clone(),
-        operator: from.operator.clone(),
-        values: from.values.clone().unwrap_or_default(),
-    }
+    Requirement::new(&from.key, &from.operator, from.values.as_deref())
 }
 
 /// Ports of containers and sidecars, as the scheduler's NodePorts filter counts them. On the network of the node every

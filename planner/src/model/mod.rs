@@ -39,7 +39,7 @@ pub use unit_kind::UnitKind;
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
-pub(crate) use constraints::{HostPort, NodeTerm, Requirement};
+pub(crate) use constraints::{Constraints, HostPort, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::Memory;
 pub(crate) use selector::Selector;

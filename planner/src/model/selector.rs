@@ -14,6 +14,7 @@ pub(crate) struct Selector {
 struct Rule {
     key: String,
     operator: String,
+    /// Ascending: somebody may list thousands.
     values: Vec<String>,
 }
 
@@ -24,7 +25,7 @@ impl Selector {
         let rules = selector.match_expressions.iter().flatten().map(|e| Rule {
             key: e.key.clone(),
             operator: e.operator.clone(),
-            values: e.values.clone().unwrap_or_default(),
+            values: sorted(e.values.as_deref()),
         });
         Self { equal, rules: rules.collect() }
     }
@@ -33,6 +34,12 @@ impl Selector {
     pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.equal.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.rules.iter().all(|rule| rule.matches(labels.get(&rule.key)))
+    }
+
+    /// The labels that it asks for.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        let equal = self.equal.iter().map(|(key, _)| key.as_str());
+        equal.chain(self.rules.iter().map(|rule| rule.key.as_str()))
     }
 
     /// Whether it asks for nothing.
@@ -62,11 +69,17 @@ impl Selector {
 impl Rule {
     fn matches(&self, value: Option<&String>) -> bool {
         match self.operator.as_str() {
-            "In" => value.is_some_and(|v| self.values.contains(v)),
-            "NotIn" => value.is_none_or(|v| !self.values.contains(v)),
+            "In" => value.is_some_and(|v| self.values.binary_search(v).is_ok()),
+            "NotIn" => value.is_none_or(|v| self.values.binary_search(v).is_err()),
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
             _ => false,
         }
     }
+}
+
+fn sorted(values: Option<&[String]>) -> Vec<String> {
+    let mut values = values.unwrap_or_default().to_vec();
+    values.sort_unstable();
+    values
 }

@@ -25,6 +25,8 @@ pub(super) struct Claim {
     pub(super) volume: Option<SmolStr>,
     /// Whether it is bound to that volume for good.
     pub(super) bound: bool,
+    /// Whether it was deleted, and is there until nobody uses it any more: kube-scheduler binds nobody to it then.
+    pub(super) deleting: bool,
     /// Its class.
     pub(super) class: Option<SmolStr>,
 }
@@ -39,6 +41,7 @@ impl Claim {
             // Only the controller writes the phase. The annotation that it is bound can be written by anybody who may write the
             // claim, and stays when the claim is lost: who believed it would evict in vain.
             bound: phase == Some("Bound"),
+            deleting: claim.metadata.deletion_timestamp.is_some(),
             class: text(spec.and_then(|spec| spec.storage_class_name.as_ref())),
         }
     }
@@ -62,11 +65,7 @@ impl StorageClass {
                 .match_label_expressions
                 .iter()
                 .flatten()
-                .map(|rule| Requirement {
-                    key: rule.key.clone(),
-                    operator: "In".to_owned(),
-                    values: rule.values.clone(),
-                })
+                .map(|rule| Requirement::new(&rule.key, "In", Some(&rule.values)))
                 .collect(),
             fields: Vec::new(),
         });

@@ -2,7 +2,7 @@
 
 use super::effort::Effort;
 use crate::api::{Context, Decision, Preemptor, Refusal};
-use crate::filters::{Nodes, unsuitable};
+use crate::filters::{Nodes, Occupancy, unsuitable};
 use crate::model::{Cluster, Group, Pod, PodIndex};
 use giveway_crds::policy::PreemptionPolicy;
 use smol_str::SmolStr;
@@ -113,20 +113,18 @@ impl Demand {
     }
 
     /// The members by class, the largest class first: by the largest share of what all nodes offer of a resource, then by
-    /// the name of the first member. Labels make a difference only where pods look at each other (`wide`). Those for which the
-    /// looks do not suffice are left out: their members find no place.
+    /// the name of the first member. Those for which the looks do not suffice are left out: their members find no place.
     pub(crate) fn classes(
         &self,
         cluster: &Cluster,
         nodes: &Nodes<'_>,
-        wide: bool,
+        room: &Occupancy<'_>,
         effort: &Effort,
     ) -> Vec<MemberClass> {
         let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
         let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
-            let labels = if wide { cluster.pod_at(*index).map(|pod| &pod.labels) } else { None };
-            let number = *numbers.entry((cluster.row(*index).class, labels)).or_insert(alike.len());
+            let number = *numbers.entry((cluster.row(*index).class, room.kind(*index))).or_insert(alike.len());
             if number == alike.len() {
                 let Some(pod) = cluster.pod_at(*index) else { continue };
                 alike.push((pod, Vec::new()));

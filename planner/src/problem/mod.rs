@@ -61,7 +61,7 @@ impl<'a> Problem<'a> {
             cluster,
             context,
             nodes,
-            classes: demand.classes(cluster, nodes, now.looks_around(), effort),
+            classes: demand.classes(cluster, nodes, &now, effort),
             now,
             demand,
             in_flight,

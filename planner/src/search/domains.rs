@@ -7,16 +7,15 @@ use crate::problem::{Demand, InFlight};
 use std::collections::BTreeMap;
 
 /// What a plan costs at least that places the members of a demand on these nodes. `ceiling` is the lowest priority up to which
-/// units have to go, if no budget is to be violated; `None` when that is not enough.
+/// units have to go, if no budget is to be violated.
 pub(crate) fn lower_bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     in_flight: &InFlight,
     demand: &Demand,
     ranks: &[Rank],
-    ceiling: Option<i32>,
+    ceiling: i32,
 ) -> Cost {
-    let Some(ceiling) = ceiling else { return Cost { budget_violations: 1, ..Cost::default() } };
     let asked = least_asked(cluster, demand);
     // By unit: what it frees here of each resource.
     let mut freed: BTreeMap<UnitRef, Vec<i128>> = BTreeMap::new();

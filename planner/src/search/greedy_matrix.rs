@@ -9,7 +9,7 @@ use crate::search::found::Found;
 use crate::search::matrix::Matrix;
 use crate::search::victim_sets::Price;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Units that make room for at least one more member, and what that costs.
 type Cheapest = (Price, Vec<usize>);
@@ -33,6 +33,8 @@ pub(crate) struct Gang<'p, 'a> {
     /// By node: after how many victim_sets it changed last.
     changed: Vec<usize>,
     cleared: usize,
+    /// What sets of units make room for as it is: a group that runs on very many nodes is asked about on each of them.
+    gains: BTreeMap<Vec<usize>, usize>,
     scratch: Scratch,
 }
 
@@ -65,6 +67,7 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
         noted: vec![None; nodes],
         changed: vec![0; nodes],
         cleared: 0,
+        gains: BTreeMap::new(),
         scratch: Scratch::default(),
     };
     gang.place();
@@ -96,6 +99,7 @@ impl Gang<'_, '_> {
             touched.sort_unstable();
             touched.dedup();
             self.cleared += 1;
+            self.gains.clear();
             touched.iter().for_each(|node| self.changed[*node] = self.cleared);
             self.fill(&touched);
         }
@@ -203,12 +207,22 @@ impl Gang<'_, '_> {
     }
 
     fn price(&mut self, node: usize, set: &[usize]) -> Price {
-        let before = self.matrix.total;
-        self.matrix.flip_all(set);
-        let gain = (self.matrix.total - before).min(self.remaining());
-        self.matrix.flip_all(set);
+        let gain = self.gain(set).min(self.remaining());
         let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
         Price::of(units, 0, gain, node)
+    }
+
+    /// How many more members fit anywhere when a set of units is gone.
+    fn gain(&mut self, set: &[usize]) -> usize {
+        if let Some(gain) = self.gains.get(set) {
+            return *gain;
+        }
+        let before = self.matrix.total;
+        self.matrix.flip_all(set);
+        let gain = self.matrix.total - before;
+        self.matrix.flip_all(set);
+        self.gains.insert(set.to_vec(), gain);
+        gain
     }
 
     /// A last tie-break between sets of one price: the one whose units are less important.

@@ -29,7 +29,7 @@ pub(crate) struct Matrix {
     pub(crate) units: Vec<MatrixUnit>,
     /// By node: the units with pods there.
     pub(crate) on: Vec<Vec<usize>>,
-    /// What the units free: a node, and an amount for each resource.
+    /// What the units free: a node, ascending for each unit, and an amount for each resource.
     places: Vec<usize>,
     amounts: Vec<i64>,
     /// By unit of the problem: its number here.
@@ -107,22 +107,21 @@ impl Matrix {
         asked: &[(ResourceId, i128)],
     ) -> Option<()> {
         let unit = &problem.potential.units[number];
-        let start = self.places.len();
-        for index in &unit.pods {
+        let (start, width) = (self.places.len(), asked.len());
+        let of_pod = |index: &PodIndex| {
             let row = problem.cluster.row(*index);
-            let rank = row.node.and_then(|node| problem.nodes.rank(node));
-            let (Some(node), Some(kind)) = (rank.and_then(|rank| local[rank]), problem.cluster.class(row.class)) else {
-                continue;
-            };
-            let known = self.places[start..].iter().position(|place| *place == node).map(|at| start + at);
-            let place = known.unwrap_or_else(|| {
+            Some((local[problem.nodes.rank(row.node?)?]?, problem.cluster.class(row.class)?))
+        };
+        let mut pods: Vec<_> = unit.pods.iter().filter_map(of_pod).collect();
+        pods.sort_by_key(|(node, _)| *node);
+        for (node, class) in pods {
+            if self.places[start..].last() != Some(&node) {
                 self.places.push(node);
-                self.amounts.resize(self.places.len() * asked.len(), 0);
-                self.places.len() - 1
-            });
+                self.amounts.resize(self.places.len() * width, 0);
+            }
             for (at, (id, _)) in asked.iter().enumerate() {
-                let amount = i64::try_from(kind.requests.get(*id).min(LARGEST + 1)).ok()?;
-                let sum = &mut self.amounts[place * asked.len() + at];
+                let amount = i64::try_from(class.requests.get(*id).min(LARGEST + 1)).ok()?;
+                let sum = &mut self.amounts[(self.places.len() - 1) * width + at];
                 *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= LARGEST)?;
             }
         }
@@ -160,7 +159,9 @@ impl Matrix {
 
     /// What a unit frees on a node; nothing where it does not run.
     pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
-        self.frees(unit).find(|(place, _)| *place == node).map_or(&[], |(_, amounts)| amounts)
+        let (span, width) = (self.units[unit].span.clone(), self.request.len());
+        let found = self.places[span.clone()].binary_search(&node).map(|at| span.start + at);
+        found.map_or(&[], |at| &self.amounts[at * width..(at + 1) * width])
     }
 
     /// What is free on a node.

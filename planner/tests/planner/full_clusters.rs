@@ -65,3 +65,16 @@ fn large_members_among_spread_groups_cost_hardly_more_than_a_solver_needs() {
         assert!(wholes <= 176, "seed {seed}: {wholes} for 8 x 8 CPU");
     }
 }
+
+/// Groups with a pod on every node: each clearing of each node frees room on all of them.
+#[test]
+fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
+    let mut all: Vec<Built> = (0..3000).map(|n| node(&format!("node-{n:04}"), 8)).collect();
+    for group in 0..8 {
+        all.push(gang(&format!("low-{group}"), 10, 3000).whole());
+        let member = |n: usize| pod(&format!("low-{group}-{n}")).group(&format!("low-{group}")).priority(10);
+        all.extend((0..3000).map(|n| member(n).on(&format!("node-{n:04}"))));
+    }
+    assert_eq!(evicted(cluster(&all), 64, "1"), 3000);
+    assert_eq!(evicted(cluster(&all), 64, "3"), 9000);
+}

@@ -11,6 +11,7 @@ mod full_clusters;
 mod guaranteed_budgets;
 mod invented_resources;
 mod kept_answers;
+mod large_gangs;
 mod layers;
 mod least_cost;
 mod lending;

@@ -197,7 +197,7 @@ fn what_eviction_does_not_cure_evicts_nobody() {
     let volume = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
     assert_eq!(
         hopeless(&with(addon("dns").set("/spec/volumes", volume)), &terms()),
-        "Nobody is evicted for it, because eviction may not help: Giveway does not know claim c, which is not known."
+        "Nobody is evicted for it, because eviction may not help: where it can run depends on claim c, which was not found."
     );
     assert_eq!(
         hopeless(&with(addon("dns").asks("cpu", "3")), &terms()),

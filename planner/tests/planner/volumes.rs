@@ -105,20 +105,20 @@ fn several_volumes_pin_together_and_one_without_affinity_pins_nothing() {
 fn nobody_is_evicted_for_a_claim_whose_place_is_not_known_and_the_sentence_says_which() {
     let mut cluster = full(&["data"]);
     let says = |what: &str| format!("Where it can run depends on what is not known here: claim data, {what}. {LEFT}");
-    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which is not known"));
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which was not found"));
     assert!(claim(&mut cluster, "data", None, "standard"));
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which is bound to no volume yet"));
     claim(&mut cluster, "data", Some("pv"), "standard");
-    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("whose volume pv is not known"));
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("whose volume pv was not found"));
     assert!(volume(&mut cluster, "pv", &["a"]));
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-a"]);
     let chosen = json!({"metadata": {"namespace": NAMESPACE, "name": "data"}, "spec": {"volumeName": "pv"}});
     assert!(cluster.upsert_claim(&read(chosen)));
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which is not bound to volume pv yet"));
     assert!(claim(&mut cluster, "data", Some("pv"), "") && cluster.remove_volume("pv") && !cluster.remove_volume("pv"));
-    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("whose volume pv is not known"));
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("whose volume pv was not found"));
     assert!(cluster.remove_claim(&key("data")) && !cluster.remove_claim(&key("data")));
-    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which is not known"));
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which was not found"));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn one_member_whose_place_is_not_known_is_enough_and_the_gang_is_released_as_a_w
     match decide(&cluster, &for_group("g")) {
         Decision::Unknown(unknown) => {
             assert_eq!(unknown.members, [key("g-000"), key("g-001")]);
-            assert_eq!(unknown.why, ["claim scratch, which is not known"]);
+            assert_eq!(unknown.why, ["claim scratch, which was not found"]);
         }
         other => panic!("{other:?}"),
     }
@@ -182,9 +182,24 @@ fn the_claim_of_an_ephemeral_volume_has_the_names_of_pod_and_volume() {
     let mut cluster = full(&[]);
     let ephemeral = json!([{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
     add(&mut cluster, &pod("p").priority(9).set("/spec/volumes", ephemeral));
-    assert!(why(decide(&cluster, &for_pod("p"))).contains("claim p-tmp, which is not known"));
+    assert!(why(decide(&cluster, &for_pod("p"))).contains("claim p-tmp, which was not found"));
     volume(&mut cluster, "pv", &["b"]);
     claim(&mut cluster, "p-tmp", Some("pv"), "");
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-b"]);
+}
+
+#[test]
+fn nobody_is_evicted_for_a_claim_that_is_being_deleted() {
+    let mut cluster = full(&[]);
+    volume(&mut cluster, "pv", &["b"]);
+    add(&mut cluster, &bound_claim("data", "pv").terminating());
+    add(&mut cluster, &with_claims(pod("p").priority(9), &["data"]));
+    assert_eq!(
+        why(decide(&cluster, &for_pod("p"))),
+        format!("Where it can run depends on what is not known here: claim data, which is being deleted. {LEFT}")
+    );
+    cluster.remove_claim(&key("data"));
+    add(&mut cluster, &bound_claim("data", "pv"));
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-b"]);
 }
 

@@ -40,13 +40,16 @@ impl Storage {
         for name in &pod.claims {
             let mut says = |what: String| unknown.push(format!("claim {name}, {what}"));
             let Some(claim) = self.claims.get(&ObjectKey::new(&pod.key.namespace, name)) else {
-                says("which is not known".to_owned());
+                says("which was not found".to_owned());
                 continue;
             };
+            if claim.deleting {
+                says("which is being deleted".to_owned());
+            }
             match &claim.volume {
                 Some(volume) => {
                     match self.volumes.get(volume) {
-                        None => says(format!("whose volume {volume} is not known")),
+                        None => says(format!("whose volume {volume} was not found")),
                         Some(_) if !claim.bound => says(format!("which is not bound to volume {volume} yet")),
                         Some(_) => {}
                     }

@@ -27,7 +27,7 @@ async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
     let stateful = PodHandle::new(system(&world), &pod);
     assert_eq!(
         stateful.wait_event("CriticalAddonUnschedulable", MINUTE).await,
-        "Nobody is evicted for it, because eviction may not help: Giveway does not know claim data, which is not known."
+        "Nobody is evicted for it, because eviction may not help: where it can run depends on claim data, which was not found."
     );
     // The old annotation makes nobody critical outside the chart's namespaces; there it does.
     let old = |builder: PodBuilder| builder.annotation(keys::ANNOTATION_CRITICAL_POD, "");

@@ -1,0 +1,51 @@
+//! Kinds of members: those that are alike for every filter that looks at pods. Such filters tell pods by their labels, and only
+//! by what selectors in play ask for: the pods of a Job differ in their numbers, and are of one kind all the same.
+
+use super::labels::Labels;
+use super::pod_affinity::about;
+use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The members by kind.
+pub(super) struct Kinds<'a> {
+    /// One member of each, in the order of the members.
+    pub(super) examples: Vec<&'a Pod>,
+    /// The number of each member's.
+    pub(super) of: BTreeMap<PodIndex, usize>,
+}
+
+impl<'a> Kinds<'a> {
+    /// The kinds of members, where these terms of others and their own constraints are in play.
+    pub(super) fn new(cluster: &'a Cluster, members: &[PodIndex], others: &BTreeSet<&'a AffinityTerm>) -> Self {
+        let classes: BTreeSet<_> = members.iter().map(|member| cluster.row(*member).class).collect();
+        let constraints = || classes.iter().filter_map(|class| Some(&cluster.class(*class)?.constraints));
+        let spread: BTreeSet<&Selector> =
+            constraints().flat_map(|own| &own.spread).filter_map(|spread| spread.selector.as_ref()).collect();
+        let mut terms: BTreeSet<&AffinityTerm> = constraints().flat_map(|own| &own.affinity).collect();
+        terms.extend(others);
+        let labels = Labels::of(terms.iter().filter_map(|term| term.selector.as_ref()).chain(spread.iter().copied()));
+        let seen = |pod: &Pod| -> Vec<bool> {
+            let peers = spread.iter().map(|selector| selector.matches(&pod.labels));
+            peers.chain(terms.iter().map(|term| about(cluster, term, pod))).collect()
+        };
+        // Whoever has the same labels of those that are asked for is seen alike.
+        let mut by_labels: BTreeMap<_, usize> = BTreeMap::new();
+        let mut looks: BTreeMap<Vec<bool>, usize> = BTreeMap::new();
+        let mut known: BTreeMap<(&Constraints, &str, usize), usize> = BTreeMap::new();
+        let (mut examples, mut of) = (Vec::new(), BTreeMap::new());
+        for index in members {
+            let Some(pod) = cluster.pod_at(*index) else { continue };
+            let namespace = pod.key.namespace.as_str();
+            let look = *by_labels.entry((namespace, labels.of_pod(pod))).or_insert_with(|| {
+                let next = looks.len();
+                *looks.entry(seen(pod)).or_insert(next)
+            });
+            let number = *known.entry((&pod.constraints, namespace, look)).or_insert_with(|| {
+                examples.push(pod);
+                examples.len() - 1
+            });
+            of.insert(*index, number);
+        }
+        Self { examples, of }
+    }
+}

@@ -1,0 +1,19 @@
+//! The labels that selectors ask for: pods that have the same of them are alike for those selectors.
+
+use crate::model::{Pod, Selector};
+use std::collections::BTreeSet;
+
+/// Names of labels.
+pub(super) struct Labels<'a>(BTreeSet<&'a str>);
+
+impl<'a> Labels<'a> {
+    pub(super) fn of(selectors: impl Iterator<Item = &'a Selector>) -> Self {
+        Self(selectors.flat_map(Selector::keys).collect())
+    }
+
+    /// Those that a pod has.
+    pub(super) fn of_pod<'p>(&self, pod: &'p Pod) -> Vec<(&'p str, &'p str)> {
+        let asked = pod.labels.iter().filter(|(key, _)| self.0.contains(key.as_str()));
+        asked.map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    }
+}
