@@ -33,14 +33,26 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Where the network of a component's pods is, and how they spread. Call with a dict of "root" and "component". */}}
-{{- define "giveway.spread" -}}
-{{- $values := index .root.Values .component }}
-{{- $selector := dict "matchLabels" (include "giveway.selector" . | fromYaml) }}
-{{- if $values.hostNetwork }}
+{{/* Where the network of a component's pods is. Call with a dict of "root" and "component". */}}
+{{- define "giveway.network" -}}
+{{- if (index .root.Values .component).hostNetwork }}
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
+{{- end }}
+
+{{/* More variables of a component's containers. Call with a dict of "root" and "component". */}}
+{{- define "giveway.environment" -}}
+{{- with (index .root.Values .component).extraEnv }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* How the pods of a component spread. Call with a dict of "root" and "component". */}}
+{{- define "giveway.spread" -}}
+{{- $values := index .root.Values .component }}
+{{- $selector := dict "matchLabels" (include "giveway.selector" . | fromYaml) }}
 {{- with $values.topologySpreadConstraints }}
 topologySpreadConstraints:
   {{- range . }}
@@ -141,7 +153,32 @@ namespaceSelector:
 {{- end }}
 
 {{/*
-The same for the entry of a webhook, which keeps out of kube-system and of Giveway's own namespace. Call with a dict of "root" and, where
+Labels of a namespace where groups are served, in JSON: what the selector asks for, and of several values one that none of its
+expressions is against. A namespace cannot choose the label that is its name.
+*/}}
+{{- define "giveway.servedLabels" -}}
+{{- $selector := include "giveway.served" . | default "{}" | fromJson }}
+{{- $labels := merge (dict) ($selector.matchLabels | default dict) }}
+{{- range $asked := $selector.matchExpressions }}
+{{- if and (has .operator (list "In" "Exists")) (not (hasKey $labels .key)) (ne .key "kubernetes.io/metadata.name") }}
+{{- range $value := $asked.values | default (list "true") }}
+{{- $allowed := true }}
+{{- range $selector.matchExpressions }}
+{{- if and (eq .key $asked.key) (or (and (eq .operator "In") (not (has $value .values))) (and (eq .operator "NotIn") (has $value .values))) }}
+{{- $allowed = false }}
+{{- end }}
+{{- end }}
+{{- if and $allowed (not (hasKey $labels $asked.key)) }}
+{{- $_ := set $labels $asked.key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $labels }}
+{{- end }}
+
+{{/*
+Where groups are served, for the entry of a webhook, which keeps out of kube-system and of Giveway's own namespace. Call with a dict of "root" and, where
 there is one, a further "selector".
 */}}
 {{- define "giveway.servedNamespaces" -}}

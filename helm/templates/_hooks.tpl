@@ -1,7 +1,7 @@
 {{/*
-A Job of helm's, with an account of its own that exists only meanwhile. Its pod has labels, annotations, resources and a place as
-the operator's. Call with a dict of "root", "component", "hook" (when it runs), "rules" (of a ClusterRole, as YAML), "role" (of a
-Role in this namespace, as YAML, or nothing) and "command" (a list).
+A Job of helm's, with an account of its own that exists only meanwhile. Its pod has labels, annotations, resources, variables, a
+network and a place as the operator's. Call with a dict of "root", "component", "hook" (when it runs), "rules" (of a ClusterRole, as
+YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
 */}}
 {{- define "giveway.hook" }}
 {{- $name := printf "giveway-%s" .component }}
@@ -106,12 +106,15 @@ spec:
       serviceAccountName: {{ $name }}
       restartPolicy: Never
       {{- include "giveway.podSecurity" .root | nindent 6 }}
-      {{- include "giveway.placement" (dict "root" .root "component" "operator") | nindent 6 }}
+      {{- $operator := dict "root" .root "component" "operator" }}
+      {{- include "giveway.placement" $operator | nindent 6 }}
+      {{- include "giveway.network" $operator | nindent 6 }}
       containers:
         - name: {{ .component }}
           image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [{{ join ", " .command }}]
+          {{- include "giveway.environment" $operator | nindent 10 }}
           resources:
             {{- toYaml .root.Values.operator.resources | nindent 12 }}
           {{- include "giveway.containerSecurity" .root | nindent 10 }}

@@ -1,6 +1,6 @@
 //! The last check of every plan, before anybody can act on it. It is plain on purpose, and asks the model and not the search:
-//! the members fit one after the other once those are gone who go, all of these are of lower priority, groups go whole, and no
-//! guaranteed budget is violated.
+//! there are as many members as have to fit together, they fit one after the other once those are gone who go, all of these are of
+//! lower priority, groups go whole, and no guaranteed budget is violated.
 
 use crate::filters::{Occupancy, unsuitable};
 use crate::model::{PodIndex, Role, UnitKind};
@@ -13,6 +13,9 @@ use crate::search::Found;
 /// What is wrong with it, in a sentence.
 pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
+    if found.placed.len() < problem.demand.need {
+        return Err(format!("{} members have a place, and {} need one.", found.placed.len(), problem.demand.need));
+    }
     let units = || found.victims.iter().map(|unit| &problem.potential.units[*unit]);
     let mut gone = vec![false; cluster.pod_bound()];
     units().flat_map(|unit| &unit.pods).for_each(|pod| gone[*pod as usize] = true);

@@ -16,14 +16,13 @@ const MOST_LOOKERS: usize = 64;
 /// So many counters there are, for the same reason.
 const MOST_RULES: usize = 128;
 
-/// A topology with no more domains than this parts the nodes into regions, of which none is left out where not all nodes are looked
-/// at.
-const FEW_DOMAINS: usize = 128;
 /// So many kinds of members are asked where their affinity lets them go before nodes are left out.
 const FEW_KINDS: usize = 4;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
 pub(super) type Domain = u32;
+/// The domains of a node, key by key.
+pub(crate) type Domains = SmallVec<[Domain; 4]>;
 /// No domain.
 pub(super) const NOWHERE: Domain = Domain::MAX;
 
@@ -96,10 +95,21 @@ struct Counts {
     /// Sums over all domains.
     total: u32,
     total_held: u32,
+    /// In how many domains somebody is `there`.
+    taken: u32,
     /// For a spread: how many domains have how many of `there`.
     least: BTreeMap<u32, usize>,
     /// How many domains those are.
     domains: usize,
+}
+
+/// What a counter's objections depend on besides the domain at hand. As long as it stays the same, placing another member opens
+/// no domain that the counter keeps closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mood {
+    taken: u32,
+    held: u32,
+    fewest: [u32; 2],
 }
 
 /// Counters of the pods around.
@@ -116,6 +126,9 @@ pub(super) enum Objection {
     AntiAffinity,
     Affinity,
 }
+
+/// The counter that objects: the first one that does, or none of them where nobody knows where a member may go.
+pub(crate) type Objector = Option<usize>;
 
 impl<'a> Neighbours<'a> {
     /// Counts the bound pods for members; `None` when no pod looks at another one. `held` are pods that places are held for.
@@ -201,22 +214,20 @@ impl<'a> Neighbours<'a> {
         self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
     }
 
-    /// By place of a node: whether the affinity of all members keeps them away from it, and its region: the domains that it is in of
-    /// all topologies with [`FEW_DOMAINS`]. Of many kinds of members the first [`FEW_KINDS`] are asked.
-    pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, u32)> {
+    /// By place of a node: whether the affinity of all members keeps them away from it, and the domains that it is in, of topologies
+    /// in which the domains of these places have two nodes or more. Of many kinds of members the first [`FEW_KINDS`] are asked.
+    pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {
             kinds.entry(self.kind(*member)).or_insert(*member);
         }
         let asked = || kinds.values().take(FEW_KINDS);
-        let keys: Vec<&Key<'_>> = self.rules.keys.iter().filter(|key| key.domains <= FEW_DOMAINS).collect();
-        let mut regions: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
+        let keys: Vec<&Key<'_>> = self.rules.keys.iter().filter(|key| 2 * key.domains <= places.len()).collect();
         let mut away: BTreeMap<usize, bool> = BTreeMap::new();
         let of_place = |place: &Rank| {
-            let next = u32::try_from(regions.len()).unwrap_or(u32::MAX);
-            let region = *regions.entry(keys.iter().map(|key| key.of[*place]).collect()).or_insert(next);
             let kept_away = || asked().all(|member| self.object(*member, *place) == Some(Objection::Affinity));
-            (*away.entry(self.cell(*place)).or_insert_with(kept_away), region)
+            let domains = keys.iter().map(|key| key.of[*place]).collect();
+            (*away.entry(self.cell(*place)).or_insert_with(kept_away), domains)
         };
         places.iter().map(of_place).collect()
     }
@@ -232,14 +243,40 @@ impl<'a> Neighbours<'a> {
 
     /// Why a member may not go to a node, by its place among all nodes; the same for all nodes of a cell.
     pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
-        let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
-            return Some(Objection::Spread);
-        };
-        let anybody_held = self.counts.iter().any(|counts| counts.total_held > 0);
-        self.object_to(looker, place, true).or_else(|| self.object_to(looker, place, false).filter(|_| anybody_held))
+        self.objection(member, place).map(|(objection, _)| objection)
     }
 
-    fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<Objection> {
+    /// Which counter keeps a member away from a node, and all members like it until its [`Mood`] changes or somebody leaves.
+    pub(super) fn objector(&self, member: PodIndex, place: Rank) -> Option<Objector> {
+        self.objection(member, place).map(|(_, objector)| objector)
+    }
+
+    /// The mood of a counter.
+    pub(super) fn mood(&self, objector: Objector) -> Option<Mood> {
+        objector.map(|counter| {
+            let counts = &self.counts[counter];
+            let (taken, fewest) = match self.rules.rules[counter].whom {
+                Whom::Peers(..) => (0, counts.two_fewest()),
+                Whom::Wanted(_) => (counts.taken, [0; 2]),
+                Whom::Unwanted(..) | Whom::Guards(_) => (0, [0; 2]),
+            };
+            Mood { taken, held: counts.total_held, fewest }
+        })
+    }
+
+    fn objection(&self, member: PodIndex, place: Rank) -> Option<(Objection, Objector)> {
+        let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
+            return Some((Objection::Spread, None));
+        };
+        let objection = |held_too| self.object_to(looker, place, held_too);
+        let found = objection(true).or_else(|| {
+            let anybody_held = self.counts.iter().any(|counts| counts.total_held > 0);
+            anybody_held.then(|| objection(false)).flatten()
+        });
+        found.map(|(objection, counter)| (objection, Some(counter)))
+    }
+
+    fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<(Objection, usize)> {
         let domain = |counter: usize| self.rules.keys[self.rules.rules[counter].key].of[place];
         let there = |counter: usize, domain: Domain| match domain {
             NOWHERE => 0,
@@ -248,7 +285,7 @@ impl<'a> Neighbours<'a> {
         for (counter, skew, min_domains, itself) in &looker.spread {
             let domain = domain(*counter);
             if domain == NOWHERE {
-                return Some(Objection::Spread);
+                return Some((Objection::Spread, *counter));
             }
             let counts = &self.counts[*counter];
             let here = counts.at(domain as usize, held_too);
@@ -259,25 +296,23 @@ impl<'a> Neighbours<'a> {
                 _ => counts.fewest(),
             };
             if here as usize + itself > skew.saturating_add(fewest) {
-                return Some(Objection::Spread);
+                return Some((Objection::Spread, *counter));
             }
         }
-        if looker.unwanted.iter().chain(&looker.guards).any(|counter| there(*counter, domain(*counter)) > 0) {
-            return Some(Objection::AntiAffinity);
+        let mut repelling = looker.unwanted.iter().chain(&looker.guards);
+        if let Some(counter) = repelling.find(|counter| there(**counter, domain(**counter)) > 0) {
+            return Some((Objection::AntiAffinity, *counter));
         }
-        if looker.wanted.is_empty() {
-            return None;
+        if let Some(counter) = looker.wanted.iter().find(|counter| domain(**counter) == NOWHERE) {
+            return Some((Objection::Affinity, *counter));
         }
-        if looker.wanted.iter().any(|counter| domain(*counter) == NOWHERE) {
-            return Some(Objection::Affinity);
-        }
-        let attracted = looker.wanted.iter().all(|counter| there(*counter, domain(*counter)) > 0);
+        let indifferent = looker.wanted.iter().find(|counter| there(**counter, domain(**counter)) == 0)?;
         let nobody = || {
             let total = |counts: &Counts| counts.total + if held_too { counts.total_held } else { 0 };
             looker.wanted.iter().all(|counter| total(&self.counts[*counter]) == 0)
         };
-        let first = || looker.wants_itself && nobody();
-        (!attracted && !first()).then_some(Objection::Affinity)
+        let first = looker.wants_itself && nobody();
+        (!first).then_some((Objection::Affinity, *indifferent))
     }
 
     /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of
@@ -465,6 +500,9 @@ impl Counts {
         (*count, *total) =
             if more { (before + 1, *total + 1) } else { (before.saturating_sub(1), total.saturating_sub(1)) };
         let after = *count;
+        if !held {
+            self.taken = self.taken + u32::from(before == 0 && after > 0) - u32::from(before > 0 && after == 0);
+        }
         if !held && !self.least.is_empty() && before != after {
             *self.least.entry(after).or_default() += 1;
             if let Some(domains) = self.least.get_mut(&before) {
@@ -478,6 +516,16 @@ impl Counts {
 
     fn at(&self, domain: usize, held_too: bool) -> u32 {
         self.there[domain] + if held_too { self.held[domain] } else { 0 }
+    }
+
+    /// What the two domains have that have fewest.
+    fn two_fewest(&self) -> [u32; 2] {
+        let mut least = self.least.iter();
+        match (least.next(), least.next()) {
+            (Some((fewest, 1)), next) => [*fewest, next.map_or(*fewest, |(count, _)| *count)],
+            (Some((fewest, _)), _) => [*fewest; 2],
+            (None, _) => [0; 2],
+        }
     }
 
     /// The fewest that a domain has.

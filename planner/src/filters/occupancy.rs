@@ -1,7 +1,7 @@
 //! What is free on every node under an assumption: some pods gone, others placed. It is cheap to copy and to change back,
 //! and is never shared between assumptions.
 
-use super::neighbours::{Neighbours, Objection};
+use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector};
 use super::nodes::{Held, Nodes, Rank};
 use super::{ports, resources};
 use crate::api::Refusal;
@@ -112,10 +112,10 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
 
-    /// By node: whether the affinity of all `members` keeps them away from it, and its region: nodes of one region are in the same
-    /// domains of every topology that has few. Without pods around there is one region.
-    pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, u32)> {
-        let Some(neighbours) = &self.neighbours else { return vec![(false, 0); ranks.len()] };
+    /// By node: whether the affinity of all `members` keeps them away from it, and the domains that it is in, of every topology that
+    /// the pods around are counted by and whose domains have two nodes or more.
+    pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, Domains)> {
+        let Some(neighbours) = &self.neighbours else { return vec![(false, Domains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
         neighbours.around(members, &places)
     }
@@ -128,6 +128,17 @@ impl<'a> Occupancy<'a> {
             Objection::AntiAffinity => Refusal::AntiAffinity,
             Objection::Affinity => Refusal::Affinity,
         })
+    }
+
+    /// Which of what is counted of the pods around keeps a member away from a node and from all nodes of its cell. As long as its
+    /// [`Occupancy::mood`] stays the same, placing members opens none of them.
+    pub(crate) fn objector(&self, member: PodIndex, rank: Rank) -> Option<Objector> {
+        self.neighbours.as_ref()?.objector(member, self.nodes.place(rank))
+    }
+
+    /// The mood of what keeps members away.
+    pub(crate) fn mood(&self, objector: Objector) -> Option<Mood> {
+        self.neighbours.as_ref()?.mood(objector)
     }
 
     /// Whether a pod matters for members on other nodes than its own.

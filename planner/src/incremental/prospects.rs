@@ -3,7 +3,7 @@
 
 use super::capacities::Capacities;
 use super::kept::Kept;
-use crate::filters::{Nodes, Rank, about};
+use crate::filters::{Domains, Nodes, Rank, about};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
@@ -133,9 +133,14 @@ impl Prospects {
         ceilings
     }
 
-    /// Those of some nodes where a member could fit; of very many those that promise most. `around` says of a node whether the pods
-    /// around keep everybody away from it, and in which region it is: nodes are taken from all regions in turn.
-    pub(crate) fn useful(&self, ranks: &[Rank], when: When, around: impl Fn(&[Rank]) -> Vec<(bool, u32)>) -> Vec<Rank> {
+    /// Those of some nodes where a member could fit; of very many those that promise most. `around` says of nodes whether the pods
+    /// around keep everybody away from it, and in which domains it is: the domains of every topology take turns.
+    pub(crate) fn useful(
+        &self,
+        ranks: &[Rank],
+        when: When,
+        around: impl Fn(&[Rank]) -> Vec<(bool, Domains)>,
+    ) -> Vec<Rank> {
         let fits = |rank: &Rank| self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
         let members: u64 = self.classes.iter().map(|(_, members)| *members).sum();
@@ -147,17 +152,21 @@ impl Prospects {
             let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
             (first.next(), Reverse(self.places(&[*rank], when)), *rank)
         });
-        let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut turns: BTreeMap<(usize, u32), usize> = BTreeMap::new();
         let mut order = Vec::with_capacity(useful.len());
-        for (rank, (kept_away, region)) in useful.iter().zip(around(&useful)) {
-            let turn = turns.entry(region).or_default();
-            order.push((kept_away, *turn, *rank));
-            *turn += usize::from(!kept_away);
+        for (rank, (kept_away, domains)) in useful.iter().zip(around(&useful)) {
+            let (mut first, mut last) = (usize::MAX, 0);
+            for key in domains.into_iter().enumerate() {
+                let turn = turns.entry(key).or_default();
+                (first, last) = (first.min(*turn), last.max(*turn));
+                *turn += usize::from(!kept_away);
+            }
+            order.push((kept_away, first, last, *rank));
         }
-        // Stable: within a turn those first that promise most.
-        order.sort_by_key(|(kept_away, turn, _)| (*kept_away, *turn));
+        // Stable: within a turn those first that promise most. Who is the first of any of its domains is among the first.
+        order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
         order.truncate(most);
-        let mut useful: Vec<Rank> = order.into_iter().map(|(_, _, rank)| rank).collect();
+        let mut useful: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
         useful.sort_unstable();
         useful
     }

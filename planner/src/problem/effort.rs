@@ -5,8 +5,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Looks that a decision for a preemptor may take.
-const DECISION: usize = 400_000;
+/// Looks that a decision for a preemptor may take to find out whom to evict.
+const DECISION: usize = 320_000;
+/// And those that are kept to place the members with everybody gone, where it is known that they fit then and the others were used up
+/// before it was found out how.
+const LAST_RESORT: usize = 80_000;
 /// Looks that saying why there is no room may take.
 const WORDS: usize = 150_000;
 /// Looks that the search for one critical add-on may take.
@@ -18,39 +21,51 @@ pub(crate) const ON_ONE_NODE: usize = 20_000;
 
 /// The looks that are left; a copy counts with the original.
 #[derive(Clone, Debug)]
-pub(crate) struct Effort(Rc<Cell<usize>>);
+pub(crate) struct Effort {
+    left: Rc<Cell<usize>>,
+    kept: Rc<Cell<usize>>,
+}
 
 impl Effort {
+    fn new(left: usize, kept: usize) -> Self {
+        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)) }
+    }
+
     /// For a decision.
     pub(crate) fn of_decision() -> Self {
-        Self(Rc::new(Cell::new(DECISION)))
+        Self::new(DECISION, LAST_RESORT)
     }
 
     /// For saying why there is no room.
     pub(crate) fn of_words() -> Self {
-        Self(Rc::new(Cell::new(WORDS)))
+        Self::new(WORDS, 0)
     }
 
     /// For the search for one critical add-on.
     pub(crate) fn of_search() -> Self {
-        Self(Rc::new(Cell::new(RESCUE)))
+        Self::new(RESCUE, 0)
     }
 
     /// For places elsewhere.
     pub(crate) fn of_places() -> Self {
-        Self(Rc::new(Cell::new(ELSEWHERE)))
+        Self::new(ELSEWHERE, 0)
     }
 
     /// Takes some looks; `false` when there are not so many left.
     pub(crate) fn take(&self, looks: usize) -> bool {
         let left = self.left();
-        self.0.set(left.saturating_sub(looks));
+        self.left.set(left.saturating_sub(looks));
         left >= looks
     }
 
     /// How many looks are left.
     pub(crate) fn left(&self) -> usize {
-        self.0.get()
+        self.left.get()
+    }
+
+    /// Adds what is kept for the last resort to what is left, once.
+    pub(crate) fn last_resort(&self) {
+        self.left.set(self.left() + self.kept.take());
     }
 
     /// Whether nothing more may be looked at.

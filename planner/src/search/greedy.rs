@@ -7,7 +7,7 @@
 
 use super::reprieve;
 use super::victim_sets::{Price, VictimSet, VictimSets};
-use crate::filters::{Occupancy, Rank};
+use crate::filters::{Mood, Objector, Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, ranks};
 use std::cmp::Reverse;
@@ -76,15 +76,15 @@ impl<'p, 'a> Search<'p, 'a> {
         let mut waiting = class.members.iter();
         while let Some(member) = waiting.next() {
             let remaining = waiting.len() + 1;
+            front.reopen(&self.layout.room);
             let rank = loop {
-                let open = self.open(&front, example);
-                if let Some(rank) = front.tightest(&open) {
+                if let Some(rank) = self.tightest(&mut front, example) {
                     break Some(rank);
                 }
                 if self.problem.effort.spent() {
                     break None;
                 }
-                let cheapest = self.cheapest(&mut front, &open, class, remaining);
+                let cheapest = self.cheapest(&mut front, class, remaining);
                 let Some(set) = cheapest.or_else(|| self.unblocking(&front, class, remaining)) else { break None };
                 self.clear(&mut front, class, &set, remaining);
             };
@@ -95,30 +95,39 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// The cells that the pods around let a member into.
-    fn open(&self, front: &Front, member: PodIndex) -> Vec<usize> {
-        self.problem.effort.take(front.cells.len() / 4);
-        let lets_in = |cell: &usize| {
-            let first = front.cells[*cell].first;
-            first.is_some_and(|rank| self.layout.room.object(member, rank).is_none())
-        };
-        (0..front.cells.len()).filter(lets_in).collect()
+    /// The tightest node with room in a cell that the pods around let a member into.
+    fn tightest(&self, front: &mut Front, member: PodIndex) -> Option<Rank> {
+        loop {
+            let rank = front.tightest()?;
+            if self.lets_in(front, member, rank)? {
+                return Some(rank);
+            }
+        }
+    }
+
+    /// Whether the pods around let a member into the cell of a node, which is closed when they do not; `None` when nothing
+    /// more may be looked at.
+    fn lets_in(&self, front: &mut Front, member: PodIndex, rank: Rank) -> Option<bool> {
+        let room = &self.layout.room;
+        if !room.looks_around() {
+            return Some(true);
+        }
+        let looked = self.problem.effort.take(1);
+        let Some(objector) = room.objector(member, rank).filter(|_| looked) else { return looked.then_some(true) };
+        front.close(front.cell_of[rank], objector, room.mood(objector));
+        Some(false)
     }
 
     /// The cheapest victims anywhere. Prices can have gone up since they were noted, so they are asked again.
-    fn cheapest(
-        &mut self,
-        front: &mut Front,
-        open: &[usize],
-        class: &'p MemberClass,
-        remaining: usize,
-    ) -> Option<VictimSet> {
-        if !self.anybody {
-            return None;
-        }
-        while let Some(price) = front.pop(open) {
+    fn cheapest(&mut self, front: &mut Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
+        let member = *class.members.first().filter(|_| self.anybody)?;
+        while let Some(price) = front.cheapest() {
+            if !self.lets_in(front, member, price.rank)? {
+                continue;
+            }
+            front.pop(price.rank);
             let Some(set) = self.victims_on(class, price.rank, remaining) else { continue };
-            if front.next_price(open).is_none_or(|next| set.price() <= next) {
+            if front.cheapest().is_none_or(|next| set.price() <= next) {
                 return Some(set);
             }
             front.note(set.price());
@@ -199,6 +208,7 @@ impl<'p, 'a> Search<'p, 'a> {
         }
         touched.sort_unstable();
         touched.dedup();
+        front.reopen_all();
         for rank in touched {
             self.refresh(front, class, rank, remaining);
         }
@@ -230,18 +240,31 @@ struct Front {
     /// By rank: the cell.
     cell_of: Vec<usize>,
     /// By rank: the entry among those with room.
-    entries: Vec<Option<(bool, usize, Rank)>>,
+    entries: Vec<Option<Spare>>,
+    /// The tightest node with room of every cell that is not known to be closed.
+    roomy: BTreeSet<Spare>,
+    /// The cheapest victims of each of them.
+    priced: BTreeSet<Price>,
+    /// Cells that the pods around keep the members away from, by who does so, with his mood then.
+    closed: BTreeMap<Objector, (Option<Mood>, Vec<usize>)>,
 }
+
+/// A node with room: those nobody has to leave come first, then those where fewest members still fit, then by name.
+type Spare = (bool, usize, Rank);
 
 /// Nodes that are in the same domains.
 #[derive(Default)]
 struct Cell {
     /// One of them.
     first: Option<Rank>,
-    /// Those with room: those nobody has to leave first, then by how many members still fit, then by name.
-    spare: BTreeSet<(bool, usize, Rank)>,
+    /// Those with room.
+    spare: BTreeSet<Spare>,
     /// Prices of victims. Entries of nodes that changed since are found out when they are popped.
     prices: BinaryHeap<Reverse<Price>>,
+    /// Whether it is known that no member may go there.
+    closed: bool,
+    /// How it is listed among those with room, and among those where room can be made.
+    listed: (Option<Spare>, Option<Price>),
 }
 
 impl Front {
@@ -251,11 +274,13 @@ impl Front {
         for (rank, cell) in cell_of.iter().enumerate() {
             cells[*cell].first.get_or_insert(rank);
         }
-        Self { cells, cell_of, entries: vec![None; nodes] }
+        let (roomy, priced, closed) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Self { cells, cell_of, entries: vec![None; nodes], roomy, priced, closed }
     }
 
     fn set(&mut self, rank: Rank, vacating: bool, capacity: usize) {
-        let spare = &mut self.cells[self.cell_of[rank]].spare;
+        let number = self.cell_of[rank];
+        let spare = &mut self.cells[number].spare;
         if let Some(entry) = self.entries[rank].take() {
             spare.remove(&entry);
         }
@@ -264,28 +289,77 @@ impl Front {
             spare.insert(entry);
             self.entries[rank] = Some(entry);
         }
+        self.list(number);
     }
 
-    fn tightest(&self, open: &[usize]) -> Option<Rank> {
-        let first = open.iter().filter_map(|cell| self.cells[*cell].spare.first()).min();
-        first.map(|(_, _, rank)| *rank)
+    /// Lists a cell by what it has now.
+    fn list(&mut self, number: usize) {
+        let cell = &mut self.cells[number];
+        let now = match cell.closed {
+            true => (None, None),
+            false => (cell.spare.first().copied(), cell.prices.peek().map(|price| price.0)),
+        };
+        let before = std::mem::replace(&mut cell.listed, now);
+        if before.0 != now.0 {
+            before.0.map(|spare| self.roomy.remove(&spare));
+            self.roomy.extend(now.0);
+        }
+        if before.1 != now.1 {
+            before.1.map(|price| self.priced.remove(&price));
+            self.priced.extend(now.1);
+        }
+    }
+
+    fn tightest(&self) -> Option<Rank> {
+        self.roomy.first().map(|(_, _, rank)| *rank)
+    }
+
+    fn cheapest(&self) -> Option<Price> {
+        self.priced.first().copied()
     }
 
     fn note(&mut self, price: Price) {
-        self.cells[self.cell_of[price.rank]].prices.push(Reverse(price));
+        let number = self.cell_of[price.rank];
+        self.cells[number].prices.push(Reverse(price));
+        self.list(number);
     }
 
-    fn cheapest_cell(&self, open: &[usize]) -> Option<(Price, usize)> {
-        let prices = open.iter().filter_map(|cell| Some((self.cells[*cell].prices.peek()?.0, *cell)));
-        prices.min_by(|a, b| a.0.cmp(&b.0))
+    /// Forgets the cheapest victims of the cell of a node.
+    fn pop(&mut self, rank: Rank) {
+        let number = self.cell_of[rank];
+        self.cells[number].prices.pop();
+        self.list(number);
     }
 
-    fn pop(&mut self, open: &[usize]) -> Option<Price> {
-        let (_, cell) = self.cheapest_cell(open)?;
-        self.cells[cell].prices.pop().map(|entry| entry.0)
+    /// Leaves a cell out until who keeps members away from it changes his mood.
+    fn close(&mut self, number: usize, objector: Objector, mood: Option<Mood>) {
+        self.cells[number].closed = true;
+        self.closed.entry(objector).or_insert_with(|| (mood, Vec::new())).1.push(number);
+        self.list(number);
     }
 
-    fn next_price(&self, open: &[usize]) -> Option<Price> {
-        self.cheapest_cell(open).map(|(price, _)| price)
+    /// Asks again about cells after members were placed.
+    fn reopen(&mut self, room: &Occupancy<'_>) {
+        self.reopen_where(|objector, mood| room.mood(objector) != mood);
+    }
+
+    /// Asks again about all cells.
+    fn reopen_all(&mut self) {
+        self.reopen_where(|_, _| true);
+    }
+
+    fn reopen_where(&mut self, changed: impl Fn(Objector, Option<Mood>) -> bool) {
+        let mut reopened = Vec::new();
+        self.closed.retain(|objector, (mood, cells)| {
+            let stays = !changed(*objector, *mood);
+            if !stays {
+                reopened.append(cells);
+            }
+            stays
+        });
+        for number in reopened {
+            self.cells[number].closed = false;
+            self.list(number);
+        }
     }
 }

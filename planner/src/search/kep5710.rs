@@ -90,7 +90,11 @@ pub(crate) fn finish(
 ) -> Option<Found> {
     let mut layout = place(problem, room, available);
     if layout.placed.len() < most {
+        problem.effort.last_resort();
         layout = clear_all(problem, room, available);
+    }
+    if layout.placed.len() < problem.demand.need {
+        return None;
     }
     let (placed, doomed) = (layout.placed.clone(), layout.doomed.clone());
     let (victims, cost) = best_victims(problem, room, available, layout)?;

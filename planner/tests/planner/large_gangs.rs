@@ -189,3 +189,45 @@ fn of_thousands_of_nodes_those_are_looked_at_that_the_pods_around_allow() {
     let places = placed(decide(&world(&nodes, &pair), &for_pod("p")));
     assert_eq!(places, BTreeMap::from([(name(2900), 1)]));
 }
+
+/// What members ask of each other in an empty cluster: nothing, a node or a rack each, a spread over nodes, zones, racks.
+fn shapes() -> Vec<(&'static str, Value)> {
+    let train = json!({"matchLabels": {"app": "train"}});
+    let by_rack = json!({"topologyKey": "rack", "labelSelector": train});
+    let racks = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [by_rack]}});
+    let spreads = |keys: &[&str]| json!(keys.iter().map(|key| spread(key)).collect::<Vec<_>>());
+    vec![
+        ("/spec/affinity", json!({})),
+        ("/spec/affinity", apart(train)),
+        ("/spec/affinity", racks),
+        ("/spec/topologySpreadConstraints", spreads(&["hostname"])),
+        ("/spec/topologySpreadConstraints", spreads(&["zone", "hostname"])),
+        ("/spec/topologySpreadConstraints", spreads(&["rack", "hostname"])),
+    ]
+}
+
+/// 2,500 nodes of 8 CPUs in 250 racks and 10 zones.
+#[test]
+fn hundreds_of_members_of_any_sizes_fit_an_empty_cluster_of_thousands_of_nodes() {
+    let racked = |(number, node): (usize, Built)| node.label("rack", &format!("r{:03}", number / 10));
+    let nodes: Vec<Built> = zoned(2500, 10, 8).into_iter().enumerate().map(racked).collect();
+    let empty = cluster(&nodes);
+    let sizes: [fn(usize) -> &'static str; 3] =
+        [|_| "1", |number| if number % 2 == 0 { "1" } else { "2" }, |number| if number == 0 { "500m" } else { "2" }];
+    for (path, value) in shapes() {
+        for size in [200, 700] {
+            let racks = value.to_string().contains("rack") && path == "/spec/affinity";
+            for (kind, asks) in sizes.iter().enumerate().filter(|_| size <= 250 || !racks) {
+                let mut cluster = empty.clone();
+                add(&mut cluster, &gang("g", 100, size));
+                for number in 0..size {
+                    let member = pod(&format!("g-{number:03}")).group("g").priority(100).label("app", "train");
+                    let member = member.label(INDEX, &number.to_string()).asks("cpu", asks(number));
+                    add(&mut cluster, &member.set(path, value.clone()));
+                }
+                let places = placed(decide(&cluster, &for_group("g")));
+                assert_eq!(places.values().sum::<usize>(), size, "sizes {kind}, {value}");
+            }
+        }
+    }
+}

@@ -226,6 +226,9 @@ async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
         "operator.resources.limits.memory=2Gi",
         "operator.nodeSelector.pool=system",
         "operator.tolerations[0].operator=Exists",
+        "operator.hostNetwork=true",
+        "operator.extraEnv[0].name=KUBERNETES_SERVICE_HOST",
+        "operator.extraEnv[0].value=api.example",
     ])
     .await;
     let operator = template(&manifests, "giveway-operator");
@@ -233,14 +236,45 @@ async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
         let pod = &object(&manifests, "Job", name)["spec"]["template"];
         assert_eq!(pod["metadata"]["labels"]["team"], "platform", "{name}");
         assert_eq!(pod["metadata"]["annotations"], json!({"note": "kept"}), "{name}");
-        for field in ["nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"] {
+        let fields =
+            ["nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName", "hostNetwork", "dnsPolicy"];
+        for field in fields {
             let given = &pod["spec"][field];
             assert!(!given.is_null() && *given == operator["spec"][field], "{name}: {field}: {given}");
         }
-        let resources = &pod["spec"]["containers"][0]["resources"];
-        assert_eq!(resources["limits"]["memory"], "2Gi", "{name}");
-        assert_eq!(*resources, operator["spec"]["containers"][0]["resources"], "{name}");
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["resources"]["limits"]["memory"], "2Gi", "{name}");
+        assert_eq!(container["env"][0]["value"], "api.example", "{name}");
+        for field in ["resources", "env"] {
+            assert_eq!(container[field], operator["spec"]["containers"][0][field], "{name}");
+        }
     }
+}
+
+#[tokio::test]
+async fn the_namespace_of_helms_test_is_one_that_is_served() {
+    let labels = |manifests: &str| object(manifests, "Namespace", "giveway-system-test")["metadata"]["labels"].clone();
+    let usual = labels(&rendered(&[]).await);
+    let selector = "namespaces.selector.matchExpressions";
+    let asked = labels(
+        &rendered(&[
+            "namespaces.optIn=true",
+            "namespaces.selector.matchLabels.team=ml",
+            &format!("{selector}[0].key=stage"),
+            &format!("{selector}[0].operator=NotIn"),
+            &format!("{selector}[0].values={{test,play}}"),
+            &format!("{selector}[1].key=stage"),
+            &format!("{selector}[1].operator=In"),
+            &format!("{selector}[1].values={{play,live}}"),
+            &format!("{selector}[2].key=cost"),
+            &format!("{selector}[2].operator=Exists"),
+        ])
+        .await,
+    );
+    let more = [("scheduling.giveway.dev/enabled", "true"), ("team", "ml"), ("stage", "live"), ("cost", "true")];
+    let mut wanted = usual;
+    more.iter().for_each(|(key, value)| wanted[key] = json!(value));
+    assert_eq!(asked, wanted);
 }
 
 #[tokio::test]
