@@ -85,6 +85,11 @@ impl<'a> Problem<'a> {
         );
     }
 
+    /// The pods of a unit that run on a node.
+    pub(crate) fn pods_on(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
+        self.potential.pods_on(self.cluster, self.nodes, self.in_flight, unit, rank)
+    }
+
     /// Leaves all nodes out but these.
     pub(crate) fn leave_out_all_but(&mut self, ranks: &[Rank]) {
         let mut meant = vec![false; self.nodes.len()];

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Index of a unit in [`PotentialVictims::units`].
 pub(crate) type UnitIndex = usize;
 
+/// Up to so many pods of a unit are looked through for those on a node.
+const SMALL_UNIT: usize = 16;
+
 /// Everybody who may be evicted for a preemptor.
 pub(crate) struct PotentialVictims<'a> {
     /// The units.
@@ -76,6 +79,24 @@ impl<'a> PotentialVictims<'a> {
         self.units.push(found);
         self.refs.push(unit);
         Some(number)
+    }
+
+    /// The pods of a unit that run on a node; a group that runs on very many nodes is found by what runs there.
+    pub(crate) fn pods_on(
+        &self,
+        cluster: &Cluster,
+        nodes: &Nodes<'_>,
+        in_flight: &InFlight,
+        unit: UnitIndex,
+        rank: Rank,
+    ) -> Vec<PodIndex> {
+        let node = nodes.index(rank);
+        let pods = &self.units[unit].pods;
+        if pods.len() <= SMALL_UNIT {
+            return pods.iter().copied().filter(|pod| cluster.node_index_of(*pod) == Some(node)).collect();
+        }
+        let of_unit = |(index, row): &(PodIndex, _)| in_flight.unit_of(*index, row) == Some(self.refs[unit]);
+        cluster.rows_at(node).filter(of_unit).map(|(index, _)| index).collect()
     }
 
     /// Orders units of this list from the most to the least important.

@@ -10,6 +10,9 @@ use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
+/// What units with more pods than this make room for is looked up on so many nodes that it counts.
+const MANY_PODS: usize = 64;
+
 /// Units that have to go to make room for at least one more member on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VictimSet {
@@ -118,13 +121,9 @@ impl Short {
     /// How much of it a unit's eviction frees on this node.
     fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let mut freed = vec![0; self.ids.len()];
-        let node = problem.nodes.index(rank);
-        for index in &problem.potential.units[unit].pods {
-            if problem.cluster.node_index_of(*index) == Some(node)
-                && let Some(pod) = problem.cluster.pod_at(*index)
-            {
-                freed.iter_mut().zip(&self.ids).for_each(|(freed, id)| *freed += pod.requests.get(*id));
-            }
+        let here = problem.pods_on(unit, rank);
+        for pod in here.iter().filter_map(|index| problem.cluster.pod_at(*index)) {
+            freed.iter_mut().zip(&self.ids).for_each(|(freed, id)| *freed += pod.requests.get(*id));
         }
         freed
     }
@@ -259,13 +258,11 @@ impl VictimSets<'_, '_> {
 
     /// Whether one more member fits on the node when these units are gone.
     fn suffices(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
-        for number in units {
-            room.take(&self.problem.potential.units[*number].pods);
-        }
+        let here: Vec<PodIndex> = units.iter().flat_map(|number| self.problem.pods_on(*number, rank)).collect();
+        self.problem.effort.take(here.len());
+        room.take(&here);
         let fits = room.refuse_here(self.member, rank).is_none();
-        for number in units {
-            room.put(&self.problem.potential.units[*number].pods);
-        }
+        room.put(&here);
         fits
     }
 
@@ -277,23 +274,19 @@ impl VictimSets<'_, '_> {
         candidates: &[UnitIndex],
         rank: Rank,
     ) -> Vec<UnitIndex> {
-        let units = &self.problem.potential.units;
-        let order = self.order_of_mercy(tally, candidates.to_vec());
-        for number in &order {
-            room.take(&units[*number].pods);
-        }
+        let here = |number: UnitIndex| (number, self.problem.pods_on(number, rank));
+        let order: Vec<_> = self.order_of_mercy(tally, candidates.to_vec()).into_iter().map(here).collect();
+        order.iter().for_each(|(_, pods)| room.take(pods));
         let mut set = Vec::new();
-        for number in &order {
-            room.put(&units[*number].pods);
+        for (number, pods) in &order {
+            room.put(pods);
             if room.refuse_here(self.member, rank).is_some() {
-                room.take(&units[*number].pods);
-                set.push(*number);
+                room.take(pods);
+                set.push((*number, pods));
             }
         }
-        for number in &set {
-            room.put(&units[*number].pods);
-        }
-        set
+        set.iter().for_each(|(_, pods)| room.put(pods));
+        set.into_iter().map(|(number, _)| number).collect()
     }
 
     /// Violating and important ones first.
@@ -319,6 +312,11 @@ impl VictimSets<'_, '_> {
     fn gain(&self, room: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);
+        let pods: usize = units().map(|unit| unit.pods.len()).sum();
+        // Without the looks to find out, no more than the one that is asked for.
+        if pods > MANY_PODS && !problem.effort.take(2 * pods) {
+            return 1;
+        }
         let mut touched: Vec<Rank> = units().flat_map(|unit| ranks(problem.cluster, problem.nodes, unit)).collect();
         touched.push(rank);
         touched.sort_unstable();

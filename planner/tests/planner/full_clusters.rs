@@ -78,3 +78,30 @@ fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
     assert_eq!(evicted(cluster(&all), 64, "1"), 3000);
     assert_eq!(evicted(cluster(&all), 64, "3"), 9000);
 }
+
+/// Members of two sizes, or with a port of the node: no decision looks at every pod of such a group for every node.
+#[test]
+fn groups_that_run_on_every_node_go_whole_for_members_that_differ() {
+    let mut all: Vec<Built> = (0..2000).map(|n| node(&format!("node-{n:04}"), 8)).collect();
+    for group in 0..8 {
+        all.push(gang(&format!("low-{group}"), group, 2000).whole());
+        let member = |n: usize| pod(&format!("low-{group}-{n}")).group(&format!("low-{group}")).priority(group);
+        all.extend((0..2000).map(|n| member(n).on(&format!("node-{n:04}"))));
+    }
+    let low = cluster(&all);
+    let ports = serde_json::json!([{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+    for (kind, pods) in [("sizes", 4000), ("ports", 2000)] {
+        let mut cluster = low.clone();
+        for (number, object) in waiting_gang("high", 1000, 300).into_iter().enumerate() {
+            let object = match (&object.0["kind"], kind) {
+                (kind, _) if kind != "Pod" => object,
+                (_, "sizes") => object.asks("cpu", if number % 2 == 0 { "1" } else { "2" }),
+                _ => object.set("/spec/containers", ports.clone()).asks("cpu", "1"),
+            };
+            add(&mut cluster, &object);
+        }
+        let plan = planned(decide(&cluster, &for_group("high")));
+        assert_eq!((plan.placements.len(), plan.cost.victim_pods), (300, pods), "{kind}");
+        assert_eq!(check_plan(&cluster, &for_group("high"), &plan), Ok(()), "{kind}");
+    }
+}
