@@ -27,8 +27,10 @@ async fn rendered(values: &[&str]) -> String {
 
 /// The rendered document that has this kind and this name.
 fn document<'a>(manifests: &'a str, kind: &str, name: &str) -> &'a str {
-    let (kind, name) = (format!("\nkind: {kind}\n"), format!("\n  name: {name}\n"));
-    let found = manifests.split("\n---\n").find(|document| document.contains(&kind) && document.contains(&name));
+    let of_kind = format!("\nkind: {kind}\n");
+    let named = [format!("\n  name: {name}\n"), format!("\n  name: \"{name}\"\n")];
+    let is_it = |document: &&str| document.contains(&of_kind) && named.iter().any(|name| document.contains(name));
+    let found = manifests.split("\n---\n").find(is_it);
     found.unwrap_or_else(|| panic!("no {kind} {name} in:\n{manifests}"))
 }
 
