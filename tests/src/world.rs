@@ -1,6 +1,6 @@
 //! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
 
-use crate::audit::{History, Promises, log, rest};
+use crate::audit::{History, Promises, log, rest, unanswered};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options, Version, kubeconfig};
@@ -10,7 +10,9 @@ use crate::node::{self, Node};
 use crate::paths;
 use crate::proxy::Proxy;
 use anyhow::{Result, anyhow};
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -487,7 +489,17 @@ impl World {
     /// # Panics
     /// The log cannot be read.
     pub async fn audit(&self) -> History {
-        History::new(self.caught_up().await.lines())
+        let mut history = unanswered::history_of(self.caught_up().await.lines());
+        let mut gone = unanswered::perhaps_removed(&history);
+        if !gone.is_empty() {
+            // What the log does not tell of a request that a killed process left, the pod does.
+            let pods = Api::<Pod>::all(self.client()).list(&ListParams::default()).await.unwrap();
+            for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+                gone.remove(&pod.uid().unwrap_or_default());
+            }
+            unanswered::accept(&mut history, &gone);
+        }
+        history
     }
 
     /// The audit log as far as it goes now, and at least up to everything that was answered before this call.

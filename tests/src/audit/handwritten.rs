@@ -2,7 +2,7 @@
 
 use super::history::History;
 use super::log::Line;
-use super::{OPERATOR, SCHEDULER};
+use super::{OPERATOR, SCHEDULER, unanswered};
 use serde_json::{Value, json};
 
 /// Writes audit logs: one line a second.
@@ -165,7 +165,7 @@ impl Log {
 
     /// What the log tells.
     pub fn history(&self) -> History {
-        History::new(&self.0)
+        unanswered::history_of(&self.0)
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const LEASE: &str = "giveway-operator";
 
 /// What the log says of a request whose client was gone before the answer, carried out or not.
-const GATEWAY_TIMEOUT: u16 = 504;
+pub(super) const GATEWAY_TIMEOUT: u16 = 504;
 
 /// A namespace and a name.
 pub type Key = (String, String);
@@ -36,6 +36,9 @@ pub struct History {
     pub plans: Vec<PlanRecord>,
     /// Every time that a node was written.
     pub nodes: Vec<NodeWrite>,
+    /// Every write of a node's taints by the operator of which nobody heard the answer, and how many writes of nodes were
+    /// answered before it.
+    pub nodes_asked: Vec<(usize, NodeWrite)>,
     /// How often Giveway wrote the status of each PodGroup.
     pub statuses: BTreeMap<Key, usize>,
     /// Who held the operator's lease from when on; empty when nobody did.
@@ -68,8 +71,6 @@ pub struct PodRecord {
     pub removed: Option<Timestamp>,
     /// When its removal by the operator, a scheduler or the eviction API was first accepted. What a test deletes is none of it.
     pub preempted: Option<Timestamp>,
-    /// Whether somebody who preempts asked for its removal and was gone before the answer: it may have been carried out.
-    pub perhaps: bool,
     /// When a kubelet wrote that its containers have ended.
     pub finished: Option<Timestamp>,
     /// Seconds that it is given to terminate.
@@ -150,7 +151,7 @@ pub struct Removal {
     pub code: u16,
     /// Why it was refused.
     pub message: String,
-    /// Whether it was accepted.
+    /// Whether it was accepted, or carried out although nobody heard the answer.
     pub accepted: bool,
 }
 
@@ -223,7 +224,7 @@ impl PlanRecord {
 }
 
 impl History {
-    /// Builds the history from the lines of a log.
+    /// Builds the history from the lines of a log. What nobody heard the answer of counts as not done.
     pub fn new(lines: &[Line]) -> Self {
         let mut order: Vec<&Line> = lines.iter().collect();
         // The log is in the order of answers; what was removed is asked in the order of requests, so a creation that
@@ -240,11 +241,19 @@ impl History {
         history
     }
 
+    /// Whether the operator wrote a taint with this value to a node, or asked for it and did not hear the answer.
+    pub fn tainted_with(&self, value: &str) -> bool {
+        let asked = self.nodes_asked.iter().map(|(_, write)| write);
+        let mut writes = self.nodes.iter().chain(asked).filter(|write| write.user == super::OPERATOR);
+        writes.any(|write| write.taints.iter().any(|taint| text(taint, "/value") == value))
+    }
+
     fn take(&mut self, line: &Line) {
         let object = &line.object_ref;
         let removes = matches!(line.verb.as_str(), "delete" | "deletecollection") || object.subresource == "eviction";
         match (object.api_group.as_str(), object.resource.as_str(), object.subresource.as_str()) {
             ("", "pods", "" | "eviction") if removes => self.take_removal(line),
+            ("", "nodes", "") if !line.took_effect() => self.ask_node(line),
             // The read that marks a rest finds nothing.
             _ if !line.took_effect() && object.resource != "configmaps" => {}
             ("", "pods", "binding") => self.take_binding(line),
@@ -298,7 +307,6 @@ impl History {
                 bound: node.map(|node| (line.stage_timestamp, node)),
                 removed: None,
                 preempted: None,
-                perhaps: false,
                 finished: None,
                 grace: i64::from(number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30)),
                 critical: number(pod, "/spec/priority").unwrap_or(0) >= critical::PRIORITY
@@ -324,6 +332,22 @@ impl History {
             labels: if removes { BTreeMap::new() } else { map(node, "/metadata/labels") },
             taints: if removes { Vec::new() } else { list(node, "/spec/taints") },
         });
+    }
+
+    /// A write of taints of which nobody heard the answer.
+    fn ask_node(&mut self, line: &Line) {
+        let unheard = line.response_status.code == GATEWAY_TIMEOUT && line.user.username == super::OPERATOR;
+        if unheard && line.request_object.pointer("/spec/taints").is_some() {
+            let write = NodeWrite {
+                version: self.nodes.last().map_or(0, |write| write.version),
+                at: line.stage_timestamp,
+                user: line.user.username.clone(),
+                node: line.object_ref.name.clone(),
+                taints: list(&line.request_object, "/spec/taints"),
+                labels: BTreeMap::new(),
+            };
+            self.nodes_asked.push((self.nodes.len(), write));
+        }
     }
 
     fn take_pod_status(&mut self, line: &Line) {
@@ -388,16 +412,9 @@ impl History {
             .unwrap_or_default();
         if accepted && let Some(record) = self.pods.get_mut(&uid) {
             record.removed.get_or_insert(line.request_received_timestamp);
-            let kubelet = line.user.username == "kwok" || line.user.username.starts_with("system:node:");
-            if preempts(line, how) || (kubelet && record.perhaps) {
+            if preempts(line, how) {
                 record.preempted.get_or_insert(line.request_received_timestamp);
             }
-        }
-        if line.response_status.code == GATEWAY_TIMEOUT
-            && preempts(line, how)
-            && let Some(record) = self.pods.get_mut(&uid)
-        {
-            record.perhaps = true;
         }
         self.removals.push(Removal {
             at: line.request_received_timestamp,

@@ -1,10 +1,10 @@
 //! The oracle: what the API server's audit log proves, whatever Giveway says of itself.
 //!
 //! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod and which plans
-//! were stored when, and [`promises`] checks that against the promises of the design, those about
-//! critical add-ons in [`rescues`], those about terms in [`terms`] and those about domains in [`topology`]; [`rest`] looks at
-//! what is left when nothing happens any more. [`chronicle`] adds which pods were
-//! healthy at every moment, and [`budgets`] checks the promises about budgets against both.
+//! were stored when, [`unanswered`] concludes what came of requests whose client was gone before the answer, and [`promises`]
+//! checks all that against the promises of the design, those about critical add-ons in [`rescues`], those about terms in
+//! [`terms`] and those about domains in [`topology`]; [`rest`] looks at what is left when nothing happens any more.
+//! [`chronicle`] adds which pods were healthy at every moment, and [`budgets`] checks the promises about budgets against both.
 
 pub mod budgets;
 pub mod chronicle;
@@ -18,6 +18,7 @@ mod rescues;
 pub mod rest;
 mod terms;
 mod topology;
+pub mod unanswered;
 
 pub use chronicle::{Chronicle, Chronicler};
 pub use history::{

@@ -127,14 +127,8 @@ impl Objects {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         let ours = taints.filter(|taint| taint.key == keys::TAINT_CRITICAL).filter_map(|taint| taint.value.clone());
         let planned = |uid: &String| self.in_flight().any(|plan| plan.preemptor.uid == *uid);
-        let by_us = |uid: &String| {
-            history.nodes.iter().any(|write| {
-                let has = |taint: &serde_json::Value| taint.get("value").and_then(|value| value.as_str()) == Some(uid);
-                write.user == OPERATOR && write.taints.iter().any(has)
-            })
-        };
         let name = node.name_any();
-        ours.filter(|uid| by_us(uid) && !planned(uid))
+        ours.filter(|uid| history.tainted_with(uid) && !planned(uid))
             .map(|uid| format!("node {name} is tainted for {uid}, and no plan is in flight for it"))
             .collect()
     }

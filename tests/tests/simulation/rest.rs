@@ -174,7 +174,7 @@ pub fn picture(world: &World) -> String {
 /// What the audit log tells. A pod that its owner or somebody else deleted within a minute after its eviction was tried and
 /// went wrong counts as preempted: nothing of its group was left for the next try, or for the next leader.
 pub fn history(world: &World) -> History {
-    let mut history = audit::History::new(&world.server.audit);
+    let mut history = audit::unanswered::history_of(&world.server.audit);
     for (uid, tried) in &world.thwarted {
         let Some(pod) = history.pods.get_mut(uid) else { continue };
         let tried = crate::server::EPOCH * 1000 + *tried as i64;
