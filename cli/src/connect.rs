@@ -2,8 +2,10 @@
 
 use crate::error::CliError;
 use clap::Args;
+use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
@@ -63,7 +65,8 @@ impl Connection {
             config.auth_info.impersonate = Some(user.clone());
         }
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
+        let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
+        let client = client.with_layer(&LeaveOut).build();
         Ok(Api { client, timeout: self.request_timeout, namespace })
     }
 

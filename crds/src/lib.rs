@@ -2,11 +2,13 @@
 //!
 //! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
 //! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, the [`kinds`] of which a label
-//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), and the vocabulary of
-//! [conditions and reasons](condition). What admission accepts, the
+//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), the vocabulary of
+//! [conditions and reasons](condition), and how objects are [read](answers) that anybody may have written. What admission accepts, the
 //! controllers can therefore reconcile.
 
+pub mod answers;
 pub mod autoscaling;
+pub mod brief;
 pub mod condition;
 pub mod constraints;
 pub mod critical;

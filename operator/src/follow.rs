@@ -1,14 +1,15 @@
 //! One watch, turned into [`Input`]s for the arbiter.
 //!
 //! A re-list arrives as one [`Update::Replaced`], so that the model never shows half a cluster; an object that cannot
-//! be decoded arrives as [`Update::Invalid`] and stops nobody (see `DeserializeGuard`).
+//! be decoded arrives as [`Update::Invalid`] and stops nobody (see [`giveway_crds::answers`]).
 
 use crate::input::{Input, Update, key_of};
 use crate::watches::{EverySoOften, Watches};
 use futures::StreamExt;
+use giveway_crds::answers::Salvaged;
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
-use kube::core::DeserializeGuard;
+
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -45,15 +46,20 @@ pub(crate) fn lasting() -> watcher::Config {
     watcher::Config::default().timeout(patience::STREAM)
 }
 
-/// Whether the API server has forgotten what came after a list.
-fn is_expired(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+/// Whether something was missed that only a list tells: the API server has forgotten what came after the last one, or an event could not
+/// be read, after which the watcher of the library goes on with the next.
+fn has_missed_something(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
+        watcher::Error::WatchFailed(error) => matches!(error, kube::Error::SerdeError(_)),
+        _ => false,
+    }
 }
 
 /// Watches one kind until nobody listens, or the watch has to begin anew.
 pub(crate) async fn follow<K>(
     feed: &Feed,
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Salvaged<K>>,
     config: watcher::Config,
     kind: Cow<'static, str>,
     wrap: fn(Update<K>) -> Input,
@@ -106,7 +112,7 @@ where
                 let now = Instant::now();
                 watches.failed(kind.clone(), now);
                 // After so long there is much to catch up with, and nothing tells when that is done. A list does.
-                if is_expired(&error) || watches.is_broken(&kind, now) {
+                if has_missed_something(&error) || watches.is_broken(&kind, now) {
                     return Outcome::Expired;
                 }
                 continue;
@@ -123,7 +129,7 @@ where
     Outcome::Missing
 }
 
-fn decode<K: Resource>(guard: DeserializeGuard<K>) -> Update<K> {
+fn decode<K: Resource>(guard: Salvaged<K>) -> Update<K> {
     match guard.0 {
         Ok(object) => Update::Applied(Box::new(object)),
         Err(invalid) => {

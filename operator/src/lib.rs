@@ -59,6 +59,7 @@ use actuate::Actuator;
 use anyhow::Context;
 use arbiter::Arbiter;
 use config::Config;
+use giveway_crds::answers::managed_fields::LeaveOut;
 use giveway_serving::patience::Patience;
 use kube::Client;
 use kube::client::ClientBuilder;
@@ -89,14 +90,15 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     // The client library would repeat what is answered 429 or 503 for minutes, and tell nobody. A blocked eviction is a 429, and a
     // watch that is refused is broken: retries are ours.
     kubernetes.default_retry = false;
-    let watching =
-        ClientBuilder::try_from(kubernetes.clone()).map(|client| client.with_layer(&Patience::default()).build());
-    let watching: Client = watching.context("the API server's configuration cannot be used")?;
+    let client = |kubernetes| {
+        let client = ClientBuilder::try_from(kubernetes).context("the API server's configuration cannot be used");
+        client.map(|client| client.with_layer(&LeaveOut))
+    };
+    let watching: Client = client(kubernetes.clone())?.with_layer(&Patience::default()).build();
     let metrics = Metrics::default();
-    let timed =
-        |kubernetes| ClientBuilder::try_from(kubernetes).map(|client| client.with_layer(&Timed(metrics.clone())));
-    let writing = timed(kubernetes.clone())?.build();
-    let election_client = timed(kubernetes)?.build();
+    let timed = |kubernetes| client(kubernetes).map(|client| client.with_layer(&Timed(metrics.clone())).build());
+    let writing = timed(kubernetes.clone())?;
+    let election_client = timed(kubernetes)?;
 
     let certificates = certificate::Options::new(&config).map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let (synced, is_synced) = tokio::sync::watch::channel(false);

@@ -5,10 +5,11 @@ use crate::follow::{Feed, Outcome, follow, lasting};
 use crate::input::{Input, Update};
 use crate::native_groups;
 use crate::watches::{AGAIN, Watches};
+use giveway_crds::answers::Salvaged;
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::DeserializeGuard;
+
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -27,7 +28,7 @@ where
     follow_in(feed, api, config, wrap).await;
 }
 
-async fn follow_in<K>(feed: Feed, api: Api<DeserializeGuard<K>>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+async fn follow_in<K>(feed: Feed, api: Api<Salvaged<K>>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {

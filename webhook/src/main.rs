@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use giveway_crds::answers::managed_fields::LeaveOut;
 use giveway_serving::patience::Patience;
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
@@ -41,10 +42,11 @@ async fn main() -> anyhow::Result<()> {
 
     let client_config = kube::Config::infer().await.context("no API server is configured")?;
     let mut watching = client_config.clone();
-    let client = kube::Client::try_from(client_config).context("the API server's configuration cannot be used")?;
+    let client = ClientBuilder::try_from(client_config).context("the API server's configuration cannot be used")?;
+    let client = client.with_layer(&LeaveOut).build();
     // A watch that is refused, or not answered, is broken; the client library would ask again for minutes, or wait, and tell nobody.
     watching.default_retry = false;
-    let watching = ClientBuilder::try_from(watching)?.with_layer(&Patience::default()).build();
+    let watching = ClientBuilder::try_from(watching)?.with_layer(&LeaveOut).with_layer(&Patience::default()).build();
 
     let metrics = Arc::new(Metrics::default());
     let view = SharedView::new(config.settings());

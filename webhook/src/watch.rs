@@ -9,13 +9,14 @@ use crate::namespaced::take;
 use crate::supervise::Tasks;
 use crate::view::{Settings, View};
 use futures::{StreamExt, pin_mut};
+use giveway_crds::answers::Salvaged;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
 use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::core::ObjectMeta;
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
@@ -244,11 +245,7 @@ async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Ar
 }
 
 /// Watches one kind until an error says that this is the end.
-async fn follow_until<K: Viewed>(
-    api: Api<DeserializeGuard<K>>,
-    view: &SharedView,
-    is_end: impl Fn(&watcher::Error) -> bool,
-) {
+async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&watcher::Error) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
@@ -294,13 +291,11 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
     }
 }
 
-fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view: &SharedView) {
+fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut Vec<K>, view: &SharedView) {
     match event {
         Event::Init => listed.clear(),
         Event::InitApply(object) => {
-            let mut object = readable(object).ok();
-            object.iter_mut().for_each(|object| object.meta_mut().managed_fields = None);
-            listed.extend(object);
+            listed.extend(readable(object).ok());
         }
         Event::InitDone => {
             view.write(|view| {
@@ -319,7 +314,7 @@ fn apply<K: Viewed>(event: Event<DeserializeGuard<K>>, listed: &mut Vec<K>, view
 }
 
 /// The object, or the metadata of one that cannot be read.
-fn readable<K: Viewed>(object: DeserializeGuard<K>) -> Result<K, Box<ObjectMeta>> {
+fn readable<K: Viewed>(object: Salvaged<K>) -> Result<K, Box<ObjectMeta>> {
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
         tracing::warn!(
@@ -343,7 +338,7 @@ mod tests {
         SharedView::new(settings)
     }
 
-    fn group(name: &str, spec: serde_json::Value) -> DeserializeGuard<PodGroup> {
+    fn group(name: &str, spec: serde_json::Value) -> Salvaged<PodGroup> {
         serde_json::from_value(json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"namespace": "a", "name": name}, "spec": spec,

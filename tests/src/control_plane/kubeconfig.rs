@@ -2,7 +2,9 @@
 
 use super::pki::Identity;
 use anyhow::{Context as _, Result};
+use giveway_crds::answers::managed_fields::LeaveOut;
 use k8s_openapi::ByteString;
+use kube::client::ClientBuilder;
 use kube::config::{
     AuthInfo, Cluster, Context as KubeContext, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
@@ -66,7 +68,7 @@ pub fn read(path: &Path) -> Result<Kubeconfig> {
 /// # Errors
 /// The kubeconfig is not usable.
 pub async fn client(kubeconfig: Kubeconfig) -> Result<Client> {
-    Ok(Client::try_from(config(kubeconfig).await?)?)
+    reading(config(kubeconfig).await?)
 }
 
 /// As [`client`], for requests that are refused at once and not tried again for minutes: a blocked eviction looks to the
@@ -77,7 +79,12 @@ pub async fn client(kubeconfig: Kubeconfig) -> Result<Client> {
 pub async fn impatient_client(kubeconfig: Kubeconfig) -> Result<Client> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
-    Ok(Client::try_from(config)?)
+    reading(config)
+}
+
+/// The tests, too, read what anybody wrote.
+fn reading(config: Config) -> Result<Client> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(&LeaveOut).build())
 }
 
 async fn config(kubeconfig: Kubeconfig) -> Result<Config> {

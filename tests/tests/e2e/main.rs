@@ -49,6 +49,7 @@ mod switch;
 mod topology;
 mod traces;
 mod uninstall;
+mod unreadable;
 mod volumes;
 mod workloads;
 

@@ -1,0 +1,219 @@
+//! Leaves `metadata.managedFields` out of what an API server answers, while it arrives. It is most of an object, hardly anybody reads
+//! it, and whoever may write the object may fill it: with times that cannot be read, and with fields nested deeper than a reader goes.
+//!
+//! Only the text is looked at: the value of every field of that name that is a list becomes an empty list. Nothing else changes,
+//! and nothing is kept but how far the text is.
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tower::{Layer, Service};
+
+/// The field.
+const NAME: &[u8] = b"managedFields";
+/// Kinds that only administrators write, and of which it matters who wrote them.
+const KEPT: [&str; 2] = ["/priorityclasses", "webhookconfigurations"];
+
+/// Puts this around a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeaveOut;
+
+impl<S> Layer<S> for LeaveOut {
+    type Service = LeavingOut<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        LeavingOut(inner)
+    }
+}
+
+/// A client that reads no managed fields.
+#[derive(Clone, Debug)]
+pub struct LeavingOut<S>(S);
+
+impl<S, B, A> Service<Request<B>> for LeavingOut<S>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Shortened<A>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let path = request.uri().path();
+        let scanner = (!KEPT.iter().any(|kept| path.contains(kept))).then(Scanner::default);
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            let mut answer = answer.await?;
+            answer.headers_mut().remove(CONTENT_LENGTH);
+            Ok(answer.map(|body| Shortened { body, scanner }))
+        })
+    }
+}
+
+/// A body without managed fields.
+#[derive(Debug)]
+pub struct Shortened<A> {
+    body: A,
+    scanner: Option<Scanner>,
+}
+
+impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
+    type Data = Bytes;
+    type Error = A::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, A::Error>>> {
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+        let Some(scanner) = &mut this.scanner else { return Poll::Ready(frame) };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| scanner.pass(data)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+/// Where in the text a scanner is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    /// Between strings.
+    #[default]
+    Outside,
+    /// In a string: after a backslash or not, and how much of it is the name, while all of it is.
+    String { escaped: bool, named: Option<usize> },
+    /// After a string that is the name.
+    Named,
+    /// After the colon behind it.
+    Colon,
+    /// In the list that is left out, so many brackets deep; in a string of it, and there after a backslash.
+    Inside { depth: u64, string: bool, escaped: bool },
+}
+
+/// Leaves the lists out of a text that comes in pieces.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scanner(At);
+
+impl Scanner {
+    /// What is left of the next piece.
+    fn pass(&mut self, piece: Bytes) -> Bytes {
+        let mut left: Option<Vec<u8>> = None;
+        // Where that begins which is not yet in `left`, and is to be.
+        let mut from = 0;
+        if matches!(self.0, At::Inside { .. }) {
+            left = Some(Vec::new());
+        }
+        for (index, byte) in piece.iter().copied().enumerate() {
+            let before = self.0;
+            self.0 = next(before, byte);
+            match (before, self.0) {
+                (At::Colon, At::Inside { .. }) => {
+                    // The bracket is kept, and so is the one that closes it.
+                    left.get_or_insert_default().extend_from_slice(piece.get(from..=index).unwrap_or_default());
+                    from = piece.len();
+                }
+                (At::Inside { .. }, At::Outside) => from = index,
+                (At::Inside { .. }, _) => from = piece.len(),
+                _ => {}
+            }
+        }
+        match left {
+            None => piece,
+            Some(mut left) => {
+                left.extend_from_slice(piece.get(from..).unwrap_or_default());
+                left.into()
+            }
+        }
+    }
+}
+
+fn next(at: At, byte: u8) -> At {
+    match (at, byte) {
+        (At::Inside { depth, string: true, escaped: true }, _) => At::Inside { depth, string: true, escaped: false },
+        (At::Inside { depth, string: true, .. }, b'\\') => At::Inside { depth, string: true, escaped: true },
+        (At::Inside { depth, string, .. }, b'"') => At::Inside { depth, string: !string, escaped: false },
+        (At::Inside { depth, string: false, .. }, b'[' | b'{') => {
+            At::Inside { depth: depth.saturating_add(1), string: false, escaped: false }
+        }
+        (At::Inside { depth: 1, string: false, .. }, b']' | b'}') => At::Outside,
+        (At::Inside { depth, string: false, .. }, b']' | b'}') => {
+            At::Inside { depth: depth.saturating_sub(1), string: false, escaped: false }
+        }
+        (At::Inside { .. }, _) => at,
+        (At::String { escaped: true, .. }, _) => At::String { escaped: false, named: None },
+        (At::String { .. }, b'\\') => At::String { escaped: true, named: None },
+        (At::String { named, .. }, b'"') => {
+            if named == Some(NAME.len()) {
+                At::Named
+            } else {
+                At::Outside
+            }
+        }
+        (At::String { named, .. }, _) => {
+            let named = named.filter(|length| NAME.get(*length) == Some(&byte)).map(|length| length + 1);
+            At::String { escaped: false, named }
+        }
+        (At::Named, b':') => At::Colon,
+        (At::Colon, b'[') => At::Inside { depth: 1, string: false, escaped: false },
+        (_, b'"') => At::String { escaped: false, named: Some(0) },
+        (At::Named | At::Colon, b' ' | b'\t' | b'\r' | b'\n') => at,
+        _ => At::Outside,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of a text, however it is cut into two.
+    fn left(text: &str) -> String {
+        let whole = Scanner::default().pass(Bytes::copy_from_slice(text.as_bytes()));
+        for cut in 0..=text.len() {
+            let (first, second) = text.as_bytes().split_at(cut);
+            let mut scanner = Scanner::default();
+            let mut parts = scanner.pass(Bytes::copy_from_slice(first)).to_vec();
+            parts.extend_from_slice(&scanner.pass(Bytes::copy_from_slice(second)));
+            assert_eq!(parts, whole.to_vec(), "cut at {cut}");
+        }
+        String::from_utf8(whole.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn the_list_is_left_out_wherever_it_stands_and_however_deep_it_is() {
+        let deep = "{\"f:a\":".repeat(300) + "1" + &"}".repeat(300);
+        let text = format!(
+            r#"{{"items":[{{"metadata":{{"name":"a","managedFields":[{{"time":"9999-12-31T23:59:59Z","fieldsV1":{deep}}},{{"x":"]}}\"\\"}}],"uid":"u"}}}},{{"metadata":{{"managedFields": [ ] }}}}]}}"#
+        );
+        let short =
+            r#"{"items":[{"metadata":{"name":"a","managedFields":[],"uid":"u"}},{"metadata":{"managedFields": [] }}]}"#;
+        assert_eq!(left(&text), short);
+    }
+
+    #[test]
+    fn nothing_else_is_touched() {
+        for text in [
+            r#"{"annotations":{"managedFields":"[1]","a":"managedFields","b\"managedFields":"x"},"managedFieldsX":[1],"XmanagedFields":[2]}"#,
+            r#"["managedFields",[1,2]]"#,
+            r#"{"managedFields":null,"a":[1]}"#,
+            r#"{"managedFields":{"a":[1]}}"#,
+            "{\"metadata\":{\"name\":\"ä\"}}\n{\"type\":\"ADDED\"}\n",
+            r#"{"managed\u0046ields":[1]}"#,
+        ] {
+            assert_eq!(left(text), text);
+        }
+    }
+
+    #[test]
+    fn a_piece_without_the_list_is_not_copied() {
+        let piece = Bytes::from_static(b"{\"metadata\":{\"name\":\"a\"}}");
+        assert_eq!(Scanner::default().pass(piece.clone()).as_ptr(), piece.as_ptr());
+    }
+}

@@ -1,0 +1,141 @@
+//! An object that is read even if it holds a time that cannot be: the API server stores times up to the end of the year 9999, and the
+//! library that reads them ends a day earlier. One that is wrong in another way is told by its name, and stops no other.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The last second that every offset can show.
+const LATEST: &str = "9999-12-30T00:00:00Z";
+
+/// An object, or what can be told of one that cannot be read: namespace, name, UID and revision, and why.
+#[derive(Clone, Debug)]
+pub struct Salvaged<K>(pub Result<K, InvalidObject>);
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Salvaged<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut object = Value::deserialize(deserializer)?;
+        let error = match K::deserialize(&object) {
+            Ok(read) => return Ok(Self(Ok(read))),
+            Err(error) => error.to_string(),
+        };
+        bound_times(&mut object);
+        Ok(Self(K::deserialize(&object).map_err(|_| InvalidObject { error, metadata: name_of(&object) })))
+    }
+}
+
+/// Puts the latest time in the place of those that are too late, and in that of strings that look like one.
+fn bound_times(value: &mut Value) {
+    // As deep as the text was, which the reader bounds.
+    match value {
+        Value::String(text) if looks_like_a_time(text) && text.parse::<Timestamp>().is_err() => {
+            *text = LATEST.to_owned()
+        }
+        Value::Array(values) => values.iter_mut().for_each(bound_times),
+        Value::Object(fields) => fields.values_mut().for_each(bound_times),
+        _ => {}
+    }
+}
+
+fn looks_like_a_time(text: &str) -> bool {
+    let digit_or = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        10 => byte == b'T',
+        13 | 16 => byte == b':',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() > 19 && text.bytes().take(19).enumerate().all(digit_or)
+}
+
+/// What tells which object it is.
+fn name_of(object: &Value) -> ObjectMeta {
+    let field = |name: &str| object.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    ObjectMeta {
+        namespace: field("namespace"),
+        name: field("name"),
+        uid: field("uid"),
+        resource_version: field("resourceVersion"),
+        ..ObjectMeta::default()
+    }
+}
+
+impl<K: Resource> Resource for Salvaged<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(kind: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(kind)
+    }
+
+    fn group(kind: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(kind)
+    }
+
+    fn version(kind: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(kind)
+    }
+
+    fn plural(kind: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(kind)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.as_mut().map_or_else(|invalid| &mut invalid.metadata, K::meta_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::core::ObjectList;
+    use serde_json::json;
+
+    fn read(objects: Value) -> Vec<Salvaged<Pod>> {
+        let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": objects});
+        serde_json::from_value::<ObjectList<Salvaged<Pod>>>(list).unwrap().items
+    }
+
+    #[test]
+    fn a_time_at_the_end_of_time_hides_no_pod_and_no_other_one() {
+        let late = "9999-12-31T23:59:59Z";
+        let pods = read(json!([
+            {"metadata": {"name": "late", "namespace": "team", "creationTimestamp": late},
+             "spec": {"containers": [], "nodeName": "n1"},
+             "status": {"startTime": "9999-12-31T23:59:59.999999+00:00", "message": "2026 or later"}},
+            {"metadata": {"name": "good", "creationTimestamp": "2026-01-02T03:04:05Z"}},
+        ]));
+        let late = pods[0].0.as_ref().unwrap();
+        assert_eq!(late.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
+        let status = late.status.as_ref().unwrap();
+        assert_eq!(status.start_time.as_ref().unwrap().0.to_string(), LATEST);
+        assert_eq!(status.message.as_deref(), Some("2026 or later"));
+        assert_eq!(
+            pods[1].0.as_ref().unwrap().metadata.creation_timestamp.as_ref().unwrap().0.to_string(),
+            "2026-01-02T03:04:05Z"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_by_its_name() {
+        let pods = read(json!([
+            {"metadata": {"name": "bad", "namespace": "team", "uid": "u", "resourceVersion": "7", "creationTimestamp": "soon", "labels": 5},
+             "spec": {"containers": "none"}},
+            {"metadata": 5},
+        ]));
+        let invalid = pods[0].0.as_ref().unwrap_err();
+        assert!(invalid.error.starts_with("failed to parse four digit integer as year"), "{}", invalid.error);
+        let told = (invalid.metadata.namespace.as_deref(), invalid.metadata.name.as_deref());
+        assert_eq!(told, (Some("team"), Some("bad")));
+        assert_eq!((pods[0].meta().uid.as_deref(), pods[0].meta().resource_version.as_deref()), (Some("u"), Some("7")));
+        assert_eq!(pods[1].meta().name, None);
+    }
+}
