@@ -1,5 +1,6 @@
 //! Which group a pod belongs to, read from its labels (design, section 2, "How a pod names its group").
 
+use crate::brief::shorten;
 use crate::keys;
 use std::collections::BTreeMap;
 
@@ -25,14 +26,14 @@ pub enum MembershipError {
     },
     /// The name derived from the labels does not fit.
     #[error(
-        "metadata.labels[{key}]: Invalid value: \"{0}\": the name of the pod group, WORKLOAD-TEMPLATE[-REPLICA], must be no more than 63 characters, it has {len}: use shorter names",
-        key = keys::LABEL_WORKLOAD, len = .0.len()
+        "metadata.labels[{key}]: Invalid value: \"{text}\": the name of the pod group, WORKLOAD-TEMPLATE[-REPLICA], must be no more than 63 characters, it has {len}: use shorter names",
+        key = keys::LABEL_WORKLOAD, text = shorten(.0), len = .0.len()
     )]
     TooLong(String),
     /// The label says another group than the template labels do.
     #[error(
-        "metadata.labels[{}]: Invalid value: \"{label}\": the template labels name the pod group \"{derived}\": remove this label or make it the same",
-        keys::LABEL_POD_GROUP
+        "metadata.labels[{}]: Invalid value: \"{}\": the template labels name the pod group \"{}\": remove this label or make it the same",
+        keys::LABEL_POD_GROUP, shorten(.label), shorten(.derived)
     )]
     Conflict {
         /// What the label says.

@@ -1,8 +1,8 @@
 //! What a rule answers, before it is put into the words of the admission protocol.
 
 use crate::notice::Notice;
+pub use giveway_crds::brief::shorten;
 use json_patch::Patch;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The answer to one request.
@@ -92,17 +92,6 @@ impl Reference {
 
 /// The most bytes of a message: part of it may come from the user, who is told no more than people read.
 const MOST: usize = 2048;
-/// The most characters of a user's value that are told back.
-const MOST_OF_VALUE: usize = 80;
-
-/// The beginning of a long value, for messages.
-pub fn shorten(value: &str) -> Cow<'_, str> {
-    match value.char_indices().nth(MOST_OF_VALUE) {
-        Some((end, _)) => format!("{}…", &value[..end]).into(),
-        None => value.into(),
-    }
-}
-
 fn limited(mut text: String) -> String {
     if text.len() > MOST {
         let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));

@@ -1,6 +1,7 @@
 //! What users say beside the label: how many pods start together, and in which unit the gang gives way. One parser for
 //! admission and for the operator.
 
+use crate::brief::shorten;
 use crate::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use crate::policy::DisruptionMode;
 
@@ -10,14 +11,14 @@ use crate::policy::DisruptionMode;
 pub struct SettingError {
     /// Path of the field.
     pub field: String,
-    /// What it says.
+    /// What it says, or the beginning of that.
     pub value: String,
     /// What it must be.
     pub fix: &'static str,
 }
 
 fn invalid(field: String, value: &str, fix: &'static str) -> SettingError {
-    SettingError { field, value: value.to_owned(), fix }
+    SettingError { field, value: shorten(value).into_owned(), fix }
 }
 
 /// What the label [`LABEL_GANG`] says; `None` where there is none.
