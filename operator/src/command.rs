@@ -221,6 +221,11 @@ impl Command {
     }
 }
 
+/// What the call is called that makes a group.
+pub fn what_makes(group: &ObjectKey) -> String {
+    format!("pod group {group}")
+}
+
 /// Why a pod is evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {

@@ -5,24 +5,32 @@
 //! because a number can change without a pod. Nothing is read of kinds without such pods. A group that a user made under this
 //! name is his.
 
-use crate::command::Command;
+use crate::command::{Command, what_makes};
 use crate::ledger::{Call, Calls, Clock};
 use crate::model::{GroupRecord, Model};
 use crate::origin::{GangPod, OwnerFacts, OwnerKey};
-use crate::orphans::Orphans;
+use crate::orphans::{self, Orphans};
 use crate::report::CallError;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
+use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 /// For how long what an owner said is believed.
 const FRESH: Duration = Duration::from_secs(2);
 /// For how long it is believed that there is no such owner.
 const ABSENT: Duration = Duration::from_secs(15);
+/// The same after it was believed, and wrong, several times: each time is twice as long, so often.
+const ABSENCES: u32 = 3;
+/// How many groups are looked at in a pass, in turn: anybody can have thousands that cannot be made.
+const LOOKS: usize = 500;
+/// How many owners of one namespace are read at the same time.
+const READS: usize = 8;
 /// How many groups a second are looked at in turn.
 const TURNS: usize = 5;
 
@@ -31,6 +39,20 @@ const TURNS: usize = 5;
 struct Owner {
     call: Call,
     read: Option<(Instant, Result<OwnerFacts, String>)>,
+    /// How often in a row it was not there.
+    absences: u32,
+}
+
+impl Owner {
+    /// For how long it is believed that there is none.
+    fn absent(&self) -> Duration {
+        ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
+    }
+
+    /// Whether what it said is remembered.
+    fn is_remembered(&self, now: Instant) -> bool {
+        self.call.pending() || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.absent())
+    }
 }
 
 /// What was done already, so that nothing is done twice.
@@ -39,6 +61,10 @@ pub struct Gangs {
     owners: BTreeMap<OwnerKey, Owner>,
     /// Groups that have to be looked at, and since when.
     pending: BTreeMap<ObjectKey, Instant>,
+    /// The last of them that was looked at.
+    looked: Option<ObjectKey>,
+    /// How many owners are being read, by namespace; none is zero.
+    reading: BTreeMap<SmolStr, usize>,
     /// With how many pods a group was last looked at.
     followed: BTreeMap<ObjectKey, usize>,
     /// Groups in the order in which they are looked at in turn.
@@ -56,10 +82,26 @@ impl Gangs {
         self.calls.answered(what, ok, now);
     }
 
+    /// Notes whether a group was made. Its pods are told why it was not.
+    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
+        if self.calls.answered(&what_makes(group), result.is_ok(), now)
+            && let Err(CallError::Failed(why)) = result
+        {
+            self.tell(model, group, why);
+        }
+    }
+
     /// Notes what an owner says.
     pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
+        if let Some(reading) = self.reading.get_mut(&owner.namespace) {
+            *reading = reading.saturating_sub(1);
+            if *reading == 0 {
+                self.reading.remove(&owner.namespace);
+            }
+        }
         let Some(known) = self.owners.get_mut(owner) else { return };
         let kind = owner.kind;
+        known.absences = if result.is_ok() { 0 } else { known.absences.saturating_add(1) };
         let result = match result {
             Ok(facts) => Ok(facts),
             Err(CallError::Gone) => {
@@ -83,8 +125,7 @@ impl Gangs {
             self.note(model, key, now);
         }
         self.take_turns(model, now);
-        let keys: Vec<(ObjectKey, Instant)> = self.pending.iter().map(|(key, since)| (key.clone(), *since)).collect();
-        for (key, since) in keys {
+        for (key, since) in self.next() {
             if self.look(model, &key, since, now, &mut commands) {
                 self.pending.remove(&key);
             }
@@ -111,6 +152,20 @@ impl Gangs {
         }
     }
 
+    /// Those whose turn it is to be looked at.
+    fn next(&mut self) -> Vec<(ObjectKey, Instant)> {
+        let after = self.looked.take();
+        let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));
+        let earlier = after
+            .as_ref()
+            .map(|key| self.pending.range(..=key))
+            .unwrap_or_else(|| self.pending.range::<ObjectKey, _>(..));
+        let next: Vec<_> =
+            later.into_iter().flatten().chain(earlier).take(LOOKS).map(|(key, since)| (key.clone(), *since)).collect();
+        self.looked = next.last().map(|(key, _)| key.clone());
+        next
+    }
+
     fn take_turns(&mut self, model: &Model, now: Instant) {
         if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
             return;
@@ -126,8 +181,7 @@ impl Gangs {
             }
         }
         // Of an owner nothing is kept that is not asked for any more.
-        let recent = |(at, _): &(Instant, Result<OwnerFacts, String>)| now.duration_since(*at) < 2 * ABSENT;
-        self.owners.retain(|_, owner| owner.call.pending() || owner.read.as_ref().is_some_and(recent));
+        self.owners.retain(|_, owner| owner.is_remembered(now));
     }
 
     /// Does what a group needs now; returns whether that is all.
@@ -162,7 +216,7 @@ impl Gangs {
         match record {
             Some(record) => self.follow(key, record, &facts, size, now, commands),
             None => {
-                if self.calls.start(format!("pod group {key}"), now) {
+                if self.calls.start_in_patience(what_makes(key), now) {
                     commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size))));
                 }
                 // Until the watch shows it.
@@ -214,12 +268,14 @@ impl Gangs {
                 Ok(facts) if *at >= since && (age < FRESH || pod.is_of(&facts.uid)) => return Some(result.clone()),
                 // It may have changed since: it is read again in a moment.
                 Ok(_) if age < FRESH => return None,
-                Err(_) if age < ABSENT => return Some(result.clone()),
+                Err(_) if age < known.absent() => return Some(result.clone()),
                 _ => {}
             }
         }
-        if known.call.due(now) {
+        let reading = self.reading.get(&key.namespace).copied().unwrap_or_default();
+        if known.call.due(now) && reading < READS {
             known.call.start();
+            self.reading.insert(key.namespace.clone(), reading + 1);
             commands.push(Command::ReadOwner(owner));
         }
         None
@@ -227,7 +283,7 @@ impl Gangs {
 
     /// Says why a group cannot be made, once to each of its pods.
     fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
-        let note = |_: &Pod| format!("Pod group {} cannot be made: {why}. The pod waits until it can.", key.name);
+        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
         // A group that cannot be made is looked at again, and then whoever found no place in the queue.
         let _all = self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
     }

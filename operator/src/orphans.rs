@@ -15,6 +15,11 @@ const MOST: usize = 100_000;
 /// So many of a namespace wait for their turn; the others are put in the queue when these are through.
 pub(crate) const MOST_QUEUED: usize = 1_000;
 
+/// The word to a pod whose group was to be made, and was not.
+pub fn cannot_be_made(group: &str, why: &str) -> String {
+    format!("Pod group {group} cannot be made: {why}. The pod waits until it can.")
+}
+
 /// The pods that were told, and those that will be.
 #[derive(Debug, Default)]
 pub struct Orphans {

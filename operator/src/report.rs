@@ -132,6 +132,13 @@ pub enum Report {
         /// Whether it worked.
         result: Result<(), CallError>,
     },
+    /// Of [`Command::CreateGroup`](crate::command::Command::CreateGroup).
+    GroupMade {
+        /// The group.
+        group: ObjectKey,
+        /// Whether it worked.
+        result: Result<(), CallError>,
+    },
     /// Of the other commands: what was to be written.
     Object {
         /// What it was, for the log and to allow the next attempt.

@@ -3,6 +3,7 @@
 //! * Evictions. Each of them mostly waits: the API server lists the budgets anew for it, and a list is answered when the
 //!   server has heard from etcd how far it is, up to a tenth of a second later. So there may be more of them.
 //! * Plans. There are few, one call at a time for each, and everything else of a plan waits for them.
+//! * Groups that are made for pods, and owners that are read for that: any tenant can ask for thousands of both.
 //! * All other calls, among them the nominations of a large gang.
 
 use crate::command::Command;
@@ -11,12 +12,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many evictions there may be for each other call.
 const EVICTIONS: usize = 3;
+/// How many groups are made, or owners read, at the same time.
+const GROUPS: usize = 4;
 
 /// The lanes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     evictions: Arc<Semaphore>,
     plans: Arc<Semaphore>,
+    groups: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
 
@@ -28,6 +32,7 @@ impl Lanes {
         Self {
             evictions: lane(calls.saturating_mul(EVICTIONS)),
             plans: lane(plans),
+            groups: lane(GROUPS),
             others: lane(calls.saturating_sub(plans).max(1)),
         }
     }
@@ -37,6 +42,7 @@ impl Lanes {
         let lane = match command {
             Command::Evict(_) => &self.evictions,
             Command::StorePlan { .. } | Command::WritePlan { .. } => &self.plans,
+            Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => &self.groups,
             _ => &self.others,
         };
         Arc::clone(lane).acquire_owned().await.ok()

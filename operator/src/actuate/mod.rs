@@ -17,7 +17,7 @@ mod pod;
 
 use crate::command::{Command, Dispatch, EvictOutcome};
 use crate::config::Config;
-use crate::input::Input;
+use crate::input::{Input, key_of};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::report::{CallError, Report};
@@ -175,13 +175,8 @@ impl Actuator {
                 Report::Object { what: format!("old plan of pod {pod}"), result }
             }
             Command::CreateGroup(group) => {
-                let what = format!(
-                    "pod group {}/{}",
-                    group.metadata.namespace.as_deref().unwrap_or_default(),
-                    group.metadata.name.as_deref().unwrap_or_default()
-                );
                 let result = self.write("create-group", object::create_group(client, &group)).await;
-                Report::Object { what, result }
+                Report::GroupMade { group: key_of(&*group), result }
             }
             Command::DeleteGroup { group, uid, version } => {
                 let result = self.write("delete-group", object::delete_group(client, &group, &uid, &version)).await;

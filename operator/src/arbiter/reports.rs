@@ -49,6 +49,13 @@ impl Arbiter {
                 self.gangs.answered(&what, result.is_ok(), now);
                 self.housekeeping.answered(&what, result.is_ok(), now);
             }
+            Report::GroupMade { group, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(%group, %error, "a pod group was not made");
+                }
+                self.gangs.made(&self.model, &group, &result, now);
+                self.housekeeping.made(&self.model, &group, &result, now);
+            }
         }
     }
 

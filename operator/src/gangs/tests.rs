@@ -188,3 +188,60 @@ fn reads_are_few_however_many_groups_there_are() {
     let seconds = (0..10).map(|_| scene.later(1).pass().len()).max();
     assert!(seconds <= Some(2 * TURNS), "what is two seconds old is fresh: {seconds:?}");
 }
+
+#[test]
+fn of_thousands_of_groups_without_owners_a_few_are_read_at_a_time_and_ever_more_seldom() {
+    let mut scene = Scene::new();
+    for number in 0..2_000 {
+        let job = format!("job-{number:04}");
+        scene.world.pod(member(&job, &job, "u"));
+    }
+    scene.world.pod(member("z", "z", "u1").in_namespace("other"));
+    let (mut reads, mut others) = (0, 0);
+    for _ in 0..400 {
+        for command in scene.pass() {
+            let Command::ReadOwner(owner) = command else { continue };
+            match owner.namespace.as_str() {
+                "other" => others += 1,
+                _ => reads += 1,
+            }
+            scene.gangs.owner_read(&owner, Err(CallError::Gone), scene.now);
+        }
+        scene.now += Duration::from_millis(250);
+        assert!(scene.gangs.reading.is_empty());
+    }
+    // In a hundred seconds: at 0, 15 and 45.
+    assert!(reads <= 3 * 2_000, "{reads}");
+    assert_eq!(others, 3, "not held up by those of another namespace");
+
+    let commands = scene.later(1_000).pass();
+    assert_eq!(commands.iter().filter(|command| matches!(command, Command::ReadOwner(_))).count(), READS + 1);
+    assert!(scene.pass().iter().all(|command| !matches!(command, Command::ReadOwner(_))), "none is answered yet");
+}
+
+#[test]
+fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_are_told_why() {
+    let mut scene = Scene::new();
+    scene.world.pod(member("a", "train", "u1"));
+    let key = scene.world.key("train");
+    the_group(&scene.answer("u1", 8));
+    let mut tries = 1;
+    let why = || Err(CallError::Failed("exceeded quota: q (403)".to_owned()));
+    scene.gangs.made(&scene.world.model, &key, &why(), scene.now);
+    let mut told = Vec::new();
+    for _ in 0..120 {
+        for command in scene.later(1).pass() {
+            match command {
+                Command::ReadOwner(owner) => scene.says(&owner, "u1", 8),
+                Command::CreateGroup(_) => {
+                    tries += 1;
+                    scene.gangs.made(&scene.world.model, &key, &why(), scene.now);
+                }
+                Command::Publish(notice) => told.push(notice.note.to_string()),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(told, ["Pod group train cannot be made: exceeded quota: q (403). The pod waits until it can."]);
+    assert!((8..=12).contains(&tries), "{tries}");
+}

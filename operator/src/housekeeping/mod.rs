@@ -8,10 +8,11 @@ mod template;
 mod unused;
 mod workloads;
 
-use crate::command::Command;
+use crate::command::{Command, what_makes};
 use crate::ledger::{Calls, Clock};
 use crate::model::Model;
 use crate::orphans::Orphans;
+use crate::report::CallError;
 use giveway_crds::native;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -39,6 +40,15 @@ impl Housekeeping {
     /// Notes the answer to a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
         self.calls.answered(what, ok, now);
+    }
+
+    /// Notes whether a group was made from a template. Its pods are told why it was not.
+    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
+        if self.calls.answered(&what_makes(group), result.is_ok(), now)
+            && let Err(CallError::Failed(why)) = result
+        {
+            self.refused(model, group, why);
+        }
     }
 
     /// Whether a call is to be made now.

@@ -1,9 +1,9 @@
 //! Groups that pods name and that do not exist: made from the template that the pods name, or missed.
 
 use super::Housekeeping;
-use crate::command::Command;
+use crate::command::{Command, what_makes};
 use crate::model::Model;
-use crate::orphans::MOST_QUEUED;
+use crate::orphans::{self, MOST_QUEUED};
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
@@ -21,7 +21,9 @@ impl Housekeeping {
             return;
         }
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
-            if self.start(format!("pod group {key}"), key, now) {
+            // Looked at again until the watch shows it.
+            self.again.insert(key.clone());
+            if self.calls.start_in_patience(what_makes(key), now) {
                 commands.push(Command::CreateGroup(Box::new(group)));
             }
             return;
@@ -37,6 +39,14 @@ impl Housekeeping {
             ),
         };
         if !self.orphans.tell(members.into_iter(), note) {
+            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
+        }
+    }
+
+    /// The API server refused a group that was to be made from a template: its pods are told.
+    pub(super) fn refused(&mut self, model: &Model, key: &ObjectKey, why: &str) {
+        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
+        if !self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note) {
             self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
         }
     }

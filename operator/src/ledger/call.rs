@@ -12,6 +12,15 @@ const MAX_TRIES: u32 = 6;
 /// As which try a call counts at the most that was not answered: it is made again after 0.8 s.
 const UNANSWERED_TRIES: u32 = 3;
 
+/// How often the wait after a failure is doubled, from 0.1 s.
+const MOST_DOUBLED: u32 = 6;
+/// The same for calls that anybody can make fail. The wait must be shorter than [`FORGOTTEN`].
+const MOST_DOUBLED_IN_PATIENCE: u32 = 9;
+
+fn is_due(failed: Instant, tries: u32, most_doubled: u32, now: Instant) -> bool {
+    now.duration_since(failed) >= Duration::from_millis(100 << tries.min(most_doubled))
+}
+
 /// One API call that a flight needs for one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Call {
@@ -33,7 +42,15 @@ impl Call {
             Self::Idle => true,
             Self::Pending(_) => false,
             Self::Done(at) => now.duration_since(at) >= SETTLE,
-            Self::Failed(at, tries) => now.duration_since(at) >= Duration::from_millis(100 << tries.min(6)),
+            Self::Failed(at, tries) => is_due(at, tries, MOST_DOUBLED, now),
+        }
+    }
+
+    /// The same where others would be held up by calls that fail again and again: up to 51 s after the last one.
+    fn due_in_patience(self, now: Instant) -> bool {
+        match self {
+            Self::Failed(at, tries) => is_due(at, tries, MOST_DOUBLED_IN_PATIENCE, now),
+            _ => self.due(now),
         }
     }
 
@@ -89,12 +106,21 @@ pub struct Calls(BTreeMap<String, Call>);
 impl Calls {
     /// Whether a call is to be made now; then it counts as made.
     pub fn start(&mut self, what: String, now: Instant) -> bool {
+        self.start_if(what, |call| call.due(now))
+    }
+
+    fn start_if(&mut self, what: String, is_due: impl Fn(Call) -> bool) -> bool {
         let call = self.0.entry(what).or_default();
-        let due = call.due(now);
+        let due = is_due(*call);
         if due {
             call.start();
         }
         due
+    }
+
+    /// The same of a call that anybody can make fail, for each of the thousands of objects that he may have.
+    pub fn start_in_patience(&mut self, what: String, now: Instant) -> bool {
+        self.start_if(what, |call| call.due_in_patience(now))
     }
 
     /// The same of a call whose answer is not reported: the watch shows its effect, or it is made again.
@@ -111,11 +137,14 @@ impl Calls {
         self.0.insert(what, Call::Done(now));
     }
 
-    /// Notes the answer to a call.
-    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
-        if let Some(call) = self.0.get_mut(what) {
+    /// Notes the answer to a call. Returns whether it is one of these.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) -> bool {
+        let call = self.0.get_mut(what);
+        let known = call.is_some();
+        if let Some(call) = call {
             call.answered(ok, now);
         }
+        known
     }
 
     /// Forgets calls that are over, also those for objects that are gone.
