@@ -6,7 +6,7 @@
 //! whatever order its objects arrived.
 //!
 //! Layers, each of which knows only those before it (`tests/layers.rs`): [`model`] what is known, [`api`] what is asked and
-//! answered, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
+//! answered, [`sentence`] who is told which names, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
 //! `answer` plans in words.
 
 mod answer;
@@ -16,6 +16,7 @@ mod incremental;
 pub mod model;
 mod problem;
 mod search;
+pub mod sentence;
 
 pub use answer::{Bystander, Sparing, plan, spared, still_fits};
 pub use api::{

@@ -3,6 +3,7 @@
 use crate::view::Settings;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
+use giveway_planner::sentence::Names;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -43,6 +44,10 @@ pub struct Config {
     /// Give Jobs of gangs a podFailurePolicy by which preemptions are no failures. Without it such Jobs get a warning.
     #[arg(long)]
     pub default_pod_failure_policy: bool,
+
+    /// Tell names of objects in events of other namespaces. Without it these say the kind and the UID.
+    #[arg(long)]
+    pub names_across_namespaces: bool,
 
     /// Guard pods against preemption by schedulers that ask no budget: serve /guard, and watch pods and
     /// PodDisruptionBudgets for it.
@@ -92,6 +97,7 @@ impl Config {
             namespace: self.namespace.clone(),
             manage_new_classes: self.manage_new_classes,
             default_pod_failure_policy: self.default_pod_failure_policy,
+            names: Names { across: self.names_across_namespaces },
         }
     }
 }

@@ -10,6 +10,7 @@ use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
+use giveway_planner::sentence::Names;
 use kube::api::ObjectMeta;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub manage_new_classes: bool,
     /// Whether Jobs of gangs get a rule that preemptions are no failures.
     pub default_pod_failure_policy: bool,
+    /// Who may know which names.
+    pub names: Names,
 }
 
 impl Settings {

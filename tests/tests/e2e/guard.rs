@@ -156,7 +156,7 @@ async fn the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_con
     for name in ["vip-a", "vip-b", "vip-c"] {
         vips.push(world.pod(name).priority("high").create().await);
     }
-    let words = "budget default/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip-a with priority 1000.";
+    let words = "budget default/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip-a with priority 1000.";
     for vip in &vips {
         let told = vip.wait_event("GuaranteedBudget", MINUTE).await;
         assert!(told.starts_with("Preemption of pod default/api-") && told.ends_with(words), "{told}");

@@ -15,6 +15,8 @@ use super::hold::Whom;
 use crate::view::View;
 use giveway_crds::condition::Reason;
 use giveway_crds::{lending, native};
+use giveway_planner::model::ObjectKey;
+use giveway_planner::sentence::Sentence;
 use std::cmp::Reverse;
 
 /// How many possible preemptors are told why they wait.
@@ -64,7 +66,7 @@ pub struct Permit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarantee {
     threshold: i32,
-    highest: String,
+    highest: Sentence,
     told: Vec<Preemptor>,
 }
 
@@ -74,7 +76,7 @@ pub struct Refusal {
     /// [`Reason::NoPreemptor`] or [`Reason::GuaranteedBudget`].
     pub reason: Reason,
     /// The reason as a sentence, with names and numbers.
-    pub message: String,
+    pub message: Sentence,
     /// The pods that the scheduler most probably acts for.
     pub preemptors: Vec<Preemptor>,
 }
@@ -100,6 +102,12 @@ struct Candidate<'a> {
     paid: i32,
 }
 
+impl Candidate<'_> {
+    fn named(&self) -> Sentence {
+        Sentence::default().object("pod", &ObjectKey::new(self.namespace, self.name), &self.pod.uid)
+    }
+}
+
 /// Decides.
 pub fn decide(view: &View, asked: &Asked) -> Verdict {
     let victim = &asked.victim;
@@ -116,7 +124,7 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
-        highest: format!("{}/{} with priority {}", highest.namespace, highest.name, highest.paid),
+        highest: highest.named().text(format!(" with priority {}", highest.paid)),
         told: likely(possible, victim),
     });
     let budgets = || view.facts.budgets.get(&asked.namespace).into_iter().flatten();
@@ -201,23 +209,24 @@ fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, v
 }
 
 /// How every refusal begins.
-fn refused(asked: &Asked, priority: i32) -> String {
-    format!("Preemption of pod {}/{} (priority {priority}) is refused", asked.namespace, asked.victim.name)
+fn refused(asked: &Asked, priority: i32) -> Sentence {
+    let victim = ObjectKey::new(&asked.namespace, &asked.victim.name);
+    let sentence = Sentence::from("Preemption of ").object("pod", &victim, &asked.victim.uid);
+    sentence.text(format!(" (priority {priority}) is refused: "))
 }
 
 fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refusal {
     // For the scheduler a pod's own priority counts: it acts for one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
-    let highest = highest.map_or_else(String::new, |c| {
-        format!("; the highest, {}/{}, counts as {} by its pod group", c.namespace, c.name, c.priority)
+    let highest = highest.map_or_else(Sentence::default, |c| {
+        let counts = format!(", counts as {} by its pod group", c.priority);
+        Sentence::from("; the highest, ").then(c.named()).text(counts)
     });
+    let none = format!("no pending pod that may preempt has a priority above {priority}");
     Refusal {
         reason: Reason::NoPreemptor,
-        message: format!(
-            "{}: no pending pod that may preempt has a priority above {priority}{highest}.",
-            refused(asked, priority)
-        ),
+        message: refused(asked, priority).text(none).then(highest).text("."),
         preemptors: likely(meant(), &asked.victim),
     }
 }
@@ -229,22 +238,24 @@ impl Guarantee {
         let disruptions = if allowed == 1 { "disruption" } else { "disruptions" };
         let whole = match &asked.victim.group {
             Some(group) if needed > 1 => {
-                format!("; {needed} pods of pod group {}/{group}, which gives way whole, are under it", asked.namespace)
+                let whole = |group: &str| format!("; {needed} pods of {group}, which gives way whole, are under it");
+                let named = whole(&format!("pod group {}/{group}", asked.namespace));
+                Sentence::default().detail(&asked.namespace, named, whole("its pod group"))
             }
-            _ => String::new(),
+            _ => Sentence::default(),
         };
-        self.refuse_because(view, asked, &format!(
-            "budget {} allows {allowed} more {disruptions} to preemptors below {}{whole}; the highest pending preemptor is {}",
-            budget.name(), self.threshold, self.highest
-        ))
+        let allows = format!(" allows {allowed} more {disruptions} to preemptors below {}", self.threshold);
+        let cause = Sentence::default().detail(&asked.namespace, format!("budget {}", budget.name()), "its budget");
+        let cause = cause.text(allows).then(whole).text("; the highest pending preemptor is ");
+        self.refuse_because(view, asked, cause.then(self.highest.clone()))
     }
 
     /// The refusal because of something else.
-    pub fn refuse_because(&self, view: &View, asked: &Asked, cause: &str) -> Refusal {
+    pub fn refuse_because(&self, view: &View, asked: &Asked, cause: Sentence) -> Refusal {
         let priority = worth(view, asked, &unit(view, asked));
         Refusal {
             reason: Reason::GuaranteedBudget,
-            message: format!("{}: {cause}.", refused(asked, priority)),
+            message: refused(asked, priority).then(cause).text("."),
             preemptors: self.told.clone(),
         }
     }

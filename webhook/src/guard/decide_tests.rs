@@ -24,7 +24,7 @@ fn check(rows: Vec<(&str, Cluster, Value, Expect)>) {
                 assert_eq!(permit.guaranteed.is_some(), guaranteed, "{sentence}");
             }
             (Verdict::Refused(refusal), Stays(reason, message)) => {
-                assert_eq!((refusal.reason, refusal.message.as_str()), (reason, message), "{sentence}");
+                assert_eq!((refusal.reason, refusal.message.to_string().as_str()), (reason, message), "{sentence}");
             }
             (verdict, _) => panic!("{sentence}: {verdict:?}"),
         }
@@ -51,7 +51,7 @@ fn high() -> Cluster {
 fn without_anybody_who_may_take_it_a_victim_stays() {
     let none = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10.";
     let gate = json!({"spec": {"schedulingGates": [{"name": "x"}]}});
-    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, default/vip, counts as 10 by its pod group.";
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 10 by its pod group.";
     let of_low_group = high().group("default", "g", Some(10), "Pod").waits("vip", 1000, of_group("g"));
     let in_high_group = high().group("web", "g", Some(2000), "Pod");
     let lent = Cluster::new().group("default", "g", Some(2000), "Pod").waits("vip", 10, of_group("g"));
@@ -152,11 +152,11 @@ fn with_somebody_who_may_take_it_an_unguarded_victim_goes() {
 
 #[test]
 fn below_the_threshold_a_budget_is_guaranteed() {
-    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
     let at = |priority| Cluster::new().waits("vip", priority, json!({})).budget("api", 0, json!({}));
-    let member = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/member with priority 1000.";
-    let two = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
-    let unread = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 2000000000; the highest pending preemptor is default/vip with priority 1000.";
+    let member = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/member with priority 1000.";
+    let two = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
+    let unread = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 2000000000; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
         ("no allowance", at(1000), guarded(), Stays(GuaranteedBudget, zero)),
         (
@@ -165,7 +165,7 @@ fn below_the_threshold_a_budget_is_guaranteed() {
             guarded(),
             Stays(
                 GuaranteedBudget,
-                "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 4999.",
+                "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 4999.",
             ),
         ),
         ("at the threshold", at(5000), guarded(), Goes(&["api"], false)),
@@ -231,7 +231,7 @@ fn below_the_threshold_a_budget_is_guaranteed() {
 
 #[test]
 fn a_budget_counts_pods_as_the_eviction_api_does() {
-    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+    let zero = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
     let unready = || merged(guarded(), json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
     let phase = |phase: &str| merged(guarded(), json!({"status": {"phase": phase}}));
     let none = |change: Value| high().budget("api", 0, change);
@@ -295,7 +295,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             .has(running("stranger", of_group("h")))
             .budget("api", allowed, json!({}))
     };
-    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.";
+    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
         (
             "the others' threshold counts",
@@ -316,7 +316,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             member("other", json!({"metadata": {"labels": {"app": "other"}}})),
             Stays(
                 GuaranteedBudget,
-                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is default/vip with priority 1000.",
+                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.",
             ),
         ),
     ]);
@@ -346,9 +346,9 @@ fn of_native(priority: i32) -> Value {
 #[test]
 fn the_priority_of_a_native_group_counts_for_its_pods_and_opens_no_budget_that_they_do_not_pay_for() {
     let waits = |own: i32| Cluster::new().waits("vip", own, of_native(own));
-    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, default/vip, counts as 9 by its pod group.";
-    let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, default/vip, counts as 1000 by its pod group.";
-    let unpaid = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 20.";
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 9 by its pod group.";
+    let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, pod default/vip, counts as 1000 by its pod group.";
+    let unpaid = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 20.";
     check(vec![
         ("kube-scheduler acts for the group", waits(5).native("default", "g", 1000), api(), Goes(&[], false)),
         ("also downwards", waits(1000).native("default", "g", 9), api(), Stays(NoPreemptor, lower)),

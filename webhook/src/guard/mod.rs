@@ -35,6 +35,7 @@ use claim::{Claim, Ledger};
 use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
+use giveway_planner::sentence::Sentence;
 use hold::{Hold, Holds, Whom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -131,15 +132,17 @@ impl<L: Ledger> Guard<L> {
             Reason::GuaranteedBudget => "guaranteed_budget",
             _ => "no_preemptor",
         });
-        tracing::info!(held = hold.is_some(), message = refusal.message, "a preemption is refused");
+        let message = refusal.message.to_string();
+        tracing::info!(held = hold.is_some(), message, "a preemption is refused");
         if !dry_run {
-            for notice in notice::of(&asked, &refusal) {
+            let names = self.view.read().settings.names;
+            for notice in notice::of(&asked, &refusal, names) {
                 // A full queue means that there are more events than anybody reads.
                 let _ = self.notices.try_send(notice);
             }
         }
         let hold = hold.map(|hold| (hold, decide::whom(&self.view.read(), &asked)));
-        let refusal = verdict::Refusal { code: 403, message: refusal.message };
+        let refusal = verdict::Refusal { code: 403, message };
         Ok((review::encode_refusal(&uid, &refusal), hold))
     }
 
@@ -155,7 +158,7 @@ impl<L: Ledger> Guard<L> {
     /// by what it is and not by what the request says of it.
     async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Refusal>, NotReady> {
         let unproven = |cause: &str| match &permit.guaranteed {
-            Some(guarantee) => Err(guarantee.refuse_because(&self.view.read(), asked, cause)),
+            Some(guarantee) => Err(guarantee.refuse_because(&self.view.read(), asked, cause.into())),
             None => Ok(()),
         };
         let pod = match self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await {
@@ -194,7 +197,8 @@ impl<L: Ledger> Guard<L> {
                 (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&self.view.read(), asked, budget, 1),
                 (Claim::Failed(error), Some(guarantee)) => {
                     let cause = format!("budget {namespace}/{budget} cannot be updated ({error})");
-                    guarantee.refuse_because(&self.view.read(), asked, &cause)
+                    let cause = Sentence::default().detail(namespace, cause, "its budget cannot be updated");
+                    guarantee.refuse_because(&self.view.read(), asked, cause)
                 }
                 (Claim::Failed(error), None) => {
                     tracing::warn!(namespace, budget, error, "a budget does not know yet that a pod of it goes");

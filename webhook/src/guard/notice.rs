@@ -1,19 +1,21 @@
-//! Refusals as events, on the victim and on those who wait for its place.
+//! Refusals as events, on the victim and on those who wait for its place. Who reads the events of one namespace learns no names of
+//! another there (design, section 2).
 
 use super::decide::{Asked, Preemptor, Refusal};
 use crate::notice::{Notice, Object};
+use giveway_planner::sentence::Names;
 
 /// The events of one refusal: the victim's first.
-pub fn of(asked: &Asked, refusal: &Refusal) -> Vec<Notice> {
+pub fn of(asked: &Asked, refusal: &Refusal, names: Names) -> Vec<Notice> {
     let victim = &asked.victim;
     let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());
     let victim = Preemptor { namespace, name, uid };
     let notice = |about: &Preemptor, related: Option<&Preemptor>| Notice {
         about: pod(about),
-        related: related.map(pod),
+        related: related.filter(|related| names.known(&related.namespace, &about.namespace)).map(pod),
         reason: refusal.reason,
         action: "Refusing",
-        note: refusal.message.clone(),
+        note: names.told(&refusal.message, &about.namespace),
     };
     let mut notices = vec![notice(&victim, refusal.preemptors.first())];
     notices.extend(refusal.preemptors.iter().map(|preemptor| notice(preemptor, Some(&victim))));

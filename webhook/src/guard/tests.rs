@@ -147,12 +147,17 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
         let start = Instant::now();
         let answer = scene.ask(review(operation, json!({}))).await;
         assert!(start.elapsed() >= Duration::from_millis(120), "{operation} was answered after {:?}", start.elapsed());
-        let why = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is default/vip with priority 1000.";
+        let why = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
         assert_eq!(message(&answer), why);
         let (victim, preemptor) = (scene.notices.try_recv().unwrap(), scene.notices.try_recv().unwrap());
-        assert_eq!((victim.about.name.as_str(), victim.related.unwrap().name.as_str()), ("api-1", "vip"));
+        // Each of them reads no name of the other's namespace.
+        assert!(victim.about.name == "api-1" && victim.related.is_none() && preemptor.related.is_none());
         assert_eq!((preemptor.about.name.as_str(), preemptor.about.namespace.as_str()), ("vip", "default"));
-        assert_eq!((preemptor.note.as_str(), preemptor.reason), (why, Reason::GuaranteedBudget));
+        let vip = preemptor.about.uid;
+        assert_eq!(victim.note, why.replace("pod default/vip", &format!("a pod of another namespace (UID {vip})")));
+        let told = why.replace("budget web/api", "its budget");
+        let told = told.replace("pod web/api-1", &format!("a pod of another namespace (UID {})", victim.about.uid));
+        assert_eq!((preemptor.note, preemptor.reason), (told, Reason::GuaranteedBudget));
     }
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"} 2"));
     assert!(scene.counts("giveway_webhook_guard_holds_total 2"));

@@ -1,0 +1,151 @@
+//! Sentences that name objects, told so that nobody learns names of another namespace (design, section 2).
+//!
+//! Who reads the objects of one namespace reads there the kind and the UID of what is elsewhere, as kube-scheduler tells
+//! its victims. Administrators (the log, `Preemption`s) read names.
+
+use crate::SmolStr;
+use crate::model::ObjectKey;
+use std::fmt;
+
+/// A sentence that names objects. `Display` is what administrators read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentence(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Object { kind: &'static str, key: ObjectKey, uid: SmolStr, first: bool },
+    Detail { namespace: SmolStr, text: String, elsewhere: String },
+}
+
+impl Sentence {
+    /// Goes on with words that name nobody, or only what every reader may know.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Part::Text(text.into()));
+        self
+    }
+
+    /// Goes on with an object, as `pod group NAMESPACE/NAME`; elsewhere as `a pod group of another namespace (UID …)`.
+    #[must_use]
+    pub fn object(mut self, kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
+        self.0.push(Part::Object { kind, key: key.clone(), uid: uid.into(), first: false });
+        self
+    }
+
+    /// A sentence that begins with an object, which then has a capital letter.
+    pub fn about(kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
+        Self(vec![Part::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
+    }
+
+    /// Goes on with words about objects of a namespace; elsewhere with others.
+    #[must_use]
+    pub fn detail(mut self, namespace: &str, text: impl Into<String>, elsewhere: impl Into<String>) -> Self {
+        self.0.push(Part::Detail { namespace: namespace.into(), text: text.into(), elsewhere: elsewhere.into() });
+        self
+    }
+
+    /// Goes on with another sentence.
+    #[must_use]
+    pub fn then(mut self, mut other: Self) -> Self {
+        self.0.append(&mut other.0);
+        self
+    }
+
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn write(&self, f: &mut impl fmt::Write, knows: impl Fn(&str) -> bool) -> fmt::Result {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => f.write_str(text)?,
+                Part::Object { kind, key, first, .. } if knows(&key.namespace) => {
+                    let (head, rest) = kind.split_at(1);
+                    let head = if *first { head.to_uppercase() } else { head.to_owned() };
+                    write!(f, "{head}{rest} {key}")?;
+                }
+                Part::Object { kind, uid, first, .. } => {
+                    let article = if *first { "A" } else { "a" };
+                    write!(f, "{article} {kind} of another namespace (UID {uid})")?;
+                }
+                Part::Detail { namespace, text, .. } if knows(namespace) => f.write_str(text)?,
+                Part::Detail { elsewhere, .. } => f.write_str(elsewhere)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, |_| true)
+    }
+}
+
+impl From<String> for Sentence {
+    fn from(text: String) -> Self {
+        Self::default().text(text)
+    }
+}
+
+impl From<&str> for Sentence {
+    fn from(text: &str) -> Self {
+        Self::default().text(text)
+    }
+}
+
+/// Who may know which names: the chart's `names.acrossNamespaces`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Names of other namespaces are told everywhere.
+    pub across: bool,
+}
+
+impl Names {
+    /// The sentence for those who read objects of this namespace.
+    pub fn told(self, sentence: &Sentence, namespace: &str) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = sentence.write(&mut text, |other| self.across || other == namespace);
+        text
+    }
+
+    /// Whether a reader in `namespace` may know names of `other`.
+    pub fn known(self, other: &str, namespace: &str) -> bool {
+        self.across || other == namespace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_another_namespace_are_told_to_administrators_only() {
+        let key = ObjectKey::new("team-a", "train");
+        let sentence = Sentence::from("Preempted by ").object("pod group", &key, "u-1").text(" of priority 9.");
+        assert_eq!(sentence.to_string(), "Preempted by pod group team-a/train of priority 9.");
+        let told = |across, namespace| Names { across }.told(&sentence, namespace);
+        assert_eq!(told(false, "team-a"), "Preempted by pod group team-a/train of priority 9.");
+        assert_eq!(told(true, "team-b"), "Preempted by pod group team-a/train of priority 9.");
+        let elsewhere = "Preempted by a pod group of another namespace (UID u-1) of priority 9.";
+        assert_eq!(told(false, "team-b"), elsewhere);
+    }
+
+    #[test]
+    fn a_sentence_may_begin_with_an_object() {
+        let sentence = Sentence::about("pod group", &ObjectKey::new("team-a", "train"), "u-1").text(" waits.");
+        assert_eq!(sentence.to_string(), "Pod group team-a/train waits.");
+        let elsewhere = "A pod group of another namespace (UID u-1) waits.";
+        assert_eq!(Names::default().told(&sentence, "team-b"), elsewhere);
+    }
+
+    #[test]
+    fn details_of_another_namespace_are_replaced() {
+        let sentence = Sentence::from("Refused: ").detail("team-a", "budget db allows none", "its budget allows none");
+        assert_eq!(Names::default().told(&sentence, "team-a"), "Refused: budget db allows none");
+        assert_eq!(Names::default().told(&sentence, "team-b"), "Refused: its budget allows none");
+    }
+}
