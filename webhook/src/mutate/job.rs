@@ -31,6 +31,8 @@ struct Spec<'a> {
     completions: Option<i64>,
     #[serde(default)]
     backoff_limit: Option<i64>,
+    #[serde(default)]
+    backoff_limit_per_index: Option<i64>,
     #[serde(borrow, default)]
     pod_failure_policy: Option<Map<Policy<'a>>>,
     #[serde(borrow, default)]
@@ -81,6 +83,15 @@ impl Spec<'_> {
         self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
     }
 
+    /// What a preemption of all pods costs, and how much of that there is.
+    fn costs(&self) -> String {
+        match (self.backoff_limit_per_index, self.size()) {
+            (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
+            (None, 1) => format!("is a failure, and backoffLimit is {}", self.backoff_limit()),
+            (None, pods) => format!("of {pods} pods is {pods} failures, and backoffLimit is {}", self.backoff_limit()),
+        }
+    }
+
     fn rules(&self) -> usize {
         self.pod_failure_policy.iter().filter_map(|policy| policy.rules.as_ref()).map(Vec::len).sum()
     }
@@ -125,16 +136,11 @@ pub fn survive(
         write(spec, changes);
         return Ok(());
     }
-    if spec.backoff_limit() < spec.size() {
-        let fix = if never { "add" } else { "set template.spec.restartPolicy: Never and add" };
-        notes.warn(format!(
-            "spec.podFailurePolicy: a preemption of {} pods is {} failures, more than backoffLimit {}: {fix} rules: \
-             [{{action: Ignore, onPodConditions: [{{type: DisruptionTarget}}]}}]",
-            spec.size(),
-            spec.size(),
-            spec.backoff_limit()
-        ));
-    }
+    let fix = if never { "add" } else { "set template.spec.restartPolicy: Never and add" };
+    notes.warn(format!(
+        "spec.podFailurePolicy: each preemption {}: {fix} rules: [{{action: Ignore, onPodConditions: [{{type: DisruptionTarget}}]}}]",
+        spec.costs()
+    ));
     Ok(())
 }
 

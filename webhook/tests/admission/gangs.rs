@@ -113,7 +113,7 @@ fn a_template_that_says_itself_what_its_pods_are_is_left_alone() {
         json!({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}),
         json!({LABEL_GANG: "false"}),
     ] {
-        let mut object = job(labelled(), json!({"backoffLimit": 100}));
+        let mut object = job(labelled(), json!({"podFailurePolicy": ignoring()}));
         object["spec"]["template"]["metadata"]["labels"] = labels.clone();
         assert_untouched(&mutate(&create("jobs", object), &empty()));
     }
@@ -239,22 +239,29 @@ fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
     assert!(Known::from(&view).group("team", "train").is_some());
 }
 
+/// By which preemptions are no failures.
+fn ignoring() -> Value {
+    json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]})
+}
+
 #[test]
 fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
     let warnings = |object: Value| mutate(&create("jobs", object), &empty()).notes.warnings;
-    let rules =
-        json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]});
     let large = json!({"parallelism": 16, "completions": 16});
-    let words = "spec.podFailurePolicy: a preemption of 16 pods is 16 failures, more than backoffLimit 6: add rules: [{action: \
+    let words = "spec.podFailurePolicy: each preemption of 16 pods is 16 failures, and backoffLimit is 6: add rules: [{action: \
                  Ignore, onPodConditions: [{type: DisruptionTarget}]}]";
     assert_eq!(warnings(job(labelled(), large.clone())), [words]);
     assert!(words.len() <= 256);
     let mut named = job(json!({}), large.clone());
     named["spec"]["template"]["metadata"]["labels"] = json!({LABEL_POD_GROUP: "mine"});
     assert_eq!(warnings(named), [words], "also one whose template names a group");
-    assert_eq!(warnings(job(labelled(), json!({"parallelism": 6, "completions": 6}))), Vec::<String>::new());
+    let costs = |spec: Value| warnings(job(labelled(), spec)).remove(0);
+    let small = costs(json!({"parallelism": 6, "completions": 6}));
+    assert!(small.contains("each preemption of 6 pods is 6 failures, and backoffLimit is 6: add"), "{small}");
+    let indexed = costs(json!({"backoffLimitPerIndex": 1, "backoffLimit": 2_147_483_647}));
+    assert!(indexed.contains("each preemption is a failure of each index, and backoffLimitPerIndex is 1: add"));
     let mut with = job(labelled(), large.clone());
-    with["spec"]["podFailurePolicy"] = rules;
+    with["spec"]["podFailurePolicy"] = ignoring();
     assert_eq!(warnings(with), Vec::<String>::new());
     let mut restarts = job(labelled(), large);
     restarts["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");

@@ -69,7 +69,7 @@ async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_ad
     let create = ["create", "--dry-run=server", "--warnings-as-errors", "-f", &file];
     std::fs::write(&file, sixteen("train").to_string()).unwrap();
     let said = world.kubectl(&create).await.unwrap_err();
-    let words = "spec.podFailurePolicy: a preemption of 16 pods is 16 failures, more than backoffLimit 6: add rules: [{action: \
+    let words = "spec.podFailurePolicy: each preemption of 16 pods is 16 failures, and backoffLimit is 6: add rules: [{action: \
                  Ignore, onPodConditions: [{type: DisruptionTarget}]}]";
     assert!(said.contains(words), "{said}");
     let mut named = sixteen("train");
