@@ -124,7 +124,11 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     let (mirror, annotation) = ("kubernetes.io/config.mirror", keys::ANNOTATION_PLAN);
     let forged = pod(json!({mirror: "x", annotation: plan.to_string()}));
     Call::post(pods, &forged).refused(&tenant, "a plan at creation", annotation).await;
-    Call::post(pods, &pod(json!({mirror: "x"}))).allowed(&tenant, "a pod that looks static").await;
+    let only = "metadata.annotations[kubernetes.io/config.mirror]: only a node makes the mirror pod of a static pod";
+    Call::post(pods, &pod(json!({mirror: "x"}))).refused(&tenant, "a pod that looks static", only).await;
+    let kubelet = world.client_in("system:node:nowhere", &["system:nodes"]).await;
+    Call::post(pods, &pod(json!({mirror: "x"}))).dry().allowed(&kubelet, "a static pod of a node").await;
+    Call::post(pods, &pod(json!({}))).allowed(&tenant, "a pod").await;
     let patch = json!({"metadata": {"annotations": {annotation: plan.to_string()}}});
     let later = Call::merge(&format!("{pods}/looks-static"), &patch);
     later.refused(&tenant, "a plan afterwards", "'giveway-pods' denied request").await;
