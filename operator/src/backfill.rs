@@ -8,6 +8,9 @@
 //! the annotation, was not seen by admission. A class that does not tell the time (somebody removed its managedFields)
 //! fills nothing back. The policy of a managed class never changes, so for it the age of the class counts.
 //!
+//! Admission never looks at pods in kube-system and in Giveway's own namespace, so that no outage of it keeps them from being created.
+//! They get what their class gives here as well: a pod of a managed class would have nobody that preempts for it otherwise.
+//!
 //! Promises: an annotation is only ever added, never changed or removed; a pod for which kube-scheduler preempts
 //! (`spec.preemptionPolicy` other than `Never`) is never given to Giveway. What this cannot repair: an annotation that a
 //! user invented while the webhook was away stays as it is.
@@ -19,26 +22,17 @@ use giveway_planner::SmolStr;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The namespace of the cluster's own components, which Giveway never touches.
-const KUBE_SYSTEM: &str = "kube-system";
-
 /// Calls under way at the same time: decisions do not wait behind thousands of them.
 const AT_ONCE: usize = 64;
 
 /// Which pods are being filled back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BackFill {
-    own_namespace: String,
     /// Calls under way, by UID of the pod.
     calls: BTreeMap<SmolStr, Call>,
 }
 
 impl BackFill {
-    /// `own_namespace` is Giveway's own, which admission leaves alone as well.
-    pub fn new(own_namespace: &str) -> Self {
-        Self { own_namespace: own_namespace.to_owned(), calls: BTreeMap::new() }
-    }
-
     /// Notes the answer to a call.
     pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
         if let Some(call) = self.calls.get_mut(uid) {
@@ -57,9 +51,6 @@ impl BackFill {
         let mut free = AT_ONCE.saturating_sub(self.calls.values().filter(|call| call.pending()).count());
         for (key, missing) in &model.unfilled {
             let Some(pod) = model.cluster.pod(key) else { continue };
-            if key.namespace == KUBE_SYSTEM || key.namespace == self.own_namespace {
-                continue;
-            }
             let mut call = self.calls.remove(&pod.uid).unwrap_or_default();
             if free > 0 && call.due(now) {
                 free -= 1;
@@ -156,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_written_once_and_again_only_if_that_failed() {
-        let (mut world, mut backfill, now) = (World::new(), BackFill::new("giveway-system"), Instant::now());
+        let (mut world, mut backfill, now) = (World::new(), BackFill::default(), Instant::now());
         world.class(class(Some(200))).pod(TestPod::new("p", 10).class("guarded").created(300));
         let commands = backfill.pass(&world.model, now);
         let [Command::BackFill { pod, missing, .. }] = commands.as_slice() else { panic!("{commands:?}") };
@@ -173,13 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn mirror_pods_pods_that_go_and_namespaces_that_admission_leaves_alone_are_left_alone() {
+    fn mirror_pods_and_pods_that_go_are_left_alone_and_where_admission_never_looks_pods_are_filled_back() {
         let mut world = World::new();
         world.class(class(Some(200)));
         let pod = |name: &str| TestPod::new(name, 10).class("guarded").created(300);
         world.pod(pod("mirror").annotated("kubernetes.io/config.mirror", "x")).pod(pod("going").terminating());
+        assert!(BackFill::default().pass(&world.model, Instant::now()).is_empty());
         world.pod(pod("system").in_namespace("kube-system")).pod(pod("ours").in_namespace("giveway-system"));
-        assert!(BackFill::new("giveway-system").pass(&world.model, Instant::now()).is_empty());
+        assert_eq!(BackFill::default().pass(&world.model, Instant::now()).len(), 2);
     }
 
     #[test]
@@ -189,7 +181,7 @@ mod tests {
         for number in 0..100 {
             world.pod(TestPod::new(&format!("p-{number:02}"), 10).class("guarded").created(300));
         }
-        let mut backfill = BackFill::new("giveway-system");
+        let mut backfill = BackFill::default();
         assert_eq!(backfill.pass(&world.model, now).len(), 64);
         assert_eq!(backfill.pass(&world.model, now).len(), 0);
         (0..10).for_each(|number| backfill.answered(&format!("uid-p-{number:02}"), true, now));

@@ -142,7 +142,7 @@ impl Arbiter {
             later: BTreeMap::new(),
             gangs: Gangs::default(),
             housekeeping: Housekeeping::default(),
-            backfill: BackFill::new(&config.namespace),
+            backfill: BackFill::default(),
             cascades: Cascades::default(),
             half_starts: HalfStarts::default(),
             provisioning: Provisioning::new(provisioning::Options::of(&config)),

@@ -54,6 +54,18 @@ async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_o
     wait_annotation(&job, ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority").await;
     assert_eq!(annotation(&before, ANNOTATION_THRESHOLD).await, None, "its class had no threshold when it was created");
 
+    // Admission never looks at pods in kube-system.
+    let system = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"system","namespace":"kube-system"},
+        "spec":{"priorityClassName":"job","containers":[{"name":"c","image":"none"}]}}"#;
+    world.apply(system).await.unwrap();
+    wait_for("the pod in kube-system has the policy of its class", MINUTE, async || {
+        let found = world
+            .kubectl(&["get", "pod", "system", "-n", "kube-system", "-o", "jsonpath={.metadata.annotations}"])
+            .await?;
+        if found.contains("PreemptLowerPriority") { Ok(()) } else { Err(found) }
+    })
+    .await;
+
     // The class may change; pods keep theirs, also those that were filled back.
     wait_next_second(&job).await;
     world.kubectl(&["annotate", "--overwrite", "priorityclass", "service", &set("7000")]).await.unwrap();
