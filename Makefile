@@ -37,6 +37,10 @@ controlplanes: controlplane
 	@for version in $(if $(VERSION),,$(VERSIONS)); do \
 		sh tests/controlplane/build.sh target/controlplane/versions/$$version/bin $$version || exit 1; done
 
+# The oldest version that is supported: its stories are part of `make test`.
+oldest:
+	@sh tests/controlplane/build.sh target/controlplane/versions/$(firstword $(VERSIONS))/bin $(firstword $(VERSIONS))
+
 controllers: controlplane ## Build real controllers: JobSet, LeaderWorkerSet, KubeRay, those of Kubeflow, Karpenter (once, 16 minutes)
 	@sh tests/controllers/build.sh target/controllers
 
@@ -172,7 +176,7 @@ test-versions: controlplanes daemons ## Run the stories of Giveway on every vers
 	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
 # The tests of `make test-kinds` are among them where the controllers are built, and that of `make test-upgrade` where the predecessor is.
-test: need-cargo controlplane promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
+test: need-cargo controlplane oldest promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
 	@CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/all.sh
 
 release: need-cargo
