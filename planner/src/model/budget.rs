@@ -6,9 +6,25 @@ use super::pod::Pod;
 use super::selector::Selector;
 use super::unit::Row;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+
+/// The most requirements and values of a selector that are read.
+const MOST_REQUIREMENTS: usize = 1_000;
+
+/// The selector as it is, or, where it asks for more than anybody means, one that selects every pod of the namespace. That protects as
+/// much as its author could have said in one word, and costs nobody seconds for each of thousands of pods.
+fn bounded(selector: &LabelSelector) -> Selector {
+    let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
+    let rules = selector.match_expressions.iter().flatten();
+    let asked: usize = rules.map(|rule| 1 + rule.values.as_ref().map_or(0, Vec::len)).sum();
+    match labels + asked {
+        0..=MOST_REQUIREMENTS => Selector::from_object(selector),
+        _ => Selector::from_object(&LabelSelector::default()),
+    }
+}
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +72,7 @@ impl Budget {
                 .flat_map(|s| s.disrupted_pods.iter().flatten())
                 .map(|(p, _)| p.clone())
                 .collect(),
-            selector: spec.and_then(|s| s.selector.as_ref()).map(Selector::from_object),
+            selector: spec.and_then(|s| s.selector.as_ref()).map(bounded),
         })
     }
 
@@ -84,5 +100,24 @@ impl Budget {
     /// Whether a pod of the budget's namespace with these labels is under this budget.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_selector_of_thousands_of_rules_selects_everything_and_any_other_what_it_says() {
+        let budget = |rules: usize| {
+            let rules: Vec<_> =
+                (0..rules).map(|n| json!({"key": format!("k{n}"), "operator": "DoesNotExist"})).collect();
+            let object = json!({"metadata": {"name": "b"}, "spec": {"selector": {"matchExpressions": rules}}});
+            Budget::from_object(&serde_json::from_value(object).unwrap()).unwrap()
+        };
+        let labels = BTreeMap::from([("k0".to_owned(), "x".to_owned())]);
+        assert!(!budget(1_000).matches(&labels) && budget(1_000).matches(&BTreeMap::new()));
+        assert!(budget(1_001).matches(&labels));
     }
 }

@@ -22,6 +22,10 @@ use std::cmp::Reverse;
 /// How many possible preemptors are told why they wait.
 const TOLD: usize = 3;
 
+/// At how many pairs of a budget and a pod that goes with the victim the guard looks. Nobody has so many but on purpose, and who has them
+/// protects his pods by a threshold anyway.
+const MOST_LOOKS: usize = 200_000;
+
 /// How far a scheduler is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -129,6 +133,11 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
     });
     let budgets = || view.facts.budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
+        let count = budgets().count();
+        if count.saturating_mul(unit.len()) > MOST_LOOKS {
+            let cause = format!("{count} budgets over {} pods are more than can be judged in time", unit.len());
+            return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
+        }
         for (_, budget) in budgets() {
             let needed = unit.iter().filter(|pod| budget.counts(pod) && !budget.has_counted(pod)).count();
             if needed > budget.allowed() {
