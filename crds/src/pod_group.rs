@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.disruptionMode", description = "what is evicted together: Pod or PodGroup"),
     printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a place before any of them starts; empty for a basic group"),
     printcolumn(name = "Scheduled", type_ = "string", json_path = ".status.scheduled", description = "pods that have a node, of all live pods of the group"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of every pod of the group"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of the group, which counts for its pods as far as their own classes pay for it"),
     printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "how far the preemption for this group is", priority = "1"),
@@ -68,7 +68,7 @@ pub struct PodGroupSpec {
     #[schemars(default)]
     pub disruption_mode: DisruptionMode,
 
-    /// The PriorityClass of the group. It counts instead of the pods' own classes. Without it: the class marked
+    /// The PriorityClass of the group. It counts for its pods, as far as their own classes pay for it. Without it: the class marked
     /// `globalDefault`, or priority 0. Use a class annotated `scheduling.giveway.dev/managed: "true"`, so that
     /// kube-scheduler does not preempt for single members. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct WorkloadTemplateRef {
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
     /// The state of the group in sentences. Types: `PodGroupInitiallyScheduled`, `PreemptionPlanned`,
-    /// `DisruptionTarget`, `PodsNotMatchingPriority`.
+    /// `DisruptionTarget`, `PodsNotMatchingPriority`, `CapacityRequested`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
