@@ -119,6 +119,12 @@ impl Cascades {
         there(model, group, cascade.began).filter(|pod| cascade.members.contains(&pod.uid)).count()
     }
 
+    /// UIDs of pods whose eviction was asked for and not refused.
+    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
+        let calls = self.0.values().flat_map(|cascade| &cascade.calls);
+        calls.filter(|(_, call)| matches!(call, Call::Pending(_) | Call::Done(_))).map(|(uid, _)| uid)
+    }
+
     /// UIDs of the pods of this group that were to go when it began.
     pub fn members(&self, group: &ObjectKey) -> impl Iterator<Item = &SmolStr> {
         self.0.get(group).into_iter().flat_map(|cascade| &cascade.members)
@@ -259,7 +265,7 @@ impl Cascades {
             return step;
         }
         let evicting = flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
-        let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.departing()).collect();
+        let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.asked()).collect();
         self.0.retain(|group, cascade| {
             cascade.since.get_or_insert(now);
             let rest: Vec<&Pod> =
@@ -350,7 +356,10 @@ fn rest<'a>(model: &'a Model, group: &ObjectKey, at: i64, began: Began) -> impl 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Flight;
     use crate::testing::{TestPod, World};
+    use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
+    use giveway_planner::Preemptor;
 
     const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
@@ -433,6 +442,30 @@ mod tests {
         let group = world.key("scheduling.k8s.io/low");
         cascades.finish(group, uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l2 force"]);
+    }
+
+    #[test]
+    fn a_plan_that_has_asked_for_nobody_of_the_group_yet_holds_nothing_up() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        let pods = ["l1", "l2", "l3"].map(|name| StoredVictimPod {
+            name: name.into(),
+            uid: format!("uid-{name}"),
+            node: "n1".into(),
+        });
+        let (kind, namespace) = ("PodGroup".to_owned(), "default".to_owned());
+        let unit = StoredVictim { kind, namespace, name: "low".into(), pods: pods.into(), ..StoredVictim::default() };
+        let plan = StoredPlan { state: PlanState::Evicting, victims: vec![unit], ..StoredPlan::default() };
+        let preemptor = Preemptor::Group(world.key("high"));
+        let mut flight = Flight::new(preemptor.clone(), 100, plan, now);
+        // It waits for room in the rates, and has asked for one of them.
+        flight.victims[0].call.start();
+        let flights = Flights::from([(preemptor, flight)]);
+        let step = cascades.pass(&world.model, &flights, |_| true, now);
+        let [Command::Evict(call)] = step.commands.as_slice() else { panic!("{:?}", step.commands) };
+        assert_eq!(call.pod.name, "l3");
+        assert_eq!(cascades.asked().collect::<Vec<_>>(), ["uid-l3"], "which the plan then leaves to it");
     }
 
     #[test]

@@ -23,5 +23,12 @@ pub fn preempted_at(pod: &PodObject) -> Option<i64> {
     let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
     let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
         && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
-    theirs.then(|| found.last_transition_time.as_ref().map_or(i64::MAX, |time| time.0.as_second()))
+    let metadata = &pod.metadata;
+    // By the API server's clock, where it was deleted by now; otherwise by kube-scheduler's.
+    let deleted = metadata
+        .deletion_timestamp
+        .as_ref()
+        .map(|time| time.0.as_second().saturating_sub(metadata.deletion_grace_period_seconds.unwrap_or_default()));
+    let announced = || found.last_transition_time.as_ref().map_or(i64::MAX, |time| time.0.as_second());
+    theirs.then(|| deleted.unwrap_or_else(announced))
 }

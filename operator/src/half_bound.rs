@@ -37,8 +37,9 @@ impl HalfBound {
         if bound == 0 {
             return None;
         }
-        // Until a kubelet has said when a pod started, it has not.
-        let started = live().filter(|pod| pod.bound()).map(|pod| pod.start_time.unwrap_or(i64::MAX)).min()?;
+        // By the API server's clock, as all times of creation; a pod that was made with its node has only the kubelet's word.
+        let begun = |pod: &Pod| pod.bound_at.or(pod.start_time).unwrap_or(i64::MAX);
+        let started = live().filter(|pod| pod.bound()).map(begun).min()?;
         let waits = live().filter(|pod| is_free(pod)).find(|pod| pod.existed_at(started / NANOSECONDS))?;
         let record = model.groups.get(&group.key)?;
         let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
@@ -153,6 +154,23 @@ mod tests {
         assert_eq!(found, [(world.key("g"), half)]);
         starts.start_anew(&world.key("g"), now + AFTER);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
+    }
+
+    #[test]
+    fn a_node_whose_clock_is_behind_or_ahead_changes_nothing() {
+        for started in [50, 900] {
+            let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+            for name in ["g0", "g1"] {
+                let pod = TestPod::new(name, 10).of("g").of_job("job").created(100).on("n1").started(started);
+                world.pod(pod.bound_at(105));
+            }
+            due(&mut starts, &mut world, now);
+            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1, "they were released together");
+            world.remove_pod("g2");
+            world.pod(TestPod::new("g2-again", 10).of("g").of_job("job").created(500).unschedulable());
+            due(&mut starts, &mut world, now);
+            assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "it was whole");
+        }
     }
 
     #[test]

@@ -154,6 +154,8 @@ pub struct Model {
     pub fallen: BTreeMap<SmolStr, Fallen>,
     /// UIDs of those among them that are still there: each is taken once.
     falling: BTreeSet<SmolStr>,
+    /// Groups that have the name of an earlier one, which is gone.
+    pub namesakes: Vec<ObjectKey>,
     /// Grows whenever somebody may have come who waits for a decision: a group changed, or a pod that waits.
     pub arrivals: u64,
     /// Grows whenever something changed that may change a decision.
@@ -622,7 +624,10 @@ impl Model {
             deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
             status: group.status.unwrap_or_default(),
         };
-        self.groups.insert(key.clone(), record);
+        let uid = record.uid.clone();
+        if self.groups.insert(key.clone(), record).is_some_and(|earlier| earlier.uid != uid) {
+            self.namesakes.push(key.clone());
+        }
         changed
     }
 

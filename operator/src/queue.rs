@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
-/// How long nobody goes for a member on a node on which the scheduler did not bind it.
+/// How long nobody goes for a member that the scheduler did not bind though it had a place.
 pub const UNBINDABLE: Duration = Duration::from_secs(600);
 /// How often a preemptor that waits after a failure is looked at, at the most.
 const PEEK: Duration = Duration::from_secs(1);
@@ -100,9 +100,9 @@ impl Waiting {
         self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
     }
 
-    /// Whether nobody is to go for this member on this node.
-    pub fn is_unbindable(&self, uid: &SmolStr, node: &SmolStr) -> bool {
-        self.unbindable.contains_key(&(uid.clone(), node.clone()))
+    /// The nodes on which this member had a place and was not bound: while one of them would do, nobody is to go for it.
+    pub fn unbound_on<'w>(&'w self, uid: &'w SmolStr) -> impl Iterator<Item = &'w SmolStr> {
+        self.unbindable.keys().filter(move |(member, _)| member == uid).map(|(_, node)| node)
     }
 
     /// Whether it is time to look at it. `Some(true)` only for room that is free: after a plan that failed nobody is evicted for a
@@ -265,14 +265,15 @@ mod tests {
         waiting.not_bound(&[], "Another plan.", now);
         assert_eq!(waiting.unbound, "Not bound.");
         assert_eq!(waiting.turn(1, now), Some(false));
-        assert!(waiting.is_unbindable(&uid, &node) && !waiting.is_unbindable(&uid, &"n2".into()));
+        assert_eq!(waiting.unbound_on(&uid).collect::<Vec<_>>(), [&node]);
+        assert_eq!(waiting.unbound_on(&"uid-g2".into()).count(), 0);
         assert_eq!(waiting.turn(1, now + Duration::from_secs(599)), None);
         assert_eq!(
             waiting.turn(1, now + Duration::from_secs(600)),
             Some(false),
             "looked at again, though nothing changed"
         );
-        assert!(!waiting.is_unbindable(&uid, &node));
+        assert_eq!(waiting.unbound_on(&uid).count(), 0);
     }
 
     #[test]

@@ -297,7 +297,13 @@ impl TestPod {
     }
 
     pub(crate) fn terminating(mut self) -> Self {
-        self.0["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        // Who was preempted was deleted when that was announced.
+        let announced = &self.0["status"]["conditions"][0];
+        let at = match announced["type"] == "DisruptionTarget" {
+            true => announced["lastTransitionTime"].clone(),
+            false => json!("2026-01-01T00:00:00Z"),
+        };
+        self.0["metadata"]["deletionTimestamp"] = at;
         self
     }
 
@@ -353,6 +359,14 @@ impl TestPod {
     pub(crate) fn started(mut self, second: i64) -> Self {
         let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
         self.0["status"]["startTime"] = json!(time.to_string());
+        self
+    }
+
+    /// The API server bound it at this second.
+    pub(crate) fn bound_at(mut self, second: i64) -> Self {
+        let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
+        self.0["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": time.to_string()}]);
         self
     }
 

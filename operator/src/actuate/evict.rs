@@ -25,9 +25,12 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     if call.rehearsal {
         return match request(&pods, call).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
+            // A budget that may be violated holds nobody back; whatever else may, is asked.
+            Err(kube::Error::Api(status)) if is_for_budget(&status) && call.may_force => {
+                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Allowed))
+            }
             Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
-            Err(kube::Error::Api(status)) if is_definite(&status) => Ok(denied(status)),
-            Err(error) => Err(error.into()),
+            Err(error) => unless_denied(error),
         };
     }
     if call.again {
@@ -48,13 +51,20 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         Err(kube::Error::Api(status)) if is_for_budget(&status) => {
             if call.may_force {
                 mark(&pods, call, names).await?;
-                delete(&pods, call).await
+                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Forced))
             } else {
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
         }
-        Err(kube::Error::Api(status)) if is_definite(&status) => Ok(denied(status)),
-        Err(error) => Err(error.into()),
+        Err(error) => unless_denied(error),
+    }
+}
+
+/// A definite no is an answer; anything else may be tried again.
+fn unless_denied(error: kube::Error) -> Result<EvictOutcome, CallError> {
+    match error {
+        kube::Error::Api(status) if is_definite(&status) => Ok(denied(status)),
+        error => Err(error.into()),
     }
 }
 
@@ -128,12 +138,12 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
 }
 
-async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<EvictOutcome, CallError> {
+async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     let params = DeleteParams {
+        dry_run: call.rehearsal,
         grace_period_seconds: call.grace.and_then(|seconds| u32::try_from(seconds).ok()),
         preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: None }),
         ..DeleteParams::default()
     };
-    pods.delete(&call.pod.name, &params).await?;
-    Ok(EvictOutcome::Forced)
+    pods.delete(&call.pod.name, &params).await.map(|_| ())
 }

@@ -226,16 +226,20 @@ impl Arbiter {
         told
     }
 
-    /// Why nobody goes for this plan: the scheduler had a place for one of its members on the same node, and did not bind it there.
+    /// Why nobody goes for this plan: the scheduler had a place for one of its members, which would still do, and did not bind it there.
+    /// Where else it would not be bound nobody knows (KEP-5710, delayed preemption: no new preemption while the nomination is feasible).
     fn unbindable(&self, preemptor: &Preemptor, plan: &Plan) -> Option<String> {
         let waiting = self.waiting.get(preemptor)?;
-        let member = plan.placements.iter().find(|placed| {
-            let pod = self.model.cluster.pod(&placed.pod);
-            pod.is_some_and(|pod| waiting.is_unbindable(&pod.uid, &placed.node))
+        let cluster = &self.model.cluster;
+        let is_there = |node: &&SmolStr| cluster.node(node).is_some_and(|node| !node.unschedulable);
+        let (pod, node) = plan.placements.iter().find_map(|placed| {
+            let uid = &cluster.pod(&placed.pod)?.uid;
+            Some((&placed.pod.name, waiting.unbound_on(uid).find(is_there)?))
         })?;
-        let (pod, node, why) = (&member.pod.name, &member.node, &waiting.unbound);
-        let minutes = queue::UNBINDABLE.as_secs() / 60;
-        Some(format!("Nobody is evicted again for pod {pod} on node {node} for {minutes} minutes. {why}"))
+        let (why, minutes) = (&waiting.unbound, queue::UNBINDABLE.as_secs() / 60);
+        Some(format!(
+            "Nobody is evicted again for pod {pod}, which had a place on node {node}, for {minutes} minutes. {why}"
+        ))
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {

@@ -252,6 +252,7 @@ impl Arbiter {
             self.keep_book(clock);
             return;
         }
+        self.forget_the_dead();
         self.dirty.append(&mut self.model.touched);
         self.follow_switch();
         self.restrain();
@@ -279,6 +280,15 @@ impl Arbiter {
             let who = self.survey.look(&self.model, &self.flights, &self.waiting, &self.metrics, clock);
             self.metrics.waits(who);
             self.waiters.forget(&self.model.cluster);
+        }
+    }
+
+    /// A group takes nothing over from an earlier one of its name, which nobody may have seen go.
+    fn forget_the_dead(&mut self) {
+        for key in std::mem::take(&mut self.model.namesakes) {
+            self.last_plans.remove(&key);
+            self.victims.remove(&key);
+            self.waiting.remove(&Preemptor::Group(key));
         }
     }
 
@@ -331,7 +341,8 @@ impl Arbiter {
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         let version = self.model.version;
         self.evicted.retain(|_, call| !call.due(clock.now));
-        let asked = self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys());
+        let asked =
+            self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys()).chain(self.cascades.asked());
         let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
@@ -409,7 +420,9 @@ impl Arbiter {
             if whole {
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
-            if let Some(group) = if whole { Some(key) } else { self.group_key(&key) } {
+            let group = if whole { Some(key) } else { self.group_key(&key) };
+            // One that goes whole already says who began.
+            if let Some(group) = group.filter(|group| !self.cascades.holds(group)) {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
                 self.victims
@@ -438,6 +451,7 @@ impl Arbiter {
             _ if !flight.refused.is_empty() => {
                 waiting.refused(flight.refused.keys(), &flight.forbidden, &told, clock.now);
             }
+            _ if ending.again => {}
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.

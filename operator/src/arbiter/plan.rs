@@ -205,8 +205,13 @@ impl Arbiter {
         for (key, record) in &self.model.groups {
             let Some(summary) = &record.status.preemption else { continue };
             if summary.state.in_flight() && !self.model.plans.in_flight(&summary.name) {
-                let over =
-                    PreemptionSummary { state: PlanState::Cancelled, message: note().to_string(), ..summary.clone() };
+                // What the group was told last was lost with the leader; whose plan it was is in the ledger.
+                let ended = self.model.plans.get(&summary.name).map(|plan| plan.status.state);
+                let (state, message) = match ended {
+                    Some(state) => (state, "The plan is over.".to_owned()),
+                    None => (PlanState::Cancelled, note().to_string()),
+                };
+                let over = PreemptionSummary { state, message, ..summary.clone() };
                 self.last_plans.insert(key.clone(), over);
                 self.dirty.insert(key.clone());
                 if summary.name.is_empty() {

@@ -8,7 +8,7 @@ use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Decision, Preemptor};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::time::Duration;
 
@@ -60,9 +60,12 @@ impl Flight {
     /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
     /// Members that other decisions evict are as good as gone.
     pub(super) fn overtaken(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
-        let cancelled = |message: String| Some(Ending { state: PlanState::Cancelled, message: message.into() });
+        let ending = |state, message: String| Ending { state, message: message.into(), again: false };
+        let cancelled = |message: String| Some(ending(PlanState::Cancelled, message));
+        // Enough are left.
+        let without = |message: String| Some(Ending { again: true, ..ending(PlanState::Cancelled, message) });
         if let Preemptor::Group(key) = &self.preemptor {
-            let Some(group) = cluster.group(key) else {
+            let Some(group) = cluster.group(key).filter(|group| group.uid == self.plan.preemptor.uid) else {
                 return cancelled("The pod group was deleted.".into());
             };
             if let Some(min) = group.min_count {
@@ -83,10 +86,10 @@ impl Flight {
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {
                 None if !released => {
-                    return cancelled(format!("Pod {}, for which there was to be a place, was deleted.", member.pod));
+                    return without(format!("Pod {}, for which there was to be a place, was deleted.", member.pod));
                 }
                 Some(pod) if !pod.live() && !released => {
-                    return cancelled(format!(
+                    return without(format!(
                         "Pod {}, for which there was to be a place, has ended or is being deleted.",
                         member.pod
                     ));
@@ -100,15 +103,9 @@ impl Flight {
         }
         let bound = self.bound(cluster);
         Some(if self.plan.state == PlanState::Planned && self.evicts() {
-            Ending {
-                state: PlanState::Cancelled,
-                message: "The scheduler found a place meanwhile; nobody was evicted.".into(),
-            }
+            ending(PlanState::Cancelled, "The scheduler found a place meanwhile; nobody was evicted.".to_owned())
         } else {
-            Ending {
-                state: PlanState::Completed,
-                message: format!("{bound} of {} placed pods were bound.", self.members.len()).into(),
-            }
+            ending(PlanState::Completed, format!("{bound} of {} placed pods were bound.", self.members.len()))
         })
     }
 
@@ -171,33 +168,56 @@ impl Flight {
         if let Some(why) = self.must_stay(model) {
             return Some(Sentence::from("Nobody was evicted: ").then(why));
         }
-        for victim in self.victims.iter().filter(|_| self.rescue.is_none()) {
-            if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
-                && cluster.effective_priority(pod) >= self.priority
-            {
-                return Some(
-                    Sentence::from("Nobody was evicted: ")
-                        .object("pod", &victim.pod, &victim.uid)
-                        .text(" is not of lower priority any more."),
-                );
-            }
-        }
-        for (index, unit) in self.plan.victims.iter().enumerate().filter(|(_, u)| u.kind == "PodGroup") {
-            let key = ObjectKey::new(&unit.namespace, &unit.name);
-            let known: BTreeSet<&str> =
-                self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
-            let grown = cluster.members(&key).any(|p| p.live() && p.node.is_some() && !known.contains(p.uid.as_str()));
-            if grown {
-                let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
-                return Some(
-                    Sentence::from("Nobody was evicted: ")
-                        .object("pod group", &key, &uid)
-                        .text(" has more pods than when the plan was made."),
-                );
-            }
+        if let Some(why) = self.another_unit(cluster) {
+            return Some(Sentence::from("Nobody was evicted: ").then(why));
         }
         let fits = self.fits_then(cluster, context);
         fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
+    }
+
+    /// A unit that nobody was taken of yet and that is not what it was when the plan was made: it is of too high a priority by now, or
+    /// has more pods, so that it would not go whole.
+    fn another_unit(&self, cluster: &Cluster) -> Option<Sentence> {
+        if self.rescue.is_some() {
+            return None;
+        }
+        let begun = self.begun_units();
+        for victim in self.victims.iter().filter(|v| !v.asked() && !begun.contains(&v.unit)) {
+            if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
+                && cluster.effective_priority(pod) >= self.priority
+            {
+                let named = Sentence::default().object("pod", &victim.pod, &victim.uid);
+                return Some(named.text(" is not of lower priority any more."));
+            }
+        }
+        let (key, uid) = self.grown_units(cluster).into_iter().map(|unit| self.group_of(cluster, unit)).next()?;
+        let named = Sentence::default().object("pod group", &key, &uid);
+        Some(named.text(" has more pods than when the plan was made."))
+    }
+
+    fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {
+        let victim = &self.plan.victims[unit];
+        let key = ObjectKey::new(&victim.namespace, &victim.name);
+        let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
+        (key, uid)
+    }
+
+    /// Groups that go whole, of which nobody was taken yet and which have more pods by now than the plan lists.
+    pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
+        let begun = self.begun_units();
+        let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+        for victim in &self.victims {
+            listed.entry(victim.unit).or_default().insert(victim.uid.as_str());
+        }
+        let whole =
+            self.plan.victims.iter().enumerate().filter(|(unit, v)| v.kind == "PodGroup" && !begun.contains(unit));
+        let grown = whole.filter(|(unit, _)| {
+            let (key, _) = self.group_of(cluster, *unit);
+            let mut bound = cluster.members(&key).filter(|p| p.live() && p.node.is_some());
+            let known = listed.get(unit);
+            bound.any(|p| known.is_none_or(|known| !known.contains(p.uid.as_str())))
+        });
+        grown.map(|(unit, _)| unit).collect()
     }
 
     /// Between two evictions: a plan that does not hold any more evicts nobody else. Looked at when something changed; ten times a
@@ -211,7 +231,8 @@ impl Flight {
             return;
         }
         let misfit = || self.fits_then(&model.cluster, context).err().map(Sentence::from);
-        let Some(why) = self.must_stay(model).or_else(misfit) else {
+        let another = || self.another_unit(&model.cluster);
+        let Some(why) = self.must_stay(model).or_else(another).or_else(misfit) else {
             self.checked = Some((model.version, Check::default()));
             self.rechecked = Some(clock.now);
             return;

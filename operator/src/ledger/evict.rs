@@ -79,10 +79,13 @@ impl Flight {
         if refusable > 0 && !only_begun && !turn.is_everybody() {
             return;
         }
+        // The next check drops the plan; until then nobody begins what would not go whole.
+        let grown =
+            if only_begun || self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
         for (index, call) in calls {
             let unit = self.victims[index].unit;
             let turn_has_come = || self.is_turn_of(unit, &turn) && self.may_begin(unit);
-            if !only_begun && !begun.contains(&unit) && !turn_has_come() {
+            if !only_begun && !begun.contains(&unit) && (grown.contains(&unit) || !turn_has_come()) {
                 continue;
             }
             if refusable > 0 && !call.refusable() && !only_begun {
@@ -205,7 +208,7 @@ impl Flight {
         let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains_key(&v.uid));
         self.victims
             .iter()
-            .filter(|v| asked(v) || (self.resumed && v.accepted))
+            .filter(|v| asked(v) || (self.resumed && v.left))
             .map(|v| v.unit)
             .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
             .collect()

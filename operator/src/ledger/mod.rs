@@ -111,8 +111,10 @@ pub struct VictimPod {
     pub rehearsal: Call,
     /// The eviction.
     pub call: Call,
-    /// Whether the API server accepted the eviction.
+    /// Whether the API server accepted the eviction, or none is needed.
     pub accepted: bool,
+    /// Whether it was seen to be gone or on its way out, and not only to have ended by itself.
+    pub left: bool,
     /// The grace that it had, in seconds, where it was shortened.
     pub shortened: Option<i64>,
 }
@@ -124,6 +126,8 @@ pub struct Ending {
     pub state: PlanState,
     /// Why.
     pub message: Sentence,
+    /// Whether another plan is made at once, which keeps the places that this one held.
+    pub again: bool,
 }
 
 /// A decision in flight.
@@ -228,6 +232,7 @@ impl Flight {
                     rehearsal: Call::Idle,
                     call: Call::Idle,
                     accepted: false,
+                    left: false,
                     shortened: None,
                 })
             })
@@ -302,6 +307,16 @@ impl Flight {
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
+    /// Whether the plan waits for its time, or for room in the rates of evictions: nobody was asked to go.
+    fn is_put_off(&self) -> bool {
+        self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
+    }
+
+    /// Whether the victims may stay after all, as far as a preemptor of this priority is concerned.
+    fn may_not_go(&self, priority: i32) -> bool {
+        self.ending.is_some() || self.priority < priority || self.is_put_off()
+    }
+
     /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
     pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
@@ -371,7 +386,9 @@ impl Flight {
                 None => self.overtaken(cluster, context),
             }
         {
+            let again = ending.again;
             self.drop_plan(ending.state, ending.message);
+            self.ending.iter_mut().for_each(|ending| ending.again = again);
         }
         if self.ending.is_none()
             && let Some(why) = self.given_up()
@@ -413,8 +430,9 @@ impl Flight {
     /// A victim that leaves or is gone needs no eviction, whoever saw to it.
     fn observe(&mut self, cluster: &Cluster) {
         for victim in &mut self.victims {
-            let leaving = current(cluster, &victim.pod, &victim.uid).is_none_or(|p| p.leaves || p.ended());
-            victim.accepted |= leaving;
+            let pod = current(cluster, &victim.pod, &victim.uid);
+            victim.accepted |= pod.is_none_or(|p| p.leaves || p.ended());
+            victim.left |= pod.is_none_or(|p| p.terminating);
         }
     }
 }
@@ -448,13 +466,13 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
 /// The decisions in flight as the planner has to know them when it plans for this priority, whoever the preemptor is:
-/// what it holds itself does not stand in its own way. A plan of lower priority may have to be dropped for it, so that
-/// only those of its victims are on their way out who go in any case.
+/// what it holds itself does not stand in its own way. A plan of lower priority may have to be dropped for it, and one that is put
+/// off has asked nobody to go, perhaps for a day: of their victims only those are on their way out who go in any case.
 pub fn context(flights: &Flights, priority: i32) -> Context {
     let all = || flights.values();
     Context {
         reservations: all().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
-        departing: all().flat_map(|f| f.going(f.ending.is_some() || f.priority < priority)).cloned().collect(),
+        departing: all().flat_map(|f| f.going(f.may_not_go(priority))).cloned().collect(),
         ..Context::default()
     }
 }
@@ -462,9 +480,7 @@ pub fn context(flights: &Flights, priority: i32) -> Context {
 /// The same for a plan that has begun: it is not given up for the place of an equal or less important one that is put off, and for
 /// which nobody went.
 pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -> Context {
-    let waits = |f: &&Flight| {
-        f.plan.state == PlanState::Planned && (f.put_off || f.held_back.is_some()) && f.priority <= priority
-    };
+    let waits = |f: &&Flight| f.is_put_off() && f.priority <= priority;
     let waiting: BTreeSet<&SmolStr> =
         flights.values().filter(waits).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));

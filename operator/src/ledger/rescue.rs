@@ -148,7 +148,7 @@ impl Flight {
     pub(super) fn rescue_overtaken(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
-        let ending = |state, message: String| Some(Ending { state, message: message.into() });
+        let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
         let none = self.begun() == 0 && !self.victims.iter().any(|victim| victim.accepted);
         let harm = if none { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {

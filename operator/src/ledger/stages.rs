@@ -58,7 +58,9 @@ impl Flight {
 
     /// Whether it is time to evict: the plan is stored, and its preemptor has waited as long as it says.
     pub(super) fn is_due(&self, cluster: &Cluster, clock: Clock) -> bool {
-        self.stored.is_some() && clock.epoch_seconds >= self.planned_epoch() + self.delay_seconds(cluster)
+        let delay = self.delay_seconds(cluster);
+        // Only who waits for a time is asked what time it is.
+        self.stored.is_some() && (delay == 0 || clock.epoch_seconds >= self.planned_epoch().saturating_add(delay))
     }
 
     fn planned_epoch(&self) -> i64 {
@@ -164,7 +166,7 @@ impl Flight {
                 });
             }
         }
-        let held = self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held));
+        let held = self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held && p.live()));
         if held {
             return;
         }

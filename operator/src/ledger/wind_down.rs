@@ -12,7 +12,7 @@ impl Flight {
     /// Drops the plan. Units of which a pod was evicted already are finished first.
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
         if self.ending.is_none() {
-            self.ending = Some(Ending { state, message: message.into() });
+            self.ending = Some(Ending { state, message: message.into(), again: false });
             // Evictions that wait for their turn are not made; what was begun is commanded anew.
             std::mem::take(&mut self.permission).cancel();
         }
@@ -48,8 +48,8 @@ impl Flight {
         if ending.state != PlanState::Completed && self.members.iter().any(|m| m.nominate.pending()) {
             return;
         }
-        // A refused victim is left out of the next plan, which keeps the places of the others.
-        if ending.state != PlanState::Completed && !refused {
+        // A refused victim, or a member that is gone, is left out of the next plan, which keeps the places of the others.
+        if ending.state != PlanState::Completed && !refused && !ending.again {
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)
                     && pod.node.is_none()

@@ -68,6 +68,8 @@ pub struct Pod {
     pub unschedulable: bool,
     /// When it started, in ns since the epoch.
     pub start_time: Option<i64>,
+    /// When it was bound, by the API server's clock, in ns since the epoch.
+    pub bound_at: Option<i64>,
     /// When it was created, in ns since the epoch.
     pub created: Option<i64>,
     /// Whether it is a mirror pod.
@@ -259,6 +261,10 @@ impl Pod {
                 c.type_ == "PodScheduled" && c.status == "False" && c.reason.as_deref() == Some("Unschedulable")
             }),
             start_time: status.start_time.as_ref().and_then(nanoseconds),
+            bound_at: conditions
+                .iter()
+                .find(|c| c.type_ == "PodScheduled" && c.status == "True")
+                .and_then(|c| c.last_transition_time.as_ref().and_then(nanoseconds)),
             created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
             mirror: annotation(ANNOTATION_MIRROR).is_some(),
             scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),

@@ -125,6 +125,7 @@ fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
     match step {
         0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid), None, true) {
             Ok(()) => Reply::Evicted(EvictOutcome::Allowed),
+            Err(status) if is_for_budget(&status) && call.may_force => Reply::Evicted(EvictOutcome::Allowed),
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
             Err(status) => Reply::Failed(error(status)),
         },

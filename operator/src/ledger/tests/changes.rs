@@ -133,3 +133,76 @@ fn after_a_failure_nobody_is_evicted_for_a_while_and_free_room_is_looked_for_eve
     now += Duration::from_secs(64);
     assert_eq!(waiting.turn(3, now), Some(false));
 }
+
+#[test]
+fn when_a_member_is_deleted_and_enough_are_left_the_next_plan_keeps_their_places() {
+    let mut run = Run::evicting();
+    run.world.group("gang", 1, 100, "PodGroup");
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Accepted, run.now);
+    }
+    run.world.remove_pod("l1").remove_pod("l2").remove_pod("g2");
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "nothing is withdrawn: {:?}", names(&advance));
+    let ended = advance.ended.unwrap();
+    let why = "Pod default/g2, for which there was to be a place, was deleted.";
+    assert_eq!((ended.message.to_string().as_str(), ended.again), (why, true));
+
+    let mut run = Run::evicting();
+    run.world.remove_pod("g2");
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Accepted, run.now);
+    }
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g1"], "one of two is not enough");
+    assert!(!advance.ended.unwrap().again);
+}
+
+#[test]
+fn a_group_made_anew_under_the_name_gets_nothing_of_the_plan() {
+    let mut run = Run::evicting();
+    run.flight.plan.preemptor.uid = "uid-of-an-earlier-one".into();
+    run.step();
+    assert_eq!(run.flight.ending.unwrap().message.to_string(), "The pod group was deleted.");
+}
+
+#[test]
+fn a_held_member_that_cannot_go_does_not_take_the_time_limit_from_the_others() {
+    let mut run = Run::new();
+    run.world.remove_pod("l1").remove_pod("l2").group("gang", 1, 100, "PodGroup");
+    run.flight.plan.victims.clear();
+    run.flight.victims.clear();
+    run.flight.plan.state = PlanState::Releasing;
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "release g1", "release g2"]);
+    run.world.pod(TestPod::new("g1", 100).of("gang")).pod(TestPod::new("g2", 100).of("gang").held().terminating());
+    run.step();
+    run.later(31);
+    run.step();
+    let told = run.flight.ending.as_ref().map(|ending| (ending.state, ending.message.to_string()));
+    let (state, why) = told.unwrap();
+    assert_eq!(state, PlanState::Failed);
+    assert!(why.starts_with("kube-scheduler did not bind every released pod within 30 s"), "{why}");
+}
+
+#[test]
+fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
+    let mut run = Run::new();
+    run.delayed(2, 86_400);
+    run.epoch = 100;
+    run.step();
+    assert!(run.flight.put_off);
+    let mut flights = Flights::from([(gang(), run.flight.clone())]);
+    assert_eq!(super::super::context(&flights, 100).departing.len(), 0, "nobody has asked them to go");
+    flights.values_mut().for_each(|flight| flight.put_off = false);
+    assert_eq!(super::super::context(&flights, 100).departing.len(), 2);
+}
+
+#[test]
+fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
+    let mut run = Run::new();
+    run.delayed(2, 0);
+    run.epoch = -3_600;
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+}

@@ -92,3 +92,22 @@ fn members_start_only_when_all_places_are_reserved_although_every_victim_is_gone
     answered(&mut run, "g2", true);
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
 }
+
+#[test]
+fn a_group_that_has_more_pods_by_now_is_not_torn_by_a_plan_that_began_with_others() {
+    let mut run = two_groups();
+    run.step();
+    answered(&mut run, "g1", true);
+    assert_eq!(names(&run.step()), ["evict a-0"]);
+    run.flight.evicted("uid-a-0", &EvictOutcome::Accepted, run.now);
+    run.world.node("n3", 1).pod(TestPod::new("b-1", 10).of("b").on("n3"));
+    answered(&mut run, "g2", true);
+    // Within the time in which the plan is not checked again, and after it.
+    assert!(names(&run.step()).iter().all(|name| !name.starts_with("evict")));
+    run.later(1);
+    let advance = run.step();
+    assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
+    let ending = run.flight.ending.as_ref().unwrap().message.to_string();
+    let why = "The plan does not fit any more; nobody else is evicted: pod group default/b has more pods than when the plan was made.";
+    assert_eq!(ending, why);
+}

@@ -121,3 +121,17 @@ fn a_plan_that_does_not_fit_any_more_is_dropped_before_its_release_only() {
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n2"));
     assert_eq!(run.dropped(), "", "the scheduler may choose another node");
 }
+
+#[test]
+fn a_group_of_which_a_pod_ended_by_itself_was_not_begun_by_the_last_leader() {
+    let mut run = resumed(PlanState::Evicting);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").succeeded()).remove_pod("g1");
+    let advance = run.step();
+    assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
+    // One that is gone may have been evicted.
+    let mut run = resumed(PlanState::Evicting);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.remove_pod("l1").remove_pod("g1");
+    assert_eq!(names(&run.step()), ["evict l2"]);
+}
