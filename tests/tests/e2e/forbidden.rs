@@ -131,7 +131,7 @@ async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
         if told.contains("Nobody is evicted again") { Ok(told) } else { Err(told) }
     })
     .await;
-    assert!(words.contains("for pod unlucky-0 on node "), "{words}");
+    assert!(words.contains("for pod unlucky-0, which had a place on node "), "{words}");
     assert!(
         words.contains("did not bind every released pod within 3 s and says of pod unlucky-0: ")
             && words.contains("unlucky pods are not bound"),
