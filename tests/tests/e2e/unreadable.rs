@@ -108,7 +108,7 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
         Call::delete(&format!("{pods}/{name}")).make(&tenant).await.unwrap();
         let group = GroupBuilder::new(team.clone(), name, 2).without_group();
         let told = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
-        assert_eq!(told, "0 of 2 pods exist.");
+        assert_eq!(told, "2 pods needed, 0 exist.");
     }
     world.check_promises().await;
 }
