@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
 mod around;
+mod attack;
 mod baseline;
 mod events;
 mod generate;
@@ -69,6 +70,9 @@ fn main() {
     }
     if run("W5") {
         around::equal_victims();
+    }
+    if !wanted.is_empty() && wanted.iter().any(|w| w.starts_with('X')) {
+        attack::rows(run);
     }
     if run("E1") {
         events::row();

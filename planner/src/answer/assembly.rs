@@ -76,9 +76,14 @@ fn awaited(
     ranks: &BTreeSet<Rank>,
 ) -> Vec<ObjectKey> {
     let (mut list, anywhere) = (Vec::new(), room.looks_around());
+    let watched = room.watched(placed);
+    let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
+    placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));
     for (index, rank) in problem.leaving.iter().filter(|(_, rank)| anywhere || ranks.contains(rank)) {
         room.add(*index, *rank);
-        if !room.holds(placed, |other| other == *rank) {
+        let holds = placed_on.get(rank).is_none_or(|here| room.holds_here(here, |_| true))
+            && room.leave_in_place(&[*index], &watched).unwrap_or_else(|| room.holds_around(placed));
+        if !holds {
             room.remove(*index, *rank);
             list.extend(problem.cluster.pod_at(*index).map(|pod| pod.key.clone()));
         }

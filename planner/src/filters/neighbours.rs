@@ -4,9 +4,10 @@
 //! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
 
 use super::kinds::Kinds;
+use super::labels::Labels;
 use super::pod_affinity::about;
 use super::{nodes::Nodes, nodes::Rank, spread};
-use crate::model::{AffinityTerm, Cluster, Pod, PodIndex};
+use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ struct Key<'a> {
     /// By place of the node among all nodes.
     of: Vec<Domain>,
     domains: usize,
+    /// Whether a domain has more than one node.
+    shared: bool,
 }
 
 /// Whom a counter counts.
@@ -199,6 +202,49 @@ impl<'a> Neighbours<'a> {
         !self.rules.marks_of(cluster, index).is_empty()
     }
 
+    /// Whether a pod matters for members on other nodes than its own: a counter of it counts by domains of several nodes, or is
+    /// compared with other domains.
+    pub(super) fn knows_from_afar(&self, cluster: &Cluster, index: PodIndex) -> bool {
+        self.rules.marks_of(cluster, index).iter().any(|number| {
+            let rule = &self.rules.rules[usize::from(*number)];
+            matches!(rule.whom, Whom::Peers(..) | Whom::Wanted(_)) || self.rules.keys[rule.key].shared
+        })
+    }
+
+    /// The counters that keep members away and the domains in which members that look at them are placed.
+    pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, Domain)> {
+        let mut watched = BTreeSet::new();
+        for (member, place) in placed {
+            let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
+            let counters = looker.into_iter().flat_map(|looker| looker.unwanted.iter().chain(&looker.guards));
+            watched.extend(counters.map(|counter| (*counter, self.rules.keys[self.rules.rules[*counter].key].of[place])));
+        }
+        watched
+    }
+
+    /// Whether a pod that comes back to a place leaves all members theirs, as far as that can be told from it alone: it is counted by
+    /// counters that keep members away only.
+    pub(super) fn leaves_in_place(
+        &self,
+        cluster: &Cluster,
+        index: PodIndex,
+        place: Rank,
+        watched: &BTreeSet<(usize, Domain)>,
+    ) -> Option<bool> {
+        let (mut leaves, mut sure) = (true, true);
+        for number in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
+            let rule = &self.rules.rules[number];
+            let domain = self.rules.keys[rule.key].of[place];
+            match rule.whom {
+                Whom::Unwanted(..) | Whom::Guards(_) => {
+                    leaves &= domain == NOWHERE || !watched.contains(&(number, domain));
+                }
+                Whom::Peers(..) | Whom::Wanted(_) => sure = false,
+            }
+        }
+        (sure || !leaves).then_some(leaves)
+    }
+
     /// How many cells there are: sets of nodes that are in the same domains.
     pub(super) fn cells(&self) -> usize {
         self.rules.number_of_cells
@@ -345,7 +391,8 @@ impl<'a> Rules<'a> {
             let value = nodes.in_place(place).labels.get(name);
             of.push(value.map_or(NOWHERE, |value| *numbers.entry(value).or_insert(next)));
         }
-        self.keys.push(Key { name, of, domains: numbers.len() });
+        let shared = of.iter().filter(|domain| **domain != NOWHERE).count() > numbers.len();
+        self.keys.push(Key { name, of, domains: numbers.len(), shared });
         self.keys.len() - 1
     }
 
@@ -411,8 +458,14 @@ impl<'a> Rules<'a> {
     fn mark(&mut self, cluster: &Cluster) {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
+        // Pods that have the same of the labels that are asked for are counted alike; they are many, and of few kinds.
+        let labels = Labels::of(self.selectors());
+        let mut alike: BTreeMap<_, Marks> = BTreeMap::new();
         let mut note = |rules: &mut Self, index: PodIndex| {
-            let marks = rules.find_marks(cluster, index);
+            let Some(pod) = cluster.pod_at(index) else { return };
+            let repels = (!pod.constraints.anti_affinity.is_empty()).then(|| cluster.row(index).class);
+            let kind = (pod.key.namespace.as_str(), labels.of_pod(pod), pod.terminating, repels);
+            let marks = alike.entry(kind).or_insert_with(|| rules.find_marks(cluster, index)).clone();
             if marks.is_empty() || rules.marks[index as usize] > 0 {
                 return;
             }
@@ -434,6 +487,19 @@ impl<'a> Rules<'a> {
             }
             None => cluster.bound().for_each(|index| note(self, index)),
         }
+    }
+
+    /// The selectors that tell whom the counters count.
+    fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
+        let of_rule = |rule: &Rule<'a>| -> SmallVec<[&'a Selector; 1]> {
+            match &rule.whom {
+                Whom::Peers(pod, number) => pod.constraints.spread[*number].selector.iter().collect(),
+                Whom::Wanted(pod) => pod.constraints.affinity.iter().filter_map(|term| term.selector.as_ref()).collect(),
+                Whom::Unwanted(pod, number) => pod.constraints.anti_affinity[*number].selector.iter().collect(),
+                Whom::Guards(_) => SmallVec::new(),
+            }
+        };
+        self.rules.iter().flat_map(of_rule).collect::<Vec<_>>().into_iter()
     }
 
     /// The namespaces whose pods members look at; `None` when they are chosen by their labels.

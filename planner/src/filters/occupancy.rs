@@ -141,9 +141,36 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref()?.mood(objector)
     }
 
-    /// Whether a pod matters for members on other nodes than its own.
+    /// Whether a pod is one that members look at.
     pub(crate) fn is_looked_at(&self, index: PodIndex) -> bool {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows(self.cluster, index))
+    }
+
+    /// Whether a pod matters for members on other nodes than its own.
+    pub(crate) fn is_looked_at_from_afar(&self, index: PodIndex) -> bool {
+        self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows_from_afar(self.cluster, index))
+    }
+
+    /// What pods must not come back to, for these members to keep their places.
+    pub(crate) fn watched(&self, placed: &[(PodIndex, Rank)]) -> BTreeSet<(usize, u32)> {
+        let places = placed.iter().map(|(member, rank)| (*member, self.nodes.place(*rank)));
+        self.neighbours.as_ref().map_or_else(BTreeSet::new, |neighbours| neighbours.watched(places))
+    }
+
+    /// Whether the members keep their places, as far as the pods around go, when these pods are back; `None` where it has to be tried.
+    pub(crate) fn leave_in_place(&self, pods: &[PodIndex], watched: &BTreeSet<(usize, u32)>) -> Option<bool> {
+        let Some(neighbours) = &self.neighbours else { return Some(true) };
+        let mut sure = true;
+        for pod in pods {
+            let place = self.cluster.row(*pod).node.and_then(|node| self.cluster.rank_of(node));
+            let Some(place) = place else { continue };
+            match neighbours.leaves_in_place(self.cluster, *pod, place, watched) {
+                Some(false) => return Some(false),
+                Some(true) => {}
+                None => sure = false,
+            }
+        }
+        sure.then_some(true)
     }
 
     /// Whether only amounts decide how many members like this one fit on a node where the pods around let it in: none takes a

@@ -9,8 +9,9 @@ use crate::model::PodIndex;
 use crate::problem::{Demand, Problem, UnitIndex};
 use crate::search::found::Found;
 use crate::search::greedy::{Layout, fill, place};
-use crate::search::reprieve::reprieve;
-use std::collections::BTreeSet;
+use crate::search::near::Near;
+use crate::search::reprieve::{reprieve, reprieve_by};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
 /// members fit whoever goes.
@@ -22,14 +23,18 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Foun
 fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let mut room = room.clone();
+    let near = Near::new(problem, &room);
     let mut best: Option<(Cost, Rank, Vec<UnitIndex>)> = None;
     let mut candidates = 0;
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let potential = &problem.potential.on[rank];
-        if !problem.effort.take(1 + 2 * potential.len()) {
+        let pods: BTreeMap<UnitIndex, Vec<PodIndex>> =
+            potential.iter().map(|unit| (*unit, near.pods(*unit, rank))).collect();
+        if !problem.effort.take(1 + 2 * pods.values().map(Vec::len).sum::<usize>()) {
             break;
         }
-        let victims = keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units));
+        let victims =
+            keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units, &pods));
         let Some(victims) = victims else { continue };
         candidates += 1;
         let cost = Cost::of(problem, &victims);
@@ -49,8 +54,9 @@ fn victims_on(
     member: PodIndex,
     rank: Rank,
     units: &[UnitIndex],
+    near: &BTreeMap<UnitIndex, Vec<PodIndex>>,
 ) -> Option<Vec<UnitIndex>> {
-    let pods = |unit: &UnitIndex| -> &[PodIndex] { &problem.potential.units[*unit].pods };
+    let pods = |unit: &UnitIndex| -> &[PodIndex] { near.get(unit).map_or(&[], Vec::as_slice) };
     if room.object(member, rank).is_some() && !units.iter().flat_map(pods).any(|pod| room.is_looked_at(*pod)) {
         return None;
     }
@@ -60,7 +66,7 @@ fn victims_on(
         return None;
     }
     room.add(member, rank);
-    let victims = reprieve(problem, room, &[(member, rank)], units);
+    let victims = reprieve_by(problem, room, &[(member, rank)], units, |unit| pods(&unit));
     room.remove(member, rank);
     victims.iter().for_each(|unit| room.put(pods(unit)));
     Some(victims)

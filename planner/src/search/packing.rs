@@ -26,7 +26,17 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
     let members: Vec<(PodIndex, &MemberClass)> =
         problem.classes.iter().flat_map(|class| class.members.iter().map(move |member| (*member, class))).collect();
     let mut attempt = Attempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: TRIES };
-    attempt.place(&members).then_some(attempt.placed)
+    if attempt.place(&members) {
+        return Some(attempt.placed);
+    }
+    if !room.looks_around() {
+        return None;
+    }
+    // Who looks at the others may have to come before or after them.
+    attempt.tries = TRIES;
+    let mut waiting: Vec<(&[PodIndex], &MemberClass)> =
+        problem.classes.iter().map(|class| (class.members.as_slice(), class)).collect();
+    attempt.place_in_any_order(&mut waiting).then_some(attempt.placed)
 }
 
 /// Whether there are so few members and nodes that every placement is tried.
@@ -51,7 +61,7 @@ struct Attempt<'p, 'a> {
     tries: usize,
 }
 
-impl Attempt<'_, '_> {
+impl<'p> Attempt<'p, '_> {
     /// Places the first of `members` on each node in turn, or leaves it out.
     fn place(&mut self, members: &[(PodIndex, &MemberClass)]) -> bool {
         if self.placed.len() >= self.goal {
@@ -62,8 +72,7 @@ impl Attempt<'_, '_> {
             return false;
         }
         for rank in (0..self.problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
-            self.tries = self.tries.saturating_sub(1);
-            if self.tries == 0 {
+            if !self.may_try() {
                 return false;
             }
             if self.room.refuse(*member, rank).is_none() {
@@ -77,5 +86,40 @@ impl Attempt<'_, '_> {
             }
         }
         self.place(rest)
+    }
+
+    /// Whether there may be one more try, of this attempt and of the decision.
+    fn may_try(&mut self) -> bool {
+        self.tries = self.tries.saturating_sub(1);
+        self.tries > 0 && self.problem.effort.take(1)
+    }
+
+    /// Places the next member of any class on each node in turn.
+    fn place_in_any_order(&mut self, waiting: &mut Vec<(&'p [PodIndex], &'p MemberClass)>) -> bool {
+        if self.placed.len() >= self.goal {
+            return true;
+        }
+        for at in 0..waiting.len() {
+            let (members, class) = waiting[at];
+            let Some((member, rest)) = members.split_first() else { continue };
+            for rank in (0..self.problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
+                if !self.may_try() {
+                    return false;
+                }
+                if self.room.refuse(*member, rank).is_some() {
+                    continue;
+                }
+                self.room.add(*member, rank);
+                self.placed.push((*member, rank));
+                waiting[at].0 = rest;
+                if self.place_in_any_order(waiting) {
+                    return true;
+                }
+                waiting[at].0 = members;
+                self.placed.pop();
+                self.room.remove(*member, rank);
+            }
+        }
+        false
     }
 }

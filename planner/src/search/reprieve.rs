@@ -6,7 +6,7 @@
 
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
-use crate::problem::{Problem, UnitIndex, ranks};
+use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
 
 /// Decides who of `candidates` has to go. They must be out of `room` and `placed` in it; afterwards those who stay are
@@ -17,21 +17,33 @@ pub(crate) fn reprieve(
     placed: &[(PodIndex, Rank)],
     candidates: &[UnitIndex],
 ) -> Vec<UnitIndex> {
+    reprieve_by(problem, room, placed, candidates, |unit| &problem.potential.units[unit].pods)
+}
+
+/// The same where of every unit only some pods matter, which alone are out of `room`.
+pub(crate) fn reprieve_by<'l>(
+    problem: &Problem<'_>,
+    room: &mut Occupancy<'_>,
+    placed: &[(PodIndex, Rank)],
+    candidates: &[UnitIndex],
+    pods: impl Fn(UnitIndex) -> &'l [PodIndex],
+) -> Vec<UnitIndex> {
     let potential = &problem.potential;
     let mut victims = Vec::new();
+    let watched = room.watched(placed);
     // Only members on the nodes of a unit can lose their place to it, unless its pods are looked at.
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     for place in placed {
         placed_on.entry(place.1).or_default().push(*place);
     }
     for number in order(problem, candidates) {
-        let unit = &potential.units[number];
-        room.put(&unit.pods);
-        let mut touched = ranks(problem.cluster, problem.nodes, unit).filter_map(|rank| placed_on.get(&rank));
+        let pods = pods(number);
+        room.put(pods);
+        let mut touched = pods.iter().filter_map(|pod| placed_on.get(&room.rank_of(*pod)?));
         let holds = touched.all(|placed| room.holds_here(placed, |_| true))
-            && (!unit.pods.iter().any(|pod| room.is_looked_at(*pod)) || room.holds_around(placed));
+            && room.leave_in_place(pods, &watched).unwrap_or_else(|| room.holds_around(placed));
         if !holds {
-            room.take(&unit.pods);
+            room.take(pods);
             victims.push(number);
         }
     }

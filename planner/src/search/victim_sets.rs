@@ -247,6 +247,12 @@ impl VictimSets<'_, '_> {
     /// Whether the pods around still let a member in when these units are gone: it may be drawn to one of them.
     fn leaves_attraction(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
+        // Without whom nothing can be missing, and no domain can have too few.
+        let indifferent = |member: &Pod| member.constraints.affinity.is_empty() && member.constraints.spread.is_empty();
+        if self.problem.cluster.pod_at(self.member).is_some_and(indifferent) {
+            return true;
+        }
+        self.problem.effort.take(units.iter().map(|unit| 2 * pods(unit).len()).sum());
         if !units.iter().flat_map(pods).any(|pod| room.is_looked_at(*pod)) {
             return true;
         }

@@ -3,8 +3,10 @@
 
 mod cases;
 mod checks;
+mod combined;
 mod common;
 mod events;
+mod extremes;
 mod filters;
 mod finished;
 mod full_clusters;

@@ -96,7 +96,7 @@ impl<'p, 'a> Exact<'p, 'a> {
     }
 
     fn ask<G: Ground>(&mut self, ground: &mut G) -> bool {
-        self.checks = self.checks.saturating_sub(1);
+        self.checks = if self.problem.effort.spent() { 0 } else { self.checks.saturating_sub(1) };
         ground.enough()
     }
 }

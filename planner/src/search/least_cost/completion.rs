@@ -8,6 +8,7 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::least_cost::branch_and_bound::Ground;
 use crate::search::matrix::Matrix;
+use crate::search::near::Near;
 use crate::search::packing;
 use crate::search::reprieve::{order, reprieve};
 /// The plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be violated.
@@ -83,19 +84,19 @@ impl Ground for OccupancyGround<'_, '_> {
 
 /// A room in which units come and go, for one pod on one node.
 pub(super) struct NodeGround<'p, 'a> {
-    pub(super) problem: &'p Problem<'a>,
     pub(super) room: Occupancy<'a>,
     pub(super) member: PodIndex,
     pub(super) rank: Rank,
+    pub(super) near: &'p Near<'p, 'a>,
 }
 
 impl Ground for NodeGround<'_, '_> {
     fn take(&mut self, unit: UnitIndex) {
-        self.room.take(&self.problem.potential.units[unit].pods);
+        self.room.take(&self.near.pods(unit, self.rank));
     }
 
     fn put(&mut self, unit: UnitIndex) {
-        self.room.put(&self.problem.potential.units[unit].pods);
+        self.room.put(&self.near.pods(unit, self.rank));
     }
 
     fn enough(&mut self) -> bool {

@@ -11,6 +11,7 @@ use crate::problem::{Problem, UnitIndex, weight};
 use crate::search::domains::fractional;
 use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
+use crate::search::near::Near;
 use crate::search::reprieve::reprieve;
 /// So many units may go on a node where all their subsets are searched, and so many subsets are tried on all nodes.
 const FEW_UNITS: usize = 40;
@@ -28,7 +29,8 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     if best.is_none() && problem.budgets.is_empty() {
         return None;
     }
-    let ground = || NodeGround { problem, room: room.clone(), member, rank: 0 };
+    let near = Near::new(problem, room);
+    let ground = || NodeGround { room: room.clone(), member, rank: 0, near: &near };
     let mut grounds = None;
     let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
@@ -80,7 +82,7 @@ fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: R
         let kind = problem.cluster.class(row.class).filter(|_| row.node == Some(node));
         kind.is_some_and(|kind| lacks.iter().any(|id| kind.requests.get(*id) > 0))
     };
-    units.iter().copied().filter(|unit| problem.potential.units[*unit].pods.iter().any(frees)).collect()
+    units.iter().copied().filter(|unit| problem.pods_on(*unit, rank).iter().any(frees)).collect()
 }
 
 /// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.

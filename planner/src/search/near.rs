@@ -1,0 +1,33 @@
+//! The pods of units that matter for one member on one node: those on the node, and those that are looked at from afar. A group on
+//! thousands of nodes is not walked through for each of them.
+
+use crate::filters::{Occupancy, Rank};
+use crate::model::PodIndex;
+use crate::problem::{Problem, UnitIndex};
+
+/// Which pods of units matter elsewhere than on their nodes.
+pub(crate) struct Near<'p, 'a> {
+    problem: &'p Problem<'a>,
+    /// By unit; empty where no pod looks at another one.
+    far: Vec<Vec<PodIndex>>,
+}
+
+impl<'p, 'a> Near<'p, 'a> {
+    /// Those of a problem.
+    pub(crate) fn new(problem: &'p Problem<'a>, room: &Occupancy<'_>) -> Self {
+        if !room.looks_around() {
+            return Self { problem, far: Vec::new() };
+        }
+        let far = |pods: &[PodIndex]| pods.iter().copied().filter(|pod| room.is_looked_at_from_afar(*pod)).collect();
+        Self { problem, far: problem.potential.units.iter().map(|unit| far(&unit.pods)).collect() }
+    }
+
+    /// The pods of a unit that matter for a node.
+    pub(crate) fn pods(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
+        let mut pods = self.problem.pods_on(unit, rank);
+        let node = self.problem.nodes.index(rank);
+        let far = self.far.get(unit).into_iter().flatten().copied();
+        pods.extend(far.filter(|pod| self.problem.cluster.row(*pod).node != Some(node)));
+        pods
+    }
+}
