@@ -3,7 +3,7 @@
 use super::assembly::decision;
 use super::domains;
 use super::question::Question;
-use crate::api::{Context, Decision, Preemptor, Unknown};
+use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
 use crate::incremental::{self, Prospects};
 use crate::model::Cluster;
@@ -39,6 +39,10 @@ fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknow
     let demand = Demand { policy: PreemptionPolicy::Never, ..demand };
     match by_what_is_known(cluster, &demand, context) {
         // The scheduler alone would not keep them within one domain.
+        Decision::Unschedulable(shortfall) if demand.domains.is_some() => {
+            let unknown = Some(unknown.why.join("; ").into());
+            Decision::Unschedulable(Shortfall { unknown, ..shortfall })
+        }
         decision if demand.domains.is_some() => decision,
         Decision::Unschedulable(_) | Decision::Preempt(_) => Decision::Unknown(unknown),
         decision => decision,

@@ -11,6 +11,7 @@ use crate::problem::{Demand, Effort, InFlight, Problem, placements};
 use crate::search::{Found, fill, kep5710, least_cost, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 
 /// What is asked, and what all the attempts to answer it have in common.
 pub(super) struct Question<'q> {
@@ -98,35 +99,46 @@ impl<'q> Question<'q> {
     }
 
     /// A plan with victims on some of these nodes. It is looked for among the units of the lowest priorities that could be
-    /// enough, then among more of them: what violates no budget there has the lowest highest priority there is.
+    /// enough, then among more of them: what violates no budget there has the lowest highest priority there is. Of the members as
+    /// many get a place as could with everybody gone (design, section 4, step 4), so a plan for more of them comes first.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
             return None;
         }
         let mut tried = None;
         let mut best: Option<Plan> = None;
-        for ceiling in self.ceilings(ranks) {
+        let wanted = self.wanted(ranks);
+        let rank = |plan: &Plan| (Reverse(plan.placements.len()), plan.cost);
+        for ceiling in self.ceilings(ranks, wanted) {
             if tried.replace(ceiling) == Some(ceiling) || (best.is_some() && self.effort.spent()) {
                 continue;
             }
             let found = self.preempt_up_to(ranks, ceiling);
             if let Some(plan) = found
-                && best.as_ref().is_none_or(|best| plan.cost < best.cost)
+                && best.as_ref().is_none_or(|best| rank(&plan) < rank(best))
             {
                 best = Some(plan);
             }
-            if best.as_ref().is_some_and(|best| best.cost.budget_violations == 0) {
+            let complete = |best: &Plan| best.placements.len() >= wanted && best.cost.budget_violations == 0;
+            if best.as_ref().is_some_and(complete) {
                 break;
             }
         }
         best
     }
 
-    /// Priorities, ascending: those up to which units have to go for as many members as needed to have a place, for some times
+    /// How many members have a place on some nodes with everybody gone, at the most.
+    fn wanted(&self, ranks: &[Rank]) -> usize {
+        let members = self.demand.members.len();
+        let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(EVERYBODY)));
+        most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))
+    }
+
+    /// Priorities, ascending: those up to which units have to go for as many members as wanted to have a place, for some times
     /// as many, and everybody.
-    fn ceilings(&self, ranks: &[Rank]) -> Vec<i32> {
+    fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
-        let mut ceilings = prospects.ceilings(ranks, &[1, 2, 6]);
+        let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);
         ceilings.push(EVERYBODY);
         ceilings
     }

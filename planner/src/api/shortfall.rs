@@ -39,6 +39,8 @@ pub struct Shortfall {
     pub cut_short: bool,
     /// What was wrong with a plan that was found and dropped: an error of the planner, for which nobody is evicted.
     pub flaw: Option<Box<str>>,
+    /// What the place of a member depends on and is not known, for which nobody is evicted.
+    pub unknown: Option<Box<str>>,
 }
 
 /// The domain in which a group lacks least.
@@ -167,6 +169,13 @@ impl fmt::Display for Shortfall {
 
 impl Shortfall {
     fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(unknown) = &self.unknown {
+            return write!(
+                f,
+                " Where it can run depends on what is not known here: {unknown}. Nobody is evicted for it, and it is held until \
+                 there is room within one domain."
+            );
+        }
         match self.help {
             Help::NotAllowed => f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
             Help::NobodyBelow => write!(f, " No workload has a priority below {}.", self.priority),

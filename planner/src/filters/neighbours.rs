@@ -217,7 +217,8 @@ impl<'a> Neighbours<'a> {
         for (member, place) in placed {
             let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
             let counters = looker.into_iter().flat_map(|looker| looker.unwanted.iter().chain(&looker.guards));
-            watched.extend(counters.map(|counter| (*counter, self.rules.keys[self.rules.rules[*counter].key].of[place])));
+            watched
+                .extend(counters.map(|counter| (*counter, self.rules.keys[self.rules.rules[*counter].key].of[place])));
         }
         watched
     }
@@ -494,7 +495,9 @@ impl<'a> Rules<'a> {
         let of_rule = |rule: &Rule<'a>| -> SmallVec<[&'a Selector; 1]> {
             match &rule.whom {
                 Whom::Peers(pod, number) => pod.constraints.spread[*number].selector.iter().collect(),
-                Whom::Wanted(pod) => pod.constraints.affinity.iter().filter_map(|term| term.selector.as_ref()).collect(),
+                Whom::Wanted(pod) => {
+                    pod.constraints.affinity.iter().filter_map(|term| term.selector.as_ref()).collect()
+                }
                 Whom::Unwanted(pod, number) => pod.constraints.anti_affinity[*number].selector.iter().collect(),
                 Whom::Guards(_) => SmallVec::new(),
             }

@@ -106,9 +106,9 @@ impl Prospects {
     }
 
     /// The lowest priorities up to which units have to go for so many times as many members of every class to have a place on
-    /// some nodes as are needed, without those whose budgets would be violated; those times for which that is enough.
+    /// some nodes as are wanted, without those whose budgets would be violated; those times for which that is enough.
     /// `times` ascends.
-    pub(crate) fn ceilings(&self, ranks: &[Rank], times: &[u64]) -> Vec<i32> {
+    pub(crate) fn ceilings(&self, ranks: &[Rank], wanted: u64, times: &[u64]) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
         for (number, (known, _)) in self.classes.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Prospects {
         }
         let enough = |fit: &[u64], times: u64| {
             let fits = fit.iter().zip(&self.classes).map(|(fit, (_, members))| (fit / times.max(1)).min(*members));
-            fits.sum::<u64>() >= self.need
+            fits.sum::<u64>() >= wanted
         };
         let mut ceilings = Vec::with_capacity(times.len());
         for (priority, gain) in gains {

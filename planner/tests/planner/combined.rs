@@ -71,34 +71,66 @@ fn world(n: &mut Numbers, mask: usize) -> World {
         let mate = on(5) && chance(n, 12);
         let leaving = on(7) && !mate && chance(n, 12);
         let pod = Running {
-            name: format!("p-{at:02}"), node, cpus, priority: if mate { 50 } else { n.below(7) as i32 * 10 },
+            name: format!("p-{at:02}"),
+            node,
+            cpus,
+            priority: if mate { 50 } else { n.below(7) as i32 * 10 },
             group: if !mate && chance(n, 40) { Some(n.below(2)) } else { None },
-            app: n.below(4), guarded: on(4) && chance(n, 25), leaving, lingering: leaving && chance(n, 40),
-            departing: on(7) && !leaving && !mate && chance(n, 8), shielded: on(9) && !mate && chance(n, 10),
-            repels: if on(2) && !mate && chance(n, 15) { Some(chance(n, 60)) } else { None }, mate, start: n.below(3),
+            app: n.below(4),
+            guarded: on(4) && chance(n, 25),
+            leaving,
+            lingering: leaving && chance(n, 40),
+            departing: on(7) && !leaving && !mate && chance(n, 8),
+            shielded: on(9) && !mate && chance(n, 10),
+            repels: if on(2) && !mate && chance(n, 15) { Some(chance(n, 60)) } else { None },
+            mate,
+            start: n.below(3),
         };
         let pod = Running { group: pod.group.filter(|_| !pod.shielded), ..pod };
-        if free[node] >= cpus { free[node] -= cpus; pods.push(pod); }
+        if free[node] >= cpus {
+            free[node] -= cpus;
+            pods.push(pod);
+        }
     }
-    let kinds: Vec<Member> = (0..if on(1) { 1 + n.below(3) } else { 1 }).map(|_| Member {
-        cpus: 1 + n.below(3) as i64,
-        priority: if on(10) { 50 + n.below(3) as i32 * 10 } else { 50 },
-        spread: (on(0) && chance(n, 50)).then(|| (chance(n, 30), 1 + n.below(2) as i64)),
-        together: (on(2) && chance(n, 25)).then(|| chance(n, 10)),
-        near_app: (on(2) && chance(n, 15)).then(|| (n.below(4), chance(n, 30))),
-        apart: on(2) && chance(n, 25),
-        away_from_app: (on(2) && chance(n, 20)).then(|| (n.below(4), chance(n, 60))),
-        port: on(11) && chance(n, 30),
-    }).collect();
-    let members: Vec<Member> = (0..1 + n.below(if wide { 6 } else { 4 })).map(|m| kinds[m % kinds.len()].clone()).collect();
+    let kinds: Vec<Member> = (0..if on(1) { 1 + n.below(3) } else { 1 })
+        .map(|_| Member {
+            cpus: 1 + n.below(3) as i64,
+            priority: if on(10) { 50 + n.below(3) as i32 * 10 } else { 50 },
+            spread: (on(0) && chance(n, 50)).then(|| (chance(n, 30), 1 + n.below(2) as i64)),
+            together: (on(2) && chance(n, 25)).then(|| chance(n, 10)),
+            near_app: (on(2) && chance(n, 15)).then(|| (n.below(4), chance(n, 30))),
+            apart: on(2) && chance(n, 25),
+            away_from_app: (on(2) && chance(n, 20)).then(|| (n.below(4), chance(n, 60))),
+            port: on(11) && chance(n, 30),
+        })
+        .collect();
+    let members: Vec<Member> =
+        (0..1 + n.below(if wide { 6 } else { 4 })).map(|m| kinds[m % kinds.len()].clone()).collect();
     let mates = pods.iter().filter(|pod| pod.mate && !pod.departing).count();
     let basic = on(6) && chance(n, 50);
     let need = (!basic).then(|| 1 + n.below(members.len() + mates));
-    let held = if on(8) { (0..n.below(3)).map(|_| (n.below(nodes.len()), 1 + n.below(2) as i64, 30 + n.below(4) as i32 * 10, chance(n, 50))).collect() } else { Vec::new() };
-    World { nodes, pods, groups, budgets: if on(4) { (0..3).map(|_| n.below(3) as i64).collect() } else { Vec::new() }, members, need, domain: on(12) && chance(n, 60), held }
+    let held = if on(8) {
+        (0..n.below(3))
+            .map(|_| (n.below(nodes.len()), 1 + n.below(2) as i64, 30 + n.below(4) as i32 * 10, chance(n, 50)))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    World {
+        nodes,
+        pods,
+        groups,
+        budgets: if on(4) { (0..3).map(|_| n.below(3) as i64).collect() } else { Vec::new() },
+        members,
+        need,
+        domain: on(12) && chance(n, 60),
+        held,
+    }
 }
 
-fn key_of(host: bool) -> &'static str { if host { "hostname" } else { "zone" } }
+fn key_of(host: bool) -> &'static str {
+    if host { "hostname" } else { "zone" }
+}
 
 impl World {
     fn objects(&self) -> (Vec<Built>, Context) {
@@ -106,7 +138,10 @@ impl World {
         let mut context = Context::default();
         for (at, (cpus, zone)) in self.nodes.iter().enumerate() {
             let built = node(&format!("n{at}"), usize::try_from(*cpus).unwrap());
-            all.push(match zone { Some(zone) => built.label("zone", ZONES[*zone]), None => built });
+            all.push(match zone {
+                Some(zone) => built.label("zone", ZONES[*zone]),
+                None => built,
+            });
         }
         for (g, (priority, whole)) in self.groups.iter().enumerate() {
             let built = gang(&format!("low-{g}"), *priority, 1);
@@ -118,43 +153,83 @@ impl World {
             all.push(if b == 2 { built.set("/spec/selector", both) } else { built });
         }
         for low in &self.pods {
-            let mut built = pod(&low.name).asks("cpu", &low.cpus.to_string()).on(&format!("n{}", low.node)).label("app", &low.app.to_string());
+            let mut built = pod(&low.name)
+                .asks("cpu", &low.cpus.to_string())
+                .on(&format!("n{}", low.node))
+                .label("app", &low.app.to_string());
             built = built.set("/status/startTime", json!(format!("2026-01-01T00:00:0{}Z", low.start)));
-            if let Some(g) = low.group { built = built.group(&format!("low-{g}")); }
-            if low.mate { built = built.group("g").label("team", "g"); }
+            if let Some(g) = low.group {
+                built = built.group(&format!("low-{g}"));
+            }
+            if low.mate {
+                built = built.group("g").label("team", "g");
+            }
             built = built.priority(low.priority);
-            if low.guarded { built = built.threshold(55); }
-            if low.leaving { built = built.terminating(); }
+            if low.guarded {
+                built = built.threshold(55);
+            }
+            if low.leaving {
+                built = built.terminating();
+            }
             if let Some(host) = low.repels {
                 let term = json!({"topologyKey": key_of(host), "labelSelector": {"matchLabels": {"team": "g"}}, "namespaces": ["default"]});
-                built = built.set("/spec/affinity", json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}));
+                built = built.set(
+                    "/spec/affinity",
+                    json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}),
+                );
             }
-            if low.shielded { built = built.set("/metadata/namespace", json!("shielded")); }
+            if low.shielded {
+                built = built.set("/metadata/namespace", json!("shielded"));
+            }
             let uid = SmolStr::from(format!("uid-{}", low.name));
-            if low.lingering { context.lingering.insert(uid.clone()); }
-            if low.departing { context.departing.insert(uid); }
+            if low.lingering {
+                context.lingering.insert(uid.clone());
+            }
+            if low.departing {
+                context.departing.insert(uid);
+            }
             all.push(built);
         }
         let mut g = gang("g", 50, self.need.unwrap_or(1));
-        if self.need.is_none() { g = g.set("/spec/schedulingPolicy", json!({"basic": {}})); }
-        if self.domain { g = g.set("/spec/schedulingConstraints", json!({"topology": [{"key": "zone"}]})); }
+        if self.need.is_none() {
+            g = g.set("/spec/schedulingPolicy", json!({"basic": {}}));
+        }
+        if self.domain {
+            g = g.set("/spec/schedulingConstraints", json!({"topology": [{"key": "zone"}]}));
+        }
         all.push(g);
         for (m, member) in self.members.iter().enumerate() {
-            let mut built = pod(&format!("g-{m}")).asks("cpu", &member.cpus.to_string()).group("g").priority(member.priority).label("team", "g");
+            let mut built = pod(&format!("g-{m}"))
+                .asks("cpu", &member.cpus.to_string())
+                .group("g")
+                .priority(member.priority)
+                .label("team", "g");
             let like = json!({"matchLabels": {"team": "g"}});
             if let Some((host, skew)) = member.spread {
                 built = built.set("/spec/topologySpreadConstraints", json!([{"maxSkew": skew, "topologyKey": key_of(host), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like}]));
             }
             let mut wants = Vec::new();
-            if let Some(host) = member.together { wants.push(json!({"topologyKey": key_of(host), "labelSelector": like})); }
+            if let Some(host) = member.together {
+                wants.push(json!({"topologyKey": key_of(host), "labelSelector": like}));
+            }
             let app = |app: usize| json!({"matchLabels": {"app": app.to_string()}});
-            if let Some((a, host)) = member.near_app { wants.push(json!({"topologyKey": key_of(host), "labelSelector": app(a)})); }
+            if let Some((a, host)) = member.near_app {
+                wants.push(json!({"topologyKey": key_of(host), "labelSelector": app(a)}));
+            }
             let mut shuns = Vec::new();
-            if member.apart { shuns.push(json!({"topologyKey": "hostname", "labelSelector": like})); }
-            if let Some((a, host)) = member.away_from_app { shuns.push(json!({"topologyKey": key_of(host), "labelSelector": app(a)})); }
+            if member.apart {
+                shuns.push(json!({"topologyKey": "hostname", "labelSelector": like}));
+            }
+            if let Some((a, host)) = member.away_from_app {
+                shuns.push(json!({"topologyKey": key_of(host), "labelSelector": app(a)}));
+            }
             let mut affinity = json!({});
-            if !wants.is_empty() { affinity["podAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": wants}); }
-            if !shuns.is_empty() { affinity["podAntiAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": shuns}); }
+            if !wants.is_empty() {
+                affinity["podAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": wants});
+            }
+            if !shuns.is_empty() {
+                affinity["podAntiAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": shuns});
+            }
             built = built.set("/spec/affinity", affinity);
             if member.port {
                 let mut value = built.0.clone();
@@ -168,7 +243,12 @@ impl World {
             let built = pod(&name).asks("cpu", &cpus.to_string()).priority(*priority).label("app", "held");
             all.push(if *nomination { built.nominated(&format!("n{node}")) } else { built });
             if !nomination {
-                context.reservations.push(Reservation { uid: format!("uid-{name}").into(), pod: key(&name), node: format!("n{node}").into(), priority: *priority });
+                context.reservations.push(Reservation {
+                    uid: format!("uid-{name}").into(),
+                    pod: key(&name),
+                    node: format!("n{node}").into(),
+                    priority: *priority,
+                });
             }
         }
         (all, context)
@@ -179,15 +259,23 @@ impl World {
     }
 
     fn units(&self) -> Vec<(Vec<usize>, i32)> {
-        let goes = |p: &usize| { let pod = &self.pods[*p]; !pod.leaving && !pod.shielded && !pod.mate };
+        let goes = |p: &usize| {
+            let pod = &self.pods[*p];
+            !pod.leaving && !pod.shielded && !pod.mate
+        };
         let whole = |p: &usize| self.pods[*p].group.filter(|g| self.groups[*g].1);
-        let mut units: Vec<(Vec<usize>, i32)> = (0..self.pods.len()).filter(goes).filter(|p| whole(p).is_none() && !self.pods[*p].departing)
-            .map(|p| (vec![p], self.priority_of(&self.pods[p]))).collect();
+        let mut units: Vec<(Vec<usize>, i32)> = (0..self.pods.len())
+            .filter(goes)
+            .filter(|p| whole(p).is_none() && !self.pods[*p].departing)
+            .map(|p| (vec![p], self.priority_of(&self.pods[p])))
+            .collect();
         for g in 0..self.groups.len() {
             let pods: Vec<usize> = (0..self.pods.len()).filter(goes).filter(|p| whole(p) == Some(g)).collect();
             let priority = pods.iter().map(|p| self.priority_of(&self.pods[*p])).min().unwrap_or(0);
             let pods: Vec<usize> = pods.into_iter().filter(|p| !self.pods[*p].departing).collect();
-            if !pods.is_empty() { units.push((pods, priority)); }
+            if !pods.is_empty() {
+                units.push((pods, priority));
+            }
         }
         units.retain(|(_, priority)| *priority < 50);
         units
@@ -200,9 +288,12 @@ impl World {
 
     fn guarantees_hold(&self, victims: &[&(Vec<usize>, i32)]) -> bool {
         (0..self.budgets.len()).all(|b| {
-            let departing = (0..self.pods.len()).filter(|p| self.pods[*p].departing && self.under(b, *p)).count() as i64;
+            let departing =
+                (0..self.pods.len()).filter(|p| self.pods[*p].departing && self.under(b, *p)).count() as i64;
             let count = victims.iter().flat_map(|(unit, _)| unit).filter(|p| self.under(b, **p)).count() as i64;
-            let guarded = victims.iter().any(|(unit, _)| unit.iter().any(|p| self.pods[*p].guarded) && unit.iter().any(|p| self.under(b, *p)));
+            let guarded = victims
+                .iter()
+                .any(|(unit, _)| unit.iter().any(|p| self.pods[*p].guarded) && unit.iter().any(|p| self.under(b, *p)));
             !guarded || count <= (self.budgets[b] - departing).max(0)
         })
     }
@@ -215,55 +306,104 @@ impl World {
             there.push((pod.node, Who::Pod(p)));
         }
         if held {
-            for (node, cpus, priority, _) in &self.held { if *priority >= 50 { free[*node] -= cpus; } }
+            for (node, cpus, priority, _) in &self.held {
+                if *priority >= 50 {
+                    free[*node] -= cpus;
+                }
+            }
         }
         State { free, there }
     }
 
-    fn domain(&self, node: usize, host: bool) -> Option<usize> { if host { Some(100 + node) } else { self.nodes[node].1 } }
+    fn domain(&self, node: usize, host: bool) -> Option<usize> {
+        if host { Some(100 + node) } else { self.nodes[node].1 }
+    }
 
     /// Labels of who: (team g, app).
     fn labels(&self, who: &Who) -> (bool, Option<usize>, bool, bool) {
         match who {
-            Who::Pod(p) => { let pod = &self.pods[*p]; (pod.mate, Some(pod.app), pod.leaving, pod.shielded) }
+            Who::Pod(p) => {
+                let pod = &self.pods[*p];
+                (pod.mate, Some(pod.app), pod.leaving, pod.shielded)
+            }
             Who::Member(_) => (true, None, false, false),
         }
     }
 
     fn admits(&self, state: &State, m: usize, node: usize) -> bool {
         let member = &self.members[m];
-        if state.free[node] < member.cpus { return false; }
-        if member.port && state.there.iter().any(|(other, who)| *other == node && matches!(who, Who::Member(x) if self.members[*x].port)) { return false; }
-        let team = |who: &Who| { let (team, _, _, shielded) = self.labels(who); team && !shielded };
-        let app = |who: &Who, a: usize| { let (_, app, _, shielded) = self.labels(who); app == Some(a) && !shielded };
+        if state.free[node] < member.cpus {
+            return false;
+        }
+        if member.port
+            && state
+                .there
+                .iter()
+                .any(|(other, who)| *other == node && matches!(who, Who::Member(x) if self.members[*x].port))
+        {
+            return false;
+        }
+        let team = |who: &Who| {
+            let (team, _, _, shielded) = self.labels(who);
+            team && !shielded
+        };
+        let app = |who: &Who, a: usize| {
+            let (_, app, _, shielded) = self.labels(who);
+            app == Some(a) && !shielded
+        };
         // Spread.
         if let Some((host, skew)) = member.spread {
             let Some(own) = self.domain(node, host) else { return false };
             let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
-            for n in 0..self.nodes.len() { if let Some(d) = self.domain(n, host) { counts.entry(d).or_default(); } }
+            for n in 0..self.nodes.len() {
+                if let Some(d) = self.domain(n, host) {
+                    counts.entry(d).or_default();
+                }
+            }
             for (n, who) in &state.there {
                 let (_, _, leaving, _) = self.labels(who);
-                if team(who) && !leaving && let Some(d) = self.domain(*n, host) { *counts.get_mut(&d).unwrap() += 1; }
+                if team(who)
+                    && !leaving
+                    && let Some(d) = self.domain(*n, host)
+                {
+                    *counts.get_mut(&d).unwrap() += 1;
+                }
             }
             let least = counts.values().min().copied().unwrap_or(0);
-            if counts[&own] + 1 - least > skew { return false; }
+            if counts[&own] + 1 - least > skew {
+                return false;
+            }
         }
         // Others keep team g away.
         for (n, who) in &state.there {
             match who {
-                Who::Pod(p) => if let Some(host) = self.pods[*p].repels
-                    && let Some(d) = self.domain(*n, host) && self.domain(node, host) == Some(d) { return false; },
+                Who::Pod(p) => {
+                    if let Some(host) = self.pods[*p].repels
+                        && let Some(d) = self.domain(*n, host)
+                        && self.domain(node, host) == Some(d)
+                    {
+                        return false;
+                    }
+                }
                 Who::Member(x) => {
-                    if self.members[*x].apart && *n == node { return false; }
+                    if self.members[*x].apart && *n == node {
+                        return false;
+                    }
                 }
             }
         }
-        if member.apart && state.there.iter().any(|(n, who)| *n == node && team(who)) { return false; }
+        if member.apart && state.there.iter().any(|(n, who)| *n == node && team(who)) {
+            return false;
+        }
         if let Some((a, host)) = member.away_from_app
             && let Some(own) = self.domain(node, host)
-            && state.there.iter().any(|(n, who)| app(who, a) && self.domain(*n, host) == Some(own)) { return false; }
+            && state.there.iter().any(|(n, who)| app(who, a) && self.domain(*n, host) == Some(own))
+        {
+            return false;
+        }
         // Affinity: one pod must match all terms (counted by all terms); each term's domain must have such a pod.
-        let matches_all = |who: &Who| (member.together.is_none() || team(who)) && member.near_app.is_none_or(|(a, _)| app(who, a));
+        let matches_all =
+            |who: &Who| (member.together.is_none() || team(who)) && member.near_app.is_none_or(|(a, _)| app(who, a));
         let mut keys: Vec<bool> = member.together.into_iter().collect();
         keys.extend(member.near_app.map(|(_, host)| host));
         if !keys.is_empty() {
@@ -275,19 +415,32 @@ impl World {
                 any |= state.there.iter().any(|(n, who)| matches_all(who) && self.domain(*n, *host).is_some());
             }
             let itself = member.near_app.is_none();
-            if !(satisfied || (!any && itself)) { return false; }
+            if !(satisfied || (!any && itself)) {
+                return false;
+            }
         }
         true
     }
 
     fn pins(&self) -> Option<Option<usize>> {
-        let pins: BTreeSet<Option<usize>> = self.pods.iter().filter(|p| p.mate && !p.departing && !p.leaving).map(|p| self.nodes[p.node].1).collect();
-        match pins.len() { 0 => None, 1 => Some(*pins.first().unwrap()), _ => Some(None) }
+        let pins: BTreeSet<Option<usize>> =
+            self.pods.iter().filter(|p| p.mate && !p.departing && !p.leaving).map(|p| self.nodes[p.node].1).collect();
+        match pins.len() {
+            0 => None,
+            1 => Some(*pins.first().unwrap()),
+            _ => Some(None),
+        }
     }
 
     fn zones(&self) -> Vec<Option<usize>> {
-        if !self.domain { return vec![None]; }
-        match self.pins() { None => vec![Some(0), Some(1)], Some(Some(z)) => vec![Some(z)], Some(None) => vec![] }
+        if !self.domain {
+            return vec![None];
+        }
+        match self.pins() {
+            None => vec![Some(0), Some(1)],
+            Some(Some(z)) => vec![Some(z)],
+            Some(None) => vec![],
+        }
     }
 
     /// Whether `count` members can be placed one after the other.
@@ -298,20 +451,42 @@ impl World {
         })
     }
 
-    fn extend(&self, state: &mut State, zone: Option<usize>, placed: u32, count: usize, seen: &mut BTreeSet<(u32, Vec<(usize, usize)>)>) -> bool {
-        if placed.count_ones() as usize >= count { return true; }
-        let mut fingerprint: Vec<(usize, usize)> = state.there.iter().filter_map(|(n, who)| match who { Who::Member(m) => Some((*m, *n)), Who::Pod(_) => None }).collect();
+    fn extend(
+        &self,
+        state: &mut State,
+        zone: Option<usize>,
+        placed: u32,
+        count: usize,
+        seen: &mut BTreeSet<(u32, Vec<(usize, usize)>)>,
+    ) -> bool {
+        if placed.count_ones() as usize >= count {
+            return true;
+        }
+        let mut fingerprint: Vec<(usize, usize)> = state
+            .there
+            .iter()
+            .filter_map(|(n, who)| match who {
+                Who::Member(m) => Some((*m, *n)),
+                Who::Pod(_) => None,
+            })
+            .collect();
         fingerprint.sort_unstable();
-        if !seen.insert((placed, fingerprint)) { return false; }
+        if !seen.insert((placed, fingerprint)) {
+            return false;
+        }
         for m in (0..self.members.len()).filter(|m| placed & (1 << m) == 0) {
             for node in 0..self.nodes.len() {
-                if zone.is_some_and(|zone| self.nodes[node].1 != Some(zone)) || !self.admits(state, m, node) { continue; }
+                if zone.is_some_and(|zone| self.nodes[node].1 != Some(zone)) || !self.admits(state, m, node) {
+                    continue;
+                }
                 state.free[node] -= self.members[m].cpus;
                 state.there.push((node, Who::Member(m)));
                 let done = self.extend(state, zone, placed | (1 << m), count, seen);
                 state.there.pop();
                 state.free[node] += self.members[m].cpus;
-                if done { return true; }
+                if done {
+                    return true;
+                }
             }
         }
         false
@@ -321,7 +496,9 @@ impl World {
     fn holds(&self, gone: &BTreeSet<usize>, placements: &[(usize, usize)]) -> bool {
         let mut state = self.state(gone, true);
         for (m, node) in placements {
-            if !self.admits(&state, *m, *node) { return false; }
+            if !self.admits(&state, *m, *node) {
+                return false;
+            }
             state.free[*node] -= self.members[*m].cpus;
             state.there.push((*node, Who::Member(*m)));
         }
@@ -330,7 +507,12 @@ impl World {
     }
 
     fn leavers(&self, waited_for: bool) -> BTreeSet<usize> {
-        (0..self.pods.len()).filter(|p| { let pod = &self.pods[*p]; waited_for && ((pod.leaving && !pod.lingering) || pod.departing) }).collect()
+        (0..self.pods.len())
+            .filter(|p| {
+                let pod = &self.pods[*p];
+                waited_for && ((pod.leaving && !pod.lingering) || pod.departing)
+            })
+            .collect()
     }
 
     fn needed(&self) -> Option<usize> {
@@ -344,14 +526,28 @@ impl World {
 }
 
 #[derive(Clone)]
-enum Who { Pod(usize), Member(usize) }
+enum Who {
+    Pod(usize),
+    Member(usize),
+}
 
-struct State { free: Vec<i64>, there: Vec<(usize, Who)> }
+struct State {
+    free: Vec<i64>,
+    there: Vec<(usize, Who)>,
+}
 
-fn parse(name: &str, prefix: &str) -> usize { name.trim_start_matches(prefix).parse().unwrap() }
+fn parse(name: &str, prefix: &str) -> usize {
+    name.trim_start_matches(prefix).parse().unwrap()
+}
 
 #[derive(Default, Debug)]
-struct Tallies { fits: usize, waits: usize, preempts: usize, refused: usize, problems: BTreeMap<String, usize> }
+struct Tallies {
+    fits: usize,
+    waits: usize,
+    preempts: usize,
+    refused: usize,
+    problems: BTreeMap<String, usize>,
+}
 
 fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<String> {
     let (objects, context) = world.objects();
@@ -364,8 +560,12 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
     let mut other = Cluster::default();
     objects.iter().rev().for_each(|object| add(&mut other, object));
     other.protect_namespaces(BTreeSet::from(["shielded".to_owned()]));
-    if plan(&other, &preemptor, &context) != decision { return Some("order".to_owned()); }
-    let placements = |list: &[giveway_planner::Placement]| -> Vec<(usize, usize)> { list.iter().map(|p| (parse(&p.pod.name, "g-"), parse(&p.node, "n"))).collect() };
+    if plan(&other, &preemptor, &context) != decision {
+        return Some("order".to_owned());
+    }
+    let placements = |list: &[giveway_planner::Placement]| -> Vec<(usize, usize)> {
+        list.iter().map(|p| (parse(&p.pod.name, "g-"), parse(&p.node, "n"))).collect()
+    };
     let Some(need) = world.needed() else {
         return (!matches!(decision, Decision::WaitingForPods { .. })).then(|| "not waiting".to_owned());
     };
@@ -373,27 +573,50 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
     match &decision {
         Decision::Fits { placements: list, .. } => {
             tallies.fits += 1;
-            if list.len() < need { return Some("fits with too few".to_owned()); }
+            if list.len() < need {
+                return Some("fits with too few".to_owned());
+            }
             (!world.holds(&now, &placements(list))).then(|| "fits where it does not".to_owned())
         }
         Decision::Preempt(found) => {
             let list = placements(&found.placements);
-            if list.len() < need { return Some("too few placed".to_owned()); }
-            if found.victims.is_empty() { tallies.waits += 1; } else { tallies.preempts += 1; }
+            if list.len() < need {
+                return Some("too few placed".to_owned());
+            }
+            if found.victims.is_empty() {
+                tallies.waits += 1;
+            } else {
+                tallies.preempts += 1;
+            }
             let units = world.units();
             let uids = victim_uids(found);
-            let chosen: Vec<&(Vec<usize>, i32)> = units.iter().filter(|(unit, _)| uids.contains(format!("uid-{}", world.pods[unit[0]].name).as_str())).collect();
+            let chosen: Vec<&(Vec<usize>, i32)> = units
+                .iter()
+                .filter(|(unit, _)| uids.contains(format!("uid-{}", world.pods[unit[0]].name).as_str()))
+                .collect();
             let pods: BTreeSet<usize> = chosen.iter().flat_map(|(unit, _)| unit.iter().copied()).collect();
-            if pods.len() != uids.len() { return Some("victims that are no whole units".to_owned()); }
-            if !world.guarantees_hold(&chosen) { return Some("a guarantee is violated".to_owned()); }
+            if pods.len() != uids.len() {
+                return Some("victims that are no whole units".to_owned());
+            }
+            if !world.guarantees_hold(&chosen) {
+                return Some("a guarantee is violated".to_owned());
+            }
             let leavers = world.leavers(true);
             let gone: BTreeSet<usize> = pods.union(&leavers).copied().collect();
-            if !world.holds(&gone, &list) { return Some("a plan that does not hold".to_owned()); }
-            if world.placeable(&now, need) { return Some("preempts although it fits now".to_owned()); }
-            if !found.victims.is_empty() && world.placeable(&leavers, need) { return Some("evicts although it fits once those are gone who leave".to_owned()); }
+            if !world.holds(&gone, &list) {
+                return Some("a plan that does not hold".to_owned());
+            }
+            if world.placeable(&now, need) {
+                return Some("preempts although it fits now".to_owned());
+            }
+            if !found.victims.is_empty() && world.placeable(&leavers, need) {
+                return Some("evicts although it fits once those are gone who leave".to_owned());
+            }
             for (unit, _) in &chosen {
                 let without: BTreeSet<usize> = gone.iter().copied().filter(|p| !unit.contains(p)).collect();
-                if world.holds(&without, &list) { return Some("evicts for nothing".to_owned()); }
+                if world.holds(&without, &list) {
+                    return Some("evicts for nothing".to_owned());
+                }
             }
             None
         }
@@ -402,10 +625,16 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
             let units = world.units();
             let leavers = world.leavers(true);
             for mask in 0..1usize << units.len() {
-                let chosen: Vec<&(Vec<usize>, i32)> = units.iter().enumerate().filter(|(u, _)| mask & (1 << u) != 0).map(|(_, u)| u).collect();
-                if !world.guarantees_hold(&chosen) { continue; }
-                let gone: BTreeSet<usize> = chosen.iter().flat_map(|(unit, _)| unit.iter().copied()).chain(leavers.iter().copied()).collect();
-                if world.placeable(&gone, need) { return Some(format!("missed: {} victims are enough", chosen.len())); }
+                let chosen: Vec<&(Vec<usize>, i32)> =
+                    units.iter().enumerate().filter(|(u, _)| mask & (1 << u) != 0).map(|(_, u)| u).collect();
+                if !world.guarantees_hold(&chosen) {
+                    continue;
+                }
+                let gone: BTreeSet<usize> =
+                    chosen.iter().flat_map(|(unit, _)| unit.iter().copied()).chain(leavers.iter().copied()).collect();
+                if world.placeable(&gone, need) {
+                    return Some(format!("missed: {} victims are enough", chosen.len()));
+                }
             }
             world.placeable(&now, need).then(|| "missed: it fits now".to_owned())
         }
@@ -433,19 +662,29 @@ fn combined() {
                 let count = shown.entry(problem.clone()).or_default();
                 *count += 1;
                 // The smallest examples are the most useful.
-                if *count <= 2 || (world.members.len() <= 2 && world.nodes.len() <= 2 && world.pods.len() <= 2 && *count < 8) { println!("{problem}: mask {mask} {world:?}\n"); }
+                if *count <= 2
+                    || (world.members.len() <= 2 && world.nodes.len() <= 2 && world.pods.len() <= 2 && *count < 8)
+                {
+                    println!("{problem}: mask {mask} {world:?}\n");
+                }
             }
             let (objects, context) = world.objects();
             let context = Context { strategy, ..context };
             let mut built = Cluster::default();
             built.protect_namespaces(BTreeSet::from(["shielded".to_owned()]));
             objects.iter().for_each(|object| add(&mut built, object));
-            costs.push(match plan(&built, &for_group("g"), &context) { Decision::Preempt(plan) => Some((plan.cost, plan.placements.len())), _ => None });
+            costs.push(match plan(&built, &for_group("g"), &context) {
+                Decision::Preempt(plan) => Some((plan.cost, plan.placements.len())),
+                _ => None,
+            });
         }
         if let [least, Some((reference, places))] = &costs[..] {
             match least {
                 Some((cost, count)) if cost <= reference && (count >= places || world.domain) => {}
-                other => { *tallies.problems.entry("worse than kep5710".to_owned()).or_default() += 1; println!("worse than kep5710: {other:?} {reference:?} {places} mask {mask} {world:?}\n"); }
+                other => {
+                    *tallies.problems.entry("worse than kep5710".to_owned()).or_default() += 1;
+                    println!("worse than kep5710: {other:?} {reference:?} {places} mask {mask} {world:?}\n");
+                }
             }
         }
     }

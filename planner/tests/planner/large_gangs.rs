@@ -2,7 +2,7 @@
 //! from others, or together in one domain of very many.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Decision};
+use giveway_planner::{Cluster, Context, Decision, Strategy};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -228,6 +228,39 @@ fn hundreds_of_members_of_any_sizes_fit_an_empty_cluster_of_thousands_of_nodes()
                 let places = placed(decide(&cluster, &for_group("g")));
                 assert_eq!(places.values().sum::<usize>(), size, "sizes {kind}, {value}");
             }
+        }
+    }
+}
+
+/// Nodes that are full of one pod each, the first four of priority 2 and the others of 4; ten members of priority 10, of which four are
+/// needed, alike or of two sizes.
+fn more_than_needed(nodes: usize, alike: bool, rack: Option<usize>) -> Cluster {
+    let mut all: Vec<Built> = (0..nodes)
+        .map(|number| node(&name(number), 2).label("rack", &format!("r{}", number / rack.unwrap_or(nodes))))
+        .collect();
+    let low = |number: usize| pod(&format!("low-{number}")).priority(if number < 4 { 2 } else { 4 }).asks("cpu", "2");
+    all.extend((0..nodes).map(|number| low(number).on(&name(number))));
+    let group = gang("g", 10, 4);
+    all.push(match rack {
+        Some(_) => group.set("/spec/schedulingConstraints", json!({"topology": [{"key": "rack"}]})),
+        None => group,
+    });
+    let cpus = |number: usize| if alike || number < 5 { "2" } else { "1900m" };
+    all.extend((0..10).map(|n| pod(&format!("g-{n}")).group("g").priority(10).asks("cpu", cpus(n))));
+    cluster(&all)
+}
+
+/// Design, section 4, step 4: the most members that can be placed, and not only as many as are needed.
+#[test]
+fn as_many_members_get_a_place_as_could_however_many_nodes_there_are() {
+    for strategy in Strategy::ALL {
+        let context = Context { strategy, ..Context::default() };
+        for (nodes, alike, rack) in
+            [(60, false, None), (100, false, None), (100, true, None), (100, true, Some(50)), (200, true, Some(100))]
+        {
+            let plan = planned(plan(&more_than_needed(nodes, alike, rack), &for_group("g"), &context));
+            let found = (plan.placements.len(), plan.cost.victim_pods);
+            assert_eq!(found, (10, 10), "{strategy:?}, {nodes} nodes, alike: {alike}, racks of {rack:?}");
         }
     }
 }

@@ -246,3 +246,18 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
     assert!(cluster.remove_device_class("nics"));
     assert!(matches!(decide(&cluster, &for_pod("q")), Decision::Unschedulable(_)));
 }
+
+#[test]
+fn a_gang_within_a_domain_is_not_released_for_what_is_not_known_and_its_sentence_says_so() {
+    let mut all = vec![node("a", 1).label("rack", "r1"), node("b", 1).label("rack", "r2")];
+    all.extend([pod("on-a").on("a"), pod("on-b").on("b")]);
+    let topology = json!({"topology": [{"key": "rack"}]});
+    all.push(gang("g", 9, 1).set("/spec/schedulingConstraints", topology));
+    all.push(with_claims(pod("p").group("g").priority(9), &["data"]));
+    let mut cluster = cluster(&all);
+    claim(&mut cluster, "data", None, "standard");
+    let said = shortfall(decide(&cluster, &for_group("g")));
+    let unknown = "Where it can run depends on what is not known here: claim data, which is bound to no volume yet. Nobody is \
+                   evicted for it, and it is held until there is room within one domain.";
+    assert!(said.contains(unknown) && !said.contains("preemptionPolicy Never"), "{said}");
+}
