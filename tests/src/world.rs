@@ -1,6 +1,7 @@
 //! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
 
-use crate::audit::{History, Promises, log, rest, unanswered};
+use crate::audit::budgets::{Judgement, judge};
+use crate::audit::{Chronicler, History, Promises, log, rest, unanswered};
 use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options, Version, kubeconfig};
@@ -180,6 +181,7 @@ impl WorldBuilder {
         let log = Mutex::new(log::Reader::new(&plane.audit_log()));
         let mut world = World {
             kit: Kit::new(plane.client()),
+            chronicler: None,
             giveway: None,
             controllers: Controllers::default(),
             node: None,
@@ -209,6 +211,9 @@ impl WorldBuilder {
             }
             world.giveway = Some(Giveway::install(&world.plane, &self.settings).await?);
         }
+        if !self.bare && !self.unjudged {
+            world.chronicler = Some(Chronicler::start(world.client()).await);
+        }
         world.controllers = Controllers::start(&world.plane, &self.controllers).await?;
         Ok(())
     }
@@ -217,6 +222,8 @@ impl WorldBuilder {
 /// A running cluster. When it is dropped nothing is left of it; when the test fails, its logs are kept under
 /// `target/e2e` first.
 pub struct World {
+    /// The second witness. Ends before the API server does: whoever watches one that is gone tries again and again.
+    chronicler: Option<Chronicler>,
     giveway: Option<Giveway>,
     controllers: Controllers,
     kit: Kit,
@@ -559,8 +566,29 @@ impl World {
         if runs && let Err(left) = rest::reached(&self.kit.client, &self.audit().await, TO_REST).await {
             broken.push(left.to_string());
         }
+        let judgement = self.judgement().await;
         broken.extend(promises.broken(&self.audit().await));
+        broken.extend(judgement.broken);
         broken
+    }
+
+    /// What both witnesses prove about budgets so far. Where the second one missed something, because the test interrupted etcd or the
+    /// API server, nothing is judged, and the output of the test says so.
+    ///
+    /// # Panics
+    /// The watches do not catch up, or the log cannot be read.
+    pub async fn judgement(&self) -> Judgement {
+        let Some(chronicler) = &self.chronicler else { return Judgement::default() };
+        let chronicle = chronicler.read().await;
+        if !chronicle.gap {
+            return judge(&chronicle, &self.audit().await);
+        }
+        let gap = "the watch of pods and budgets broke off, and what happened meanwhile is not known";
+        if self.plane.interrupted() {
+            println!("budgets are not judged: {gap}");
+            return Judgement::default();
+        }
+        Judgement { broken: vec![gap.to_owned()], ..Judgement::default() }
     }
 
     /// Promise 7: no daemon has ended by itself, and none has panicked; as a sentence each.
@@ -581,6 +609,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        self.chronicler = None;
         if std::thread::panicking() {
             report(&self.plane);
             return;

@@ -59,6 +59,7 @@ pub struct ControlPlane {
     /// What a later test could get; `None` where none should.
     foundation: Option<Foundation>,
     lasts: bool,
+    interrupted: bool,
 }
 
 impl ControlPlane {
@@ -108,9 +109,20 @@ impl ControlPlane {
         let admin = write_credentials(&directory, &pki, &server, address)?;
         let client = kubeconfig::client(admin).await?;
         let (processes, kubernetes) = (BTreeMap::new(), options.kubernetes);
-        let (foundation, lasts) = (None, false);
-        let mut plane =
-            Self { processes, machine, guard, directory, pki, server, client, kubernetes, foundation, lasts };
+        let (foundation, lasts, interrupted) = (None, false, false);
+        let mut plane = Self {
+            processes,
+            machine,
+            guard,
+            directory,
+            pki,
+            server,
+            client,
+            kubernetes,
+            foundation,
+            lasts,
+            interrupted,
+        };
         plane.run(programs::etcd(&plane.directory, ports)?)?;
         plane.run(programs::api_server(&plane.directory, ports, options, address)?)?;
         plane.wait_for_api_server().await?;
@@ -125,10 +137,21 @@ impl ControlPlane {
     async fn go_on(idle: Idle, options: &Options) -> Result<Self> {
         let Idle { processes, guard, directory, pki, server, kubernetes, foundation } = idle;
         let client = kubeconfig::client(kubeconfig::read(&directory.join("kubeconfig"))?).await?;
-        let (machine, lasts) = (None, false);
+        let (machine, lasts, interrupted) = (None, false, false);
         let foundation = Some(foundation);
-        let mut plane =
-            Self { processes, machine, guard, directory, pki, server, client, kubernetes, foundation, lasts };
+        let mut plane = Self {
+            processes,
+            machine,
+            guard,
+            directory,
+            pki,
+            server,
+            client,
+            kubernetes,
+            foundation,
+            lasts,
+            interrupted,
+        };
         plane.check_alive()?;
         if let Some(foundation) = &plane.foundation {
             foundation.restore(&plane.client).await?;
@@ -174,6 +197,11 @@ impl ControlPlane {
     /// Says that the test ended well, so that another one may go on with etcd and API server.
     pub(crate) fn lasts(&mut self) {
         self.lasts = true;
+    }
+
+    /// Whether a test may have interrupted etcd or the API server, and with them every watch.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.interrupted
     }
 
     /// A client with every right.
@@ -283,6 +311,7 @@ impl ControlPlane {
     fn touched(&mut self, name: &str) {
         if reuse::LASTING.contains(&name) {
             self.foundation = None;
+            self.interrupted = true;
         }
     }
 

@@ -114,6 +114,7 @@ async fn prove(world: &World, chronicler: &Chronicler, needed: u64, largest: u64
     let mut broken = Promises::new().broken(&history);
     broken.extend(judgement.broken.iter().cloned());
     broken.extend(not_held(&judgement));
+    broken.extend(chronicle.gap.then(|| "the watch of pods and budgets broke off".to_owned()));
     println!("\nWhat the audit log of the API server, and a watch of all pods, prove:");
     println!("  pods of the gang bound         {bound} of {SIZE}");
     println!("  pods evicted                   {evicted}");

@@ -10,8 +10,8 @@ mod stories;
 
 use super::{MINUTE, SCHEDULED};
 use giveway_crds::condition;
-use giveway_tests::audit::budgets::{Judgement, Worst, judge};
-use giveway_tests::audit::{Chronicler, History, OPERATOR, Promises, Removal};
+use giveway_tests::audit::budgets::{Judgement, Worst};
+use giveway_tests::audit::{History, OPERATOR, Promises, Removal};
 use giveway_tests::cluster::{
     BudgetBuilder, DeploymentBuilder, FillBuilder, Group, GroupBuilder, Kit, NodesBuilder, PodBuilder, PodHandle,
     Shaped,
@@ -28,8 +28,6 @@ const POOL: &str = "pool";
 /// A world whose budgets are watched from the beginning. The guarded classes have priority 100 and the name of their
 /// threshold, `guarded-1000`; those of preemptors have the name of their priority, `urgent-999`.
 struct Stage {
-    // Ends before the world does: whoever watches an API server that is gone tries again and again.
-    chronicler: Chronicler,
     world: World,
     /// Somebody else who evicts.
     other: Client,
@@ -45,8 +43,7 @@ impl Stage {
         for priority in priorities {
             world.class(&format!("urgent-{priority}"), *priority).managed().create().await;
         }
-        let chronicler = Chronicler::start(world.client()).await;
-        Self { other: world.client_of(OTHER).await, world, chronicler }
+        Self { other: world.client_of(OTHER).await, world }
     }
 
     async fn scene(&self, name: &str) -> Scene {
@@ -55,13 +52,8 @@ impl Stage {
 
     /// What both witnesses prove, at rest. Fails when a promise was broken.
     async fn judge(&self, promises: &Promises) -> (Judgement, History) {
-        let chronicle = self.chronicler.read().await;
-        let history = self.world.audit().await;
-        let judgement = judge(&chronicle, &history);
-        let mut broken = self.world.broken(promises).await;
-        broken.extend(judgement.broken.iter().cloned());
-        assert!(broken.is_empty(), "promises were broken:\n  {}", broken.join("\n  "));
-        (judgement, history)
+        self.world.check(promises).await;
+        (self.world.judgement().await, self.world.audit().await)
     }
 }
 
