@@ -97,14 +97,18 @@ impl Chronicle {
             return unseen;
         }
         let mut there: BTreeMap<(bool, String), u64> = BTreeMap::new();
+        let budget = |key: &Key| (false, format!("{}/{}", key.0, key.1));
         for (revision, seen) in &self.events {
-            match seen {
-                Seen::Pod(pod) => drop(there.insert((true, pod.uid.clone()), *revision)),
-                Seen::PodGone(uid) => drop(there.remove(&(true, uid.clone()))),
-                Seen::Budget(budget) => {
-                    drop(there.insert((false, budget.key.0.clone() + "/" + &budget.key.1), *revision))
-                }
-                Seen::BudgetGone(key) => drop(there.remove(&(false, key.0.clone() + "/" + &key.1))),
+            let (object, exists) = match seen {
+                Seen::Pod(pod) => ((true, pod.uid.clone()), true),
+                Seen::PodGone(uid) => ((true, uid.clone()), false),
+                Seen::Budget(seen) => (budget(&seen.key), true),
+                Seen::BudgetGone(key) => (budget(key), false),
+            };
+            if exists {
+                there.insert(object, *revision);
+            } else {
+                there.remove(&object);
             }
         }
         let gone = there.iter().filter(|((pod, _), revision)| {

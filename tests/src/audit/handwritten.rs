@@ -11,10 +11,27 @@ pub struct Log(Vec<Line>);
 
 impl Log {
     pub fn line(&mut self, user: &str, verb: &str, object: Value, bodies: (Value, Value), code: u16) {
+        let message = match code {
+            429 => "Cannot evict pod as it would violate the pod's disruption budget.",
+            500 => "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            _ => "",
+        };
+        self.answered(user, verb, object, bodies, (code, message));
+    }
+
+    /// A request that was answered with these words.
+    pub fn answered(
+        &mut self,
+        user: &str,
+        verb: &str,
+        object: Value,
+        bodies: (Value, Value),
+        (code, message): (u16, &str),
+    ) {
         let at = format!("2026-01-01T00:{:02}:{:02}.000000Z", self.0.len() / 60, self.0.len() % 60);
         let line = json!({
             "verb": verb, "user": {"username": user}, "requestURI": "/", "objectRef": object,
-            "responseStatus": {"code": code}, "requestObject": bodies.0, "responseObject": bodies.1,
+            "responseStatus": {"code": code, "message": message}, "requestObject": bodies.0, "responseObject": bodies.1,
             "requestReceivedTimestamp": at, "stageTimestamp": at
         });
         self.0.push(serde_json::from_value(line).unwrap());
@@ -22,11 +39,51 @@ impl Log {
 
     pub fn group(&mut self, name: &str, priority: i32, mode: &str, status: Value) {
         let object = json!({
-            "kind": "PodGroup", "metadata": {"namespace": "default", "name": name}, "status": status,
+            "kind": "PodGroup", "metadata": {"namespace": "default", "name": name, "uid": name}, "status": status,
             "spec": {"priority": priority, "disruptionMode": mode, "schedulingPolicy": {"gang": {"minCount": 2}}}
         });
+        self.group_as("patch", object);
+    }
+
+    /// Somebody makes a group of this name anew, of priority 9, or one that preempts nobody.
+    pub fn another_group(&mut self, name: &str, uid: &str, policy: &str) {
+        let object = json!({
+            "kind": "PodGroup", "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"priority": 9, "disruptionMode": "Pod", "preemptionPolicy": policy,
+                "schedulingPolicy": {"gang": {"minCount": 2}}}
+        });
+        self.group_as("create", object);
+    }
+
+    fn group_as(&mut self, verb: &str, object: Value) {
+        let name = &object["metadata"]["name"];
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "podgroups", "namespace": "default", "name": name});
-        self.line(OPERATOR, "patch", reference, (Value::Null, object), 200);
+        self.line(OPERATOR, verb, reference, (Value::Null, object), 200);
+    }
+
+    /// Somebody deletes a plan.
+    pub fn delete_plan(&mut self, plan: &str) {
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": plan});
+        self.line("admin", "delete", reference, (Value::Null, Value::Null), 200);
+    }
+
+    /// Some time goes by: the holder of the lease renews it.
+    pub fn pass(&mut self, holder: &str, seconds: usize) {
+        for _ in 0..seconds {
+            self.lease(holder);
+        }
+    }
+
+    /// A namespace gets this annotation.
+    pub fn annotate_namespace(&mut self, name: &str, annotations: Value) {
+        let object = json!({"kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});
+        self.line("admin", "patch", json!({"resource": "namespaces", "name": name}), (Value::Null, object), 200);
+    }
+
+    /// The time of the line that comes next, so many seconds earlier.
+    pub fn time(&self, earlier: usize) -> String {
+        let second = self.0.len() - earlier;
+        format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60)
     }
 
     /// A pod of a group, bound when it has a node; its UID is its name. It pays for more than any group here asks.
@@ -65,6 +122,22 @@ impl Log {
             "status": {"state": state, "term": "t"}
         });
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": gang});
+        let request = json!({"status": object["status"]});
+        self.line(OPERATOR, "create", reference, (request, object), 201);
+    }
+
+    /// A plan of a single pod, which is its name.
+    pub fn plan_for_pod(&mut self, pod: &str, priority: i32, victims: &[&str]) {
+        let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
+        let victim = json!({"kind": "Pod", "namespace": "default", "name": "v", "priority": 1, "pods": pods});
+        let preemptor = json!({"kind": "Pod", "namespace": "default", "name": pod, "uid": pod, "priority": priority});
+        let object = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": pod},
+            "spec": {"preemptor": preemptor, "strategy": "least-cost", "victims": [victim],
+                "placements": [{"pod": pod, "uid": pod, "node": "n"}]},
+            "status": {"state": "Evicting", "term": "t"}
+        });
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": pod});
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
@@ -137,6 +210,16 @@ impl Log {
     pub fn delete(&mut self, user: &str, pod: &str) {
         let request = json!({"preconditions": {"uid": pod}});
         self.line(user, "delete", reference("", pod), (request, Value::Null), 200);
+    }
+
+    /// The same, and the answer shows a pod whose deletion began at this time, with a grace of 30 s.
+    pub fn delete_answered(&mut self, user: &str, pod: &str, begun: &str) {
+        let ends: jiff::Timestamp = begun.parse().unwrap();
+        let ends = ends + jiff::SignedDuration::from_secs(30);
+        let metadata =
+            json!({"name": pod, "uid": pod, "deletionTimestamp": ends.to_string(), "deletionGracePeriodSeconds": 30});
+        let answer = json!({"kind": "Pod", "metadata": metadata});
+        self.line(user, "delete", reference("", pod), (json!({}), answer), 200);
     }
 
     /// Somebody holds the operator's lease from now on.

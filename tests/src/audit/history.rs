@@ -1,12 +1,12 @@
 //! What happened, told by the audit log alone.
 
+use super::groups::{ClassRecord, GroupRecord};
 use super::log::Line;
+use super::plans::PlanRecord;
 use super::record::{REST, is, list, map, number, text};
 use giveway_crds::condition::types;
-use giveway_crds::plan::StoredPlan;
-use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{Preemption, critical, keys, native};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub struct History {
     pub marks: Vec<Mark>,
     /// Every plan that was stored, each time that it changed.
     pub plans: Vec<PlanRecord>,
+    /// Every plan that was deleted, by whomever, and when.
+    pub deleted_plans: Vec<(Timestamp, String)>,
     /// Every time that a node was written.
     pub nodes: Vec<NodeWrite>,
     /// Every write of a node's taints by the operator of which nobody heard the answer, and how many writes of nodes were
@@ -47,9 +49,13 @@ pub struct History {
     pub rests: Vec<(Timestamp, String)>,
     /// Every PodGroup, as it was last seen.
     pub groups: BTreeMap<Key, GroupRecord>,
+    /// Every time that a namespace was written, and whether nobody in it may be evicted since then.
+    pub protected: Vec<(Timestamp, String, bool)>,
+    /// The UIDs of the PodGroups that had a name, each from when on.
+    pub(super) incarnations: BTreeMap<Key, Vec<(Timestamp, String)>>,
     current: BTreeMap<Key, String>,
-    parts: BTreeMap<String, Vec<Preemption>>,
-    classes: BTreeMap<String, i32>,
+    pub(super) parts: BTreeMap<String, Vec<Preemption>>,
+    pub(super) classes: BTreeMap<String, ClassRecord>,
 }
 
 /// A pod.
@@ -79,6 +85,14 @@ pub struct PodRecord {
     pub critical: bool,
     /// Whether a DaemonSet made it, or it is static.
     pub fixed: bool,
+    /// Whether it is static: what stands for it at the API server.
+    pub mirror: bool,
+    /// Since when it has no scheduling gate.
+    pub released: Option<Timestamp>,
+    /// Whether kube-scheduler preempts nobody for it.
+    pub never: bool,
+    /// The policy by which Giveway preempts for it, as its annotation says.
+    pub policy: Option<String>,
 }
 
 /// A node was written.
@@ -96,25 +110,6 @@ pub struct NodeWrite {
     pub taints: Vec<Value>,
     /// Its labels since then.
     pub labels: BTreeMap<String, String>,
-}
-
-/// A PodGroup.
-#[derive(Clone, Debug, Default)]
-pub struct GroupRecord {
-    /// Whether it gives way whole.
-    pub whole: bool,
-    /// Whether it is one of Kubernetes' own: its name begins with their API group.
-    pub native: bool,
-    /// How many members it needs; 0 for a basic group.
-    pub min_count: usize,
-    /// Its priority.
-    pub priority: Option<i32>,
-    /// Its class.
-    pub class: Option<String>,
-    /// Key of the node label of which all its pods have one value.
-    pub topology: Option<String>,
-    /// Whether it was deleted.
-    pub deleted: bool,
 }
 
 /// By which request a pod was to be removed.
@@ -153,6 +148,26 @@ pub struct Removal {
     pub message: String,
     /// Whether it was accepted, or carried out although nobody heard the answer.
     pub accepted: bool,
+    /// When the deletion of the pod began, as the answer shows: an earlier request may have begun it.
+    pub begun: Option<Timestamp>,
+}
+
+impl Removal {
+    /// Whether a budget is why it was refused. Of two budgets the API server says 500; throttling is a 429, too, and any failure
+    /// a 500.
+    pub fn refused_for_budget(&self) -> bool {
+        let words = match self.code {
+            429 => "disruption budget",
+            500 => "more than one PodDisruptionBudget",
+            _ => return false,
+        };
+        self.how == How::Evict && !self.accepted && self.message.contains(words)
+    }
+
+    /// Whether the pod was on its way before this request: the answer shows when that began, in whole seconds.
+    pub(super) fn came_late(&self) -> bool {
+        self.begun.is_some_and(|begun| begun.as_second() < self.at.as_second())
+    }
 }
 
 /// A pod got a node.
@@ -190,37 +205,10 @@ pub struct Mark {
     pub at: Timestamp,
     /// Namespace and name of the pod.
     pub pod: Key,
+    /// Its UID.
+    pub uid: String,
     /// The sentence, which names the preemptor.
     pub message: String,
-}
-
-/// Who a plan is for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Preemptor {
-    /// A PodGroup.
-    Group(Key),
-    /// A single pod, by UID.
-    Pod(String),
-}
-
-/// A plan as it was stored.
-#[derive(Clone, Debug)]
-pub struct PlanRecord {
-    /// When the request that stored it was answered.
-    pub at: Timestamp,
-    /// Who stored it.
-    pub user: String,
-    /// Who it is for.
-    pub preemptor: Preemptor,
-    /// The plan.
-    pub plan: StoredPlan,
-}
-
-impl PlanRecord {
-    /// Whether the plan names this pod as a victim.
-    pub fn names(&self, uid: &str) -> bool {
-        self.plan.victims.iter().flat_map(|victim| &victim.pods).any(|pod| pod.uid == uid)
-    }
 }
 
 impl History {
@@ -276,10 +264,15 @@ impl History {
                 self.take_group(line, removes);
             }
             (native::GROUP, "podgroups", "") => self.take_group(line, removes),
-            (keys::GROUP, "preemptions", _) if !removes => self.take_preemption(line),
+            (keys::GROUP, "preemptions", _) => self.take_preemption(line, removes),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
-                let class = &line.response_object;
-                self.classes.insert(text(class, "/metadata/name"), number(class, "/value").unwrap_or(0));
+                self.classes
+                    .insert(text(&line.response_object, "/metadata/name"), ClassRecord::of(&line.response_object));
+            }
+            ("", "namespaces", "") if is(&line.response_object, "Namespace") => {
+                let annotations = map(&line.response_object, "/metadata/annotations");
+                let protected = annotations.get(keys::ANNOTATION_NEVER_EVICT).is_some_and(|value| value == "true");
+                self.protected.push((line.stage_timestamp, text(&line.response_object, "/metadata/name"), protected));
             }
             _ => {}
         }
@@ -292,7 +285,14 @@ impl History {
         }
         let uid = text(pod, "/metadata/uid");
         let key = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
-        if line.verb == "create" {
+        let released = list(pod, "/spec/schedulingGates").is_empty().then_some(line.stage_timestamp);
+        let annotations = map(pod, "/metadata/annotations");
+        let policy = annotations.get(keys::ANNOTATION_PREEMPTION_POLICY).cloned();
+        if let Some(record) = self.pods.get_mut(&uid).filter(|_| line.verb != "create") {
+            record.released = record.released.or(released);
+            record.policy = policy;
+        } else if line.verb == "create" {
+            let mirror = annotations.contains_key("kubernetes.io/config.mirror");
             let node = Some(text(pod, "/spec/nodeName")).filter(|node| !node.is_empty());
             let record = PodRecord {
                 key: key.clone(),
@@ -310,10 +310,13 @@ impl History {
                 finished: None,
                 grace: i64::from(number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30)),
                 critical: number(pod, "/spec/priority").unwrap_or(0) >= critical::PRIORITY
-                    || (line.object_ref.namespace == "kube-system"
-                        && critical::asked(&map(pod, "/metadata/annotations"))),
-                fixed: map(pod, "/metadata/annotations").contains_key("kubernetes.io/config.mirror")
+                    || (line.object_ref.namespace == "kube-system" && critical::asked(&annotations)),
+                fixed: mirror
                     || list(pod, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/kind") == "DaemonSet"),
+                mirror,
+                released,
+                never: text(pod, "/spec/preemptionPolicy") == "Never",
+                policy,
             };
             self.pods.insert(uid.clone(), record);
             self.current.insert(key, uid);
@@ -354,7 +357,9 @@ impl History {
         let conditions = line.request_object.pointer("/status/conditions").and_then(Value::as_array);
         let target = conditions.into_iter().flatten().find(|c| text(c, "/type") == types::DISRUPTION_TARGET);
         if let Some(message) = target.map(|c| text(c, "/message")).filter(|_| line.user.username == super::OPERATOR) {
-            self.marks.push(Mark { at: line.stage_timestamp, pod: key_of(line), message });
+            let named = Some(text(&line.request_object, "/metadata/uid")).filter(|uid| !uid.is_empty());
+            let uid = named.or_else(|| self.current.get(&key_of(line)).cloned()).unwrap_or_default();
+            self.marks.push(Mark { at: line.stage_timestamp, pod: key_of(line), uid, message });
         }
         if matches!(text(&line.request_object, "/status/phase").as_str(), "Succeeded" | "Failed")
             && let Some(record) = self.current.get(&key_of(line)).and_then(|uid| self.pods.get_mut(uid))
@@ -392,21 +397,22 @@ impl History {
             let items = line.response_object.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
             for pod in &items {
                 let key = (line.object_ref.namespace.clone(), text(pod, "/metadata/name"));
-                self.push_removal(line, how, key, Some(text(pod, "/metadata/uid")));
+                self.push_removal(line, how, key, Some(pod));
             }
             return;
         }
-        let answered = is(&line.response_object, "Pod").then(|| text(&line.response_object, "/metadata/uid"));
+        let answered = Some(&line.response_object).filter(|answer| is(answer, "Pod"));
         self.push_removal(line, how, key_of(line), answered);
     }
 
-    fn push_removal(&mut self, line: &Line, how: How, pod: Key, answered: Option<String>) {
+    fn push_removal(&mut self, line: &Line, how: How, pod: Key, answered: Option<&Value>) {
         let request = &line.request_object;
         let precondition = [text(request, "/preconditions/uid"), text(request, "/deleteOptions/preconditions/uid")]
             .into_iter()
             .find(|uid| !uid.is_empty());
         let accepted = line.took_effect();
         let uid = answered
+            .map(|pod| text(pod, "/metadata/uid"))
             .or_else(|| precondition.clone().filter(|_| accepted))
             .or_else(|| self.current.get(&pod).cloned())
             .unwrap_or_default();
@@ -429,57 +435,8 @@ impl History {
             code: line.response_status.code,
             message: line.response_status.message.clone(),
             accepted,
+            begun: answered.and_then(deletion_began),
         });
-    }
-
-    fn take_group(&mut self, line: &Line, removes: bool) {
-        let group = &line.response_object;
-        let native = line.object_ref.api_group == native::GROUP;
-        let key_of_group = |(namespace, name): Key| (namespace, if native { native::key_name(&name) } else { name });
-        if removes {
-            if let Some(record) = self.groups.get_mut(&key_of_group(key_of(line))) {
-                record.deleted = true;
-            }
-            return;
-        }
-        if !is(group, "PodGroup") {
-            return;
-        }
-        let key = key_of_group((text(group, "/metadata/namespace"), text(group, "/metadata/name")));
-        let class = Some(text(group, "/spec/priorityClassName")).filter(|class| !class.is_empty());
-        let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
-        let record = GroupRecord {
-            whole: text(group, "/spec/disruptionMode") == "PodGroup"
-                || group.pointer("/spec/disruptionMode/all").is_some(),
-            native,
-            min_count: usize::try_from(min_count).unwrap_or(0),
-            priority: number(group, "/spec/priority"),
-            class,
-            topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
-            // It is still written to until its finalizers are gone, and by who has not heard of it.
-            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
-                || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
-        };
-        self.groups.insert(key, record);
-    }
-
-    /// A plan counts as stored when its last part is; only the operator's count.
-    fn take_preemption(&mut self, line: &Line) {
-        let Ok(part) = serde_json::from_value::<Preemption>(line.response_object.clone()) else { return };
-        if line.user.username != super::OPERATOR {
-            return;
-        }
-        let plan = plan_of_part(part.metadata.name.as_deref().unwrap_or_default()).to_owned();
-        let parts = self.parts.entry(plan).or_default();
-        parts.retain(|known| known.spec.part != part.spec.part);
-        parts.push(part);
-        let Ok(plan) = assemble(parts.clone()) else { return };
-        let preemptor = match plan.preemptor.kind.as_str() {
-            "Pod" => Preemptor::Pod(plan.preemptor.uid.clone()),
-            _ => Preemptor::Group((plan.preemptor.namespace.clone(), plan.preemptor.name.clone())),
-        };
-        let user = line.user.username.clone();
-        self.plans.push(PlanRecord { at: line.stage_timestamp, user, preemptor, plan });
     }
 
     /// The accepted removals that Giveway's operator asked for, but for those of pods that it made itself to keep room.
@@ -500,56 +457,6 @@ impl History {
         names
     }
 
-    /// The pod's priority as it counts: the lower one of its group's, where it has one, and its own; of a native group the
-    /// group's.
-    pub fn effective_priority(&self, uid: &str) -> Option<i32> {
-        let pod = self.pods.get(uid)?;
-        let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
-        let native = group.as_ref().and_then(|key| self.groups.get(key)).is_some_and(|group| group.native);
-        let of_group = group.and_then(|key| self.priority_of_group(&key));
-        Some(of_group.map_or(pod.priority, |group| if native { group } else { group.min(pod.priority) }))
-    }
-
-    /// The group's priority: as stored, or else as its class says.
-    pub fn priority_of_group(&self, key: &Key) -> Option<i32> {
-        let group = self.groups.get(key)?;
-        group.priority.or_else(|| self.classes.get(group.class.as_ref()?).copied())
-    }
-
-    /// The priority that a preemptor decides by.
-    pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
-        match preemptor {
-            Preemptor::Group(key) => self.priority_of_group(key),
-            Preemptor::Pod(uid) => self.effective_priority(uid),
-        }
-    }
-
-    /// Whether this request was made for this plan: an eviction says so itself; of a deletion the last sentence tells that
-    /// Giveway wrote to the pod before, which has the preemptor by name or, in another namespace, by UID. `None` when
-    /// neither says anything.
-    pub fn made_for(&self, removal: &Removal, plan: &StoredPlan) -> Option<bool> {
-        if let Some(named) = &removal.plan {
-            return Some(*named == plan.id);
-        }
-        let mark = self.marks.iter().rev().find(|mark| mark.at <= removal.at && mark.pod == removal.pod)?;
-        let who = &plan.preemptor;
-        let kind = if who.kind == "Pod" { "pod" } else { "pod group" };
-        let named = format!("Preempted by {kind} {}/{} of priority ", who.namespace, who.name);
-        Some(mark.message.starts_with(&named) || mark.message.contains(&format!("(UID {})", who.uid)))
-    }
-
-    /// What a pod was evicted for: the plan that the request says; else the last one that names the pod and was stored, and not
-    /// over, before the pod was asked to go, and for whose preemptor it was marked. A DELETE names none, and two plans of one
-    /// preemptor read alike, so that the end of the earlier one must not be taken for the later one.
-    pub fn plan_of(&self, removal: &Removal) -> Option<&PlanRecord> {
-        let naming = || self.plans.iter().rev().filter(|record| record.at <= removal.at && record.names(&removal.uid));
-        let in_flight = || naming().filter(|record| record.plan.state.in_flight());
-        let made_for = |record: &&PlanRecord| self.made_for(removal, &record.plan) == Some(true);
-        let said = naming().find(|record| removal.plan.as_ref() == Some(&record.plan.id));
-        let marked = said.or_else(|| in_flight().find(made_for)).or_else(|| naming().find(made_for));
-        marked.or_else(|| in_flight().next()).or_else(|| naming().next())
-    }
-
     /// When what happened in a namespace at this time is judged: at its next rest; `None` at the end of the log.
     pub fn judged_at(&self, namespace: &str, at: Timestamp) -> Option<Timestamp> {
         self.rests.iter().find(|(rest, of)| *rest > at && of == namespace).map(|(rest, _)| *rest)
@@ -559,19 +466,6 @@ impl History {
     pub fn leader_at(&self, at: Timestamp) -> Option<&str> {
         self.leaders.iter().rev().find(|(since, _)| *since <= at).map(|(_, holder)| holder.as_str())
     }
-
-    /// The name of a preemptor.
-    pub fn name_of(&self, preemptor: &Preemptor) -> String {
-        match preemptor {
-            Preemptor::Group(key) => key.1.clone(),
-            Preemptor::Pod(uid) => self.pods.get(uid).map_or_else(|| uid.clone(), |pod| pod.key.1.clone()),
-        }
-    }
-
-    /// The members of a group that were created, by UID.
-    pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
-        self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
-    }
 }
 
 /// Whether this is a removal by Giveway, by the scheduler or through the eviction API.
@@ -579,6 +473,13 @@ fn preempts(line: &Line, how: How) -> bool {
     how == How::Evict || matches!(line.user.username.as_str(), super::OPERATOR | super::SCHEDULER)
 }
 
-fn key_of(line: &Line) -> Key {
+/// When the deletion of a pod began: its end without its grace.
+fn deletion_began(pod: &Value) -> Option<Timestamp> {
+    let ends: Timestamp = text(pod, "/metadata/deletionTimestamp").parse().ok()?;
+    let grace = number(pod, "/metadata/deletionGracePeriodSeconds")?;
+    ends.checked_sub(SignedDuration::from_secs(grace.into())).ok()
+}
+
+pub(super) fn key_of(line: &Line) -> Key {
     (line.object_ref.namespace.clone(), line.object_ref.name.clone())
 }

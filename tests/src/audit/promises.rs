@@ -1,8 +1,10 @@
 //! The promises of the design (section 6), checked against the audit log at rest: after every test, whatever it was
 //! about.
 
-use super::history::{GroupRecord, History, Key, PodRecord, Preemptor, Removal};
-use super::{OPERATOR, SCHEDULER, rescues, terms, topology};
+use super::groups::GroupRecord;
+use super::history::{History, Key, PodRecord, Removal};
+use super::plans::Preemptor;
+use super::{OPERATOR, SCHEDULER, rescues, terms, topology, victims};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,6 +25,10 @@ pub struct Promises {
     torn: usize,
     /// Groups that the test itself takes pods away from.
     torn_by_the_test: BTreeSet<String>,
+    /// Namespaces in which nobody may be evicted, beside those with the annotation.
+    protected: BTreeSet<String>,
+    /// Budgets that nobody asks before kube-scheduler takes their pods.
+    unguarded: BTreeSet<String>,
 }
 
 impl Promises {
@@ -68,13 +74,32 @@ impl Promises {
         self
     }
 
+    /// Nobody in these namespaces may be evicted, as the operator was told by a flag.
+    #[must_use]
+    pub fn protecting(mut self, namespaces: impl IntoIterator<Item = String>) -> Self {
+        self.protected.extend(namespaces);
+        self
+    }
+
+    /// kube-scheduler may take the pods of this budget as it likes, because the test keeps it from asking, or plays it.
+    #[must_use]
+    pub fn excuse_unguarded(mut self, budget: &str) -> Self {
+        self.unguarded.insert(budget.to_owned());
+        self
+    }
+
+    /// Whether kube-scheduler is held to this budget.
+    pub(super) fn guards(&self, budget: &str) -> bool {
+        !self.unguarded.contains(budget)
+    }
+
     /// Every promise that was broken, as a sentence each; empty when all were kept.
     pub fn broken(&self, history: &History) -> Vec<String> {
         let mut broken = evicted_once(history);
         broken.extend(self.torn_groups(history));
         broken.extend(self.planned_before(history));
         broken.extend(terms::broken(history));
-        broken.extend(lower_priority(history));
+        broken.extend(victims::broken(history, &self.protected));
         broken.extend(rescues::broken(history));
         broken.extend(topology::broken(history));
         broken.extend(self.bound_in_the_end(history));
@@ -88,11 +113,14 @@ impl Promises {
         let mut in_vain = 0;
         for (preemptor, taken) in by_preemptor(history) {
             let name = history.name_of(&preemptor);
-            let needed = match &preemptor {
-                Preemptor::Group(key) => history.groups.get(key).map_or(1, |group| group.min_count.max(1)),
+            let least = match &preemptor {
+                Preemptor::Group { key, .. } => history.groups.get(key).map_or(1, |group| group.min_count.max(1)),
                 Preemptor::Pod(_) => 1,
             };
-            let needed = needed.max(taken.placed);
+            // Who had a node when the last one was asked to go is none of those who got a place by that.
+            let before = bound_at(history, &preemptor, taken.last);
+            let before = before.filter(|(uid, _)| !taken.placed.contains(uid.as_str())).count();
+            let needed = least.max(before + taken.placed.len());
             let bound = most_bound(history, &preemptor, taken.last);
             if bound >= needed {
                 continue;
@@ -127,46 +155,60 @@ impl Promises {
 }
 
 /// What was taken for a preemptor.
-struct Taken {
+struct Taken<'a> {
     victims: usize,
     /// When the last of them was asked to go.
     last: Timestamp,
-    /// How many members the last plan placed that took somebody.
-    placed: usize,
+    /// UIDs of the members that the last plan placed that took somebody.
+    placed: BTreeSet<&'a str>,
 }
 
-fn by_preemptor(history: &History) -> BTreeMap<Preemptor, Taken> {
-    let mut all: BTreeMap<Preemptor, Taken> = BTreeMap::new();
+fn by_preemptor(history: &History) -> BTreeMap<Preemptor, Taken<'_>> {
+    let mut all: BTreeMap<Preemptor, Taken<'_>> = BTreeMap::new();
     for removal in history.evicted() {
         let Some(record) = history.plan_of(removal) else { continue };
-        let new = || Taken { victims: 0, last: removal.at, placed: 0 };
+        let new = || Taken { victims: 0, last: removal.at, placed: BTreeSet::new() };
         let taken = all.entry(record.preemptor.clone()).or_insert_with(new);
         taken.victims += 1;
         taken.last = removal.at;
-        taken.placed = record.plan.placements.len();
+        taken.placed = record.plan.placements.iter().map(|place| place.uid.as_str()).collect();
     }
     all
 }
 
+/// The pods of a preemptor by UID, with when each was bound. A pod that was bound when another group had the name is not of it.
+fn pods_of<'a>(history: &'a History, preemptor: &'a Preemptor) -> Vec<(&'a String, &'a PodRecord, Timestamp)> {
+    let bound = |(uid, pod): (&'a String, &'a PodRecord)| Some((uid, pod, pod.bound.as_ref()?.0));
+    match preemptor {
+        Preemptor::Group { key, uid } => {
+            let same = |at: Timestamp| history.incarnation(key, at).is_none_or(|of| of == uid);
+            history.members(key).filter_map(bound).filter(|(_, _, at)| same(*at)).collect()
+        }
+        Preemptor::Pod(uid) => history.pods.get_key_value(uid).and_then(bound).into_iter().collect(),
+    }
+}
+
+/// Those of them that had a node at this time.
+fn bound_at<'a>(
+    history: &'a History,
+    preemptor: &'a Preemptor,
+    time: Timestamp,
+) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
+    let there = move |pod: &PodRecord, at: Timestamp| at <= time && pod.removed.is_none_or(|removed| removed > time);
+    let pods = pods_of(history, preemptor).into_iter();
+    pods.filter(move |(_, pod, at)| there(pod, *at)).map(|(uid, pod, _)| (uid, pod))
+}
+
 /// How many pods of a preemptor were bound at the same time, at the most, between this moment and the one at which it is judged.
 fn most_bound(history: &History, preemptor: &Preemptor, from: Timestamp) -> usize {
-    let (namespace, pods): (&str, Vec<&PodRecord>) = match preemptor {
-        Preemptor::Group(key) => (&key.0, history.members(key).map(|(_, pod)| pod).collect()),
-        Preemptor::Pod(uid) => match history.pods.get(uid) {
-            Some(pod) => (&pod.key.0, vec![pod]),
-            None => return 0,
-        },
+    let namespace = match preemptor {
+        Preemptor::Group { key, .. } => Some(&key.0),
+        Preemptor::Pod(uid) => history.pods.get(uid).map(|pod| &pod.key.0),
     };
-    let end = history.judged_at(namespace, from);
-    let bound = |pod: &&PodRecord| pod.bound.as_ref().map(|(at, _)| *at);
-    let times = pods.iter().filter_map(bound).map(|at| at.max(from)).filter(|at| end.is_none_or(|end| *at <= end));
-    let at_once = |time: Timestamp| {
-        let there = |pod: &&&PodRecord| {
-            bound(pod).is_some_and(|at| at <= time) && pod.removed.is_none_or(|removed| removed > time)
-        };
-        pods.iter().filter(there).count()
-    };
-    times.map(at_once).max().unwrap_or(0)
+    let end = namespace.and_then(|namespace| history.judged_at(namespace, from));
+    let times = pods_of(history, preemptor).into_iter().map(|(_, _, at)| at.max(from));
+    let times = times.filter(|at| end.is_none_or(|end| *at <= end));
+    times.map(|time| bound_at(history, preemptor, time).count()).max().unwrap_or(0)
 }
 
 /// Promise 4, first half: at most one accepted eviction a pod.
@@ -260,27 +302,6 @@ fn began_by_scheduler(history: &History, removal: &Removal) -> bool {
             let same = history.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
             same && earlier.pod.0 == key.0 && earlier.at < removal.at && there(earlier.at)
         })
-}
-
-/// Everything that is evicted has a lower effective priority than the preemptor.
-fn lower_priority(history: &History) -> Vec<String> {
-    let mut broken = Vec::new();
-    for removal in history.evicted() {
-        // Who goes for a critical add-on is no question of priority.
-        let Some(plan) = history.plan_of(removal).filter(|record| record.plan.critical_addon.is_none()) else {
-            continue;
-        };
-        let preemptor = plan.preemptor.clone();
-        let taker = history.priority_of(&preemptor);
-        let giver = history.effective_priority(&removal.uid);
-        if giver >= taker {
-            broken.push(format!(
-                "{} of priority {giver:?} was evicted for {preemptor:?} of priority {taker:?}",
-                removal.pod.1
-            ));
-        }
-    }
-    broken
 }
 
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {

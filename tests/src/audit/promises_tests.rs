@@ -203,6 +203,47 @@ fn members_beyond_those_that_are_needed_count_where_somebody_went_for_them() {
 }
 
 #[test]
+fn members_that_were_bound_before_are_none_of_those_who_were_placed() {
+    let mut log = start();
+    finish(&mut log);
+    log.pod("high-2", "high", "");
+    log.pod("high-3", "high", "");
+    log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-2", "high-3"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 2 of 4 pods bound"]);
+    log.bind("high-2");
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 3 of 4 pods bound"]);
+    log.bind("high-3");
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn who_was_placed_and_bound_before_the_last_eviction_counts_once() {
+    let mut log = start();
+    log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    finish(&mut log);
+    log.evict(OPERATOR, "low-1", 201);
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn a_namesake_of_the_preemptor_excuses_nothing() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    log.delete("admin", "high-0");
+    log.delete("admin", "high-1");
+    log.delete_group("high");
+    log.another_group("high", "another", "PreemptLowerPriority");
+    log.pod("high-2", "high", "n");
+    log.pod("high-3", "high", "n");
+    assert_eq!(broken(&log), ["2 pods were evicted for high, which has 0 of 2 pods bound"]);
+}
+
+#[test]
 fn an_eviction_for_a_plan_of_another_term_is_told() {
     let mut log = start();
     log.lease("t");
@@ -230,6 +271,77 @@ fn an_eviction_for_a_plan_that_is_over_is_told_unless_it_finishes_what_was_begun
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
     log.evict_for("low-1", "high", 201);
     finish(&mut log);
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn an_eviction_for_a_plan_that_somebody_deleted_is_told_unless_it_was_on_the_wire() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.delete_plan("high");
+    log.evict_for("low-0", "high", 201);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), Vec::<String>::new());
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.delete_plan("high");
+    log.pass("t", 5);
+    log.evict_for("low-0", "high", 201);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    let told = |pod: &str| format!("{pod} was evicted for plan high, which somebody had deleted by then");
+    assert_eq!(broken(&log), [told("low-0"), told("low-1")]);
+    // What was begun is finished.
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict_for("low-0", "high", 201);
+    log.delete_plan("high");
+    log.pass("t", 5);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    assert_eq!(broken(&log), Vec::<String>::new());
+}
+
+#[test]
+fn an_eviction_that_names_a_plan_that_nobody_stored_is_told_whatever_other_plans_say() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict_for("low-0", "high", 201);
+    log.evict_for("low-1", "unknown", 201);
+    finish(&mut log);
+    let broken = broken(&log);
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert!(broken[0].starts_with("low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+}
+
+#[test]
+fn a_pod_that_was_told_of_somebody_else_did_not_go_for_this_plan() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict_for("low-0", "high", 201);
+    log.mark("low-1", "other", 9);
+    log.delete(OPERATOR, "low-1");
+    finish(&mut log);
+    let broken = broken(&log);
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert!(broken[0].starts_with("low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+}
+
+#[test]
+fn a_leader_of_an_old_term_stores_and_changes_no_plan() {
+    let mut log = start();
+    log.lease("t");
+    log.plan(&["low-0", "low-1"]);
+    log.pass("new", 5);
+    log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
+    assert_eq!(broken(&log), ["plan high was written as Cancelled in the term t, while new held the lease"]);
+    // What was on the wire is carried out.
+    let mut log = start();
+    log.lease("t");
+    log.plan(&["low-0", "low-1"]);
+    log.lease("new");
+    log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
     assert_eq!(broken(&log), Vec::<String>::new());
 }
 

@@ -1,17 +1,25 @@
 //! Promise 4: whoever is evicted goes by a stored plan that is being carried out, by the leader of the term that the plan
-//! is stored under.
+//! is stored under; and only this leader writes plans.
 
-use super::history::{History, PlanRecord, Removal};
+use super::history::{History, Removal};
+use super::plans::{ON_THE_WIRE, PlanRecord};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 /// Every breach, as a sentence.
 pub(super) fn broken(history: &History) -> Vec<String> {
-    history.evicted().into_iter().filter_map(|removal| breach(history, removal)).collect()
+    let evictions = history.evicted().into_iter().filter_map(|removal| breach(history, removal));
+    evictions.chain(history.plans.iter().filter_map(|record| written(history, record))).collect()
 }
 
 fn breach(history: &History, removal: &Removal) -> Option<String> {
-    let record = last_of(history, history.plan_of(removal)?, removal);
+    let record = history.last_stored(history.plan_of(removal)?, removal.at);
     let (pod, plan) = (&removal.pod.1, &record.plan);
-    if !plan.state.in_flight() && !begun(history, removal, record) {
+    let begun = || begun(history, removal, record);
+    if history.was_deleted(record, removal.at) && !begun() {
+        return Some(format!("{pod} was evicted for plan {}, which somebody had deleted by then", plan.id));
+    }
+    if !plan.state.in_flight() && !begun() {
         return Some(format!("{pod} was evicted for plan {}, which was {} by then", plan.id, plan.state.as_str()));
     }
     let leader = history.leader_at(removal.at)?;
@@ -27,12 +35,23 @@ fn begun(history: &History, removal: &Removal, record: &PlanRecord) -> bool {
     let earlier = |uid: &str| history.evicted().into_iter().find(|other| other.uid == uid && other.at <= removal.at);
     others.filter_map(|pod| earlier(&pod.uid)).any(|other| {
         let same = history.plan_of(other).filter(|taken| taken.plan.id == record.plan.id);
-        same.is_some_and(|taken| last_of(history, taken, other).plan.state.in_flight())
+        same.is_some_and(|taken| {
+            let taken = history.last_stored(taken, other.at);
+            taken.plan.state.in_flight() && !history.was_deleted(taken, other.at)
+        })
     })
 }
 
-/// The plan as it was stored last when somebody was asked to go for it.
-fn last_of<'a>(history: &'a History, record: &'a PlanRecord, removal: &Removal) -> &'a PlanRecord {
-    let mut stored = history.plans.iter().rev().filter(|other| other.at <= removal.at);
-    stored.find(|other| other.plan.id == record.plan.id).unwrap_or(record)
+/// A write of a plan by somebody who had not held the lease for a while: what was on the wire is carried out.
+fn written(history: &History, record: &PlanRecord) -> Option<String> {
+    let (term, plan) = (record.written_in.as_ref()?, &record.plan);
+    let since = record.asked.saturating_sub(ON_THE_WIRE).unwrap_or(Timestamp::MIN);
+    let meanwhile = history.leaders.iter().filter(|(at, _)| *at > since && *at <= record.asked);
+    let holders: BTreeSet<&str> =
+        history.leader_at(since).into_iter().chain(meanwhile.map(|(_, holder)| holder.as_str())).collect();
+    let leader = history.leader_at(record.asked)?;
+    (!holders.contains(term.as_str())).then(|| {
+        let state = plan.state.as_str();
+        format!("plan {} was written as {state} in the term {term}, while {leader} held the lease", plan.id)
+    })
 }

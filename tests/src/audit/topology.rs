@@ -1,7 +1,8 @@
 //! The promise about domains of topology (design, section 4): the pods of a group that asks for one value of a node label
 //! have one, always.
 
-use super::history::{GroupRecord, History, Key, PodRecord};
+use super::groups::GroupRecord;
+use super::history::{History, Key, PodRecord};
 use jiff::Timestamp;
 
 /// A member that got a node.

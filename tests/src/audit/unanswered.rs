@@ -46,11 +46,17 @@ fn is_by_kubelet(removal: &Removal) -> bool {
     removal.user == "kwok" || removal.user.starts_with("system:node:")
 }
 
+/// Whether this removal is why the pod is gone: it was accepted, asked for by somebody else than the kubelet, which only ends what is
+/// on its way, and the pod was not on its way before.
+fn is_why(removal: &Removal) -> bool {
+    removal.accepted && !is_by_kubelet(removal) && !removal.came_late()
+}
+
 /// The pods that may have been removed by a request that nobody heard the answer of, by UID: no other removal is known that
 /// could be why they are gone.
 pub fn perhaps_removed(history: &History) -> BTreeSet<String> {
     let asked = history.removals.iter().filter(|removal| is_unanswered(removal)).map(|removal| removal.uid.clone());
-    let known = history.removals.iter().filter(|removal| removal.accepted && !is_by_kubelet(removal));
+    let known = history.removals.iter().filter(|removal| is_why(removal));
     let known: BTreeSet<&str> = known.map(|removal| removal.uid.as_str()).collect();
     asked.filter(|uid| history.pods.contains_key(uid) && !known.contains(uid.as_str())).collect()
 }
@@ -66,14 +72,14 @@ pub fn accept(history: &mut History, gone: &BTreeSet<String>) {
     }
 }
 
-/// Takes the removals as accepted after which a kubelet ended the pod, without having been asked by anybody else who preempts.
+/// Takes the removals as accepted after which a kubelet ended the pod, without anybody else having asked for that.
 fn settle_removals(history: &mut History) {
     let of = |wanted: &dyn Fn(&Removal) -> bool| -> BTreeSet<String> {
         history.removals.iter().filter(|removal| wanted(removal)).map(|removal| removal.uid.clone()).collect()
     };
     let asked = of(&is_unanswered);
     let ended = of(&|removal| removal.accepted && is_by_kubelet(removal));
-    let known = of(&|removal| removal.accepted && is_preemption(removal) && !is_by_kubelet(removal));
+    let known = of(&is_why);
     let gone = asked.intersection(&ended).filter(|uid| !known.contains(*uid)).cloned().collect();
     accept(history, &gone);
 }

@@ -101,3 +101,19 @@ fn a_pod_that_is_gone_at_once_counts_when_it_is_looked_up_and_nobody_else_took_i
     log.line("admin", "delete", reference("", "a"), (json!({"preconditions": {"uid": "a"}}), Value::Null), 200);
     assert_eq!(perhaps_removed(&log.history()), BTreeSet::new(), "somebody else deleted it");
 }
+
+#[test]
+fn what_somebody_else_deleted_was_evicted_only_if_it_was_on_its_way_before() {
+    for (earlier, evicted) in [(0, 0), (4, 1)] {
+        let mut log = start();
+        log.taint(OPERATOR, "n", &["dns"]);
+        log.evict(OPERATOR, "a", GATEWAY_TIMEOUT);
+        log.pass("t", 4);
+        let begun = log.time(earlier);
+        log.delete_answered("admin", "a", &begun);
+        let perhaps = perhaps_removed(&log.history()).len();
+        assert_eq!(perhaps, evicted, "begun at {begun}");
+        log.delete("kwok", "a");
+        assert_eq!(log.history().evicted().len(), evicted, "begun at {begun}");
+    }
+}
