@@ -182,6 +182,7 @@ impl WorldBuilder {
         let mut world = World {
             kit: Kit::new(plane.client()),
             chronicler: None,
+            protected: self.protected(),
             giveway: None,
             controllers: Controllers::default(),
             node: None,
@@ -195,6 +196,12 @@ impl WorldBuilder {
             return Err(error);
         }
         Ok(world)
+    }
+
+    fn protected(&self) -> Vec<String> {
+        let flags = self.settings.operator_flags.iter();
+        let lists = flags.filter_map(|flag| flag.strip_prefix("--protected-namespaces="));
+        lists.flat_map(|list| list.split(',')).map(str::to_owned).collect()
     }
 
     async fn furnish(&mut self, world: &mut World) -> Result<()> {
@@ -228,6 +235,8 @@ pub struct World {
     controllers: Controllers,
     kit: Kit,
     node: Option<Node>,
+    /// Namespaces in which the operator was told to evict nobody.
+    protected: Vec<String>,
     /// Whether the oracle was asked.
     judged: AtomicBool,
     log: Mutex<log::Reader>,
@@ -566,7 +575,8 @@ impl World {
         if runs && let Err(left) = rest::reached(&self.kit.client, &self.audit().await, TO_REST).await {
             broken.push(left.to_string());
         }
-        let judgement = self.judgement().await;
+        let promises = promises.clone().protecting(self.protected.iter().cloned());
+        let judgement = self.judgement(&promises).await;
         broken.extend(promises.broken(&self.audit().await));
         broken.extend(judgement.broken);
         broken
@@ -577,11 +587,11 @@ impl World {
     ///
     /// # Panics
     /// The watches do not catch up, or the log cannot be read.
-    pub async fn judgement(&self) -> Judgement {
+    pub async fn judgement(&self, promises: &Promises) -> Judgement {
         let Some(chronicler) = &self.chronicler else { return Judgement::default() };
         let chronicle = chronicler.read().await;
         if !chronicle.gap {
-            return judge(&chronicle, &self.audit().await);
+            return judge(&chronicle, &self.audit().await, promises);
         }
         let gap = "the watch of pods and budgets broke off, and what happened meanwhile is not known";
         if self.plane.interrupted() {

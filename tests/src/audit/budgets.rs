@@ -5,7 +5,7 @@
 //! above the preemptor's priority. The promises:
 //! 1. a guarded pod that a budget selects is never deleted for such a preemptor, it is evicted: the API server asks;
 //! 2. no eviction leaves a budget with fewer healthy pods than it desires, whoever asked for it;
-//! 3. a pod that a budget selects is deleted only after its eviction was refused;
+//! 3. a pod that a budget selects is deleted only after its eviction was refused for a budget, for the same plan;
 //! 4. nobody else goes for a plan before every guarded victim of it is on its way;
 //! 5. kube-scheduler, which asks no budget, takes a guarded pod only where its budgets allow it, or while a pod waits that
 //!    reaches the threshold (whom it acts for, it does not say).
@@ -16,7 +16,7 @@
 
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
 use super::history::{History, How, Key, Removal};
-use super::{OPERATOR, SCHEDULER};
+use super::{OPERATOR, Promises, SCHEDULER};
 use giveway_crds::keys;
 use kube::core::SelectorExt as _;
 use std::collections::BTreeMap;
@@ -58,9 +58,9 @@ pub struct Judgement {
     pub worst: BTreeMap<Key, Worst>,
 }
 
-/// Judges everything that happened.
-pub fn judge(chronicle: &Chronicle, history: &History) -> Judgement {
-    let mut court = Court::new(chronicle, history);
+/// Judges everything that happened, but for what the promises leave out.
+pub fn judge(chronicle: &Chronicle, history: &History, promises: &Promises) -> Judgement {
+    let mut court = Court::new(chronicle, history, promises);
     for seen in chronicle.events.values() {
         court.take(seen);
     }
@@ -70,6 +70,7 @@ pub fn judge(chronicle: &Chronicle, history: &History) -> Judgement {
 
 struct Court<'a> {
     history: &'a History,
+    promises: &'a Promises,
     pods: BTreeMap<&'a str, &'a PodSeen>,
     budgets: BTreeMap<&'a Key, Watched<'a>>,
     /// Every pod that ever was, as it was last.
@@ -88,7 +89,7 @@ struct Watched<'a> {
 }
 
 impl<'a> Court<'a> {
-    fn new(chronicle: &'a Chronicle, history: &'a History) -> Self {
+    fn new(chronicle: &'a Chronicle, history: &'a History, promises: &'a Promises) -> Self {
         let mut all_pods = BTreeMap::new();
         for seen in chronicle.events.values() {
             if let Seen::Pod(pod) = seen {
@@ -96,7 +97,7 @@ impl<'a> Court<'a> {
             }
         }
         let (pods, budgets, judgement) = (BTreeMap::new(), BTreeMap::new(), Judgement::default());
-        Self { history, pods, budgets, all_pods, judgement }
+        Self { history, promises, pods, budgets, all_pods, judgement }
     }
 
     fn take(&mut self, seen: &'a Seen) {
@@ -181,7 +182,9 @@ impl<'a> Court<'a> {
             return;
         }
         if act.user == SCHEDULER && pod.healthy && self.guarded_against_scheduler(pod, act) {
-            self.healthy_enough(pod, act, &budgets);
+            let held: Vec<&BudgetSeen> =
+                budgets.iter().copied().filter(|budget| self.promises.guards(&budget.key.1)).collect();
+            self.healthy_enough(pod, act, &held);
         }
         if pod.healthy {
             self.sickened(pod);
@@ -219,11 +222,7 @@ impl<'a> Court<'a> {
             let text = format!("{name} was deleted by {taker}, below its threshold {threshold}, under budget {budget}");
             self.judgement.broken.push(text);
         }
-        let refused = |other: &&Removal| {
-            other.uid == pod.uid && other.user == OPERATOR && other.how == How::Evict && other.at <= act.at
-        };
-        // Of two budgets the API server says 500; other failures are no refusals.
-        if !self.history.removals.iter().filter(refused).any(|other| matches!(other.code, 429 | 500)) {
+        if !refused_before(self.history, act) {
             let text = format!("{name} was deleted by {taker}, without asking budget {budget} before");
             self.judgement.broken.push(text);
         }
@@ -231,8 +230,8 @@ impl<'a> Court<'a> {
 
     /// Evictions that the API server refused to preemptors below the threshold.
     fn refusals(&mut self) {
-        let asked = self.history.removals.iter().filter(|removal| removal.user == OPERATOR && !removal.accepted);
-        let refused = asked.filter(|removal| matches!(removal.code, 429 | 500)).filter(|removal| {
+        let asked = self.history.removals.iter().filter(|removal| removal.user == OPERATOR);
+        let refused = asked.filter(|removal| removal.refused_for_budget()).filter(|removal| {
             let pod = self.all_pods.get(removal.uid.as_str());
             pod.is_some_and(|pod| self.guarded_against(pod, removal).is_some())
         });
@@ -257,21 +256,24 @@ impl<'a> Court<'a> {
         self.judgement.broken.extend(told);
     }
 
-    /// The threshold, if it is above the priority of the preemptor that the operator asked for.
+    /// The threshold, if it is above the priority of the preemptor that the operator asked for. Without a plan nobody knows who
+    /// takes the place: every threshold guards.
     fn guarded_against(&self, pod: &PodSeen, removal: &Removal) -> Option<i32> {
-        let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal))??;
-        let priority = self.history.priority_of(&record.preemptor)?;
-        self.threshold(pod).filter(|threshold| *threshold > priority)
+        let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
+        let Some(record) = self.history.plan_of(removal) else { return Some(threshold) };
+        let priority = self.history.priority_of(&record.preemptor).unwrap_or(record.plan.preemptor.priority);
+        Some(threshold).filter(|threshold| *threshold > priority)
     }
 
-    /// Whether no pod that waits reaches the threshold.
+    /// Whether no pod that waits, and for which kube-scheduler preempts, reaches the threshold.
     fn guarded_against_scheduler(&self, pod: &PodSeen, act: &Removal) -> bool {
         let Some(threshold) = self.threshold(pod) else { return false };
-        !self.history.pods.values().any(|other| {
-            let waits = other.created <= act.at
+        !self.history.pods.iter().any(|(uid, other)| {
+            let waits = other.released.is_some_and(|since| since <= act.at)
                 && other.bound.as_ref().is_none_or(|(at, _)| *at > act.at)
                 && other.removed.is_none_or(|at| at > act.at);
-            waits && other.priority >= threshold
+            let priority = self.history.effective_priority(uid);
+            waits && !other.never && priority.is_some_and(|priority| priority >= threshold)
         })
     }
 
@@ -289,7 +291,9 @@ impl<'a> Court<'a> {
 
     fn told(&self, removal: &Removal) -> String {
         let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal)).flatten();
-        let Some(record) = record else { return removal.user.clone() };
+        let Some(record) = record else {
+            return if removal.user == OPERATOR { "Giveway without a plan".to_owned() } else { removal.user.clone() };
+        };
         let priority = self.history.priority_of(&record.preemptor);
         let priority = priority.map_or_else(|| "unknown".to_owned(), |priority| priority.to_string());
         format!("Giveway for {} of priority {priority}", self.history.name_of(&record.preemptor))
@@ -309,6 +313,14 @@ impl<'a> Court<'a> {
 
 fn selects(budget: &BudgetSeen, pod: &PodSeen) -> bool {
     budget.key.0 == pod.key.0 && budget.selector.matches(&pod.labels)
+}
+
+/// Whether the API server refused, for a budget, to evict this pod for the same plan before.
+pub(super) fn refused_before(history: &History, removal: &Removal) -> bool {
+    let plan = |removal: &Removal| history.plan_of(removal).map(|record| record.plan.id.as_str());
+    let earlier = |other: &&Removal| other.uid == removal.uid && other.user == removal.user && other.at <= removal.at;
+    let mut refused = history.removals.iter().filter(earlier).filter(|other| other.refused_for_budget());
+    refused.any(|other| plan(other) == plan(removal))
 }
 
 /// The request that made a pod go.

@@ -17,6 +17,13 @@ impl Story {
     /// Three healthy pods of priority 0, `web-0` to `web-2`, guarded up to 50; a budget that desires `desired` of them; and
     /// a plan for the gang `high`, of priority 9, that names all of them and `other`, which has neither.
     fn new(desired: i64) -> Self {
+        let mut story = Self::unplanned(desired);
+        story.log.plan(&["web-0", "web-1", "web-2", "other"]);
+        story
+    }
+
+    /// The same without the plan.
+    fn unplanned(desired: i64) -> Self {
         let mut story = Self::default();
         story.log.group("high", 9, "Pod", Value::Null);
         for name in ["web-0", "web-1", "web-2"] {
@@ -27,7 +34,6 @@ impl Story {
             story.pod(name, true, false);
         }
         story.budget("web", desired, 3, &[]);
-        story.log.plan(&["web-0", "web-1", "web-2", "other"]);
         story
     }
 
@@ -71,7 +77,7 @@ impl Story {
     }
 
     fn judge(&self) -> Judgement {
-        judge(&self.chronicle, &self.log.history())
+        judge(&self.chronicle, &self.log.history(), &Promises::new())
     }
 
     fn broken(&self) -> Vec<String> {
@@ -175,6 +181,58 @@ fn a_pod_that_is_not_guarded_may_be_deleted_after_its_eviction_was_refused_and_n
 }
 
 #[test]
+fn a_refusal_is_one_that_speaks_of_the_budget_and_for_the_same_plan() {
+    let refused = |code: u16, message: &str, plan: &str| {
+        let mut story = Story::new(3);
+        for name in ["web-0", "web-1", "web-2"] {
+            story.thresholds.remove(name);
+            story.pod(name, true, false);
+        }
+        let request = json!({
+            "metadata": {"annotations": {"scheduling.giveway.dev/preemption-plan": plan}},
+            "deleteOptions": {"preconditions": {"uid": "web-0"}}
+        });
+        let bodies = (request, Value::Null);
+        story.log.answered(OPERATOR, "create", reference("eviction", "web-0"), bodies, (code, message));
+        story.deleted(OPERATOR, "web-0");
+        story.broken()
+    };
+    let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    assert_eq!(refused(429, budget, "high"), Vec::<String>::new());
+    assert_eq!(refused(500, two, "high"), Vec::<String>::new());
+    let text = ["web-0 was deleted by Giveway for high of priority 9, without asking budget web before"];
+    assert_eq!(refused(429, "Too many requests, please try again later.", "high"), text);
+    assert_eq!(refused(500, "etcdserver: request timed out", "high"), text);
+    assert_eq!(refused(429, budget, "an-older-one"), text);
+}
+
+#[test]
+fn who_goes_without_a_plan_is_guarded_by_every_threshold() {
+    let mut story = Story::unplanned(1);
+    story.thresholds.insert("web-0".to_owned(), 1);
+    story.pod("web-0", true, false);
+    story.log.evict(OPERATOR, "web-0", 429);
+    story.deleted(OPERATOR, "web-0");
+    assert_eq!(
+        story.broken(),
+        ["web-0 was deleted by Giveway without a plan, below its threshold 1, under budget web"]
+    );
+    assert!(story.judge().acts[0].guarded);
+    // Without a threshold it is asked for, and then deleted.
+    let mut story = Story::unplanned(1);
+    for name in ["web-0", "web-1"] {
+        story.thresholds.remove(name);
+        story.pod(name, true, false);
+    }
+    story.log.evict(OPERATOR, "web-0", 429);
+    story.deleted(OPERATOR, "web-0");
+    assert_eq!(story.broken(), Vec::<String>::new());
+    story.deleted(OPERATOR, "web-1");
+    assert_eq!(story.broken(), ["web-1 was deleted by Giveway without a plan, without asking budget web before"]);
+}
+
+#[test]
 fn the_scheduler_takes_a_guarded_pod_below_its_budget_only_while_somebody_waits_who_may() {
     let text =
         "web-0 was deleted by system:kube-scheduler and left budget web with 2 healthy pods of the 3 that it desires";
@@ -185,6 +243,34 @@ fn the_scheduler_takes_a_guarded_pod_below_its_budget_only_while_somebody_waits_
         story.deleted(SCHEDULER, "web-0");
         assert_eq!(story.broken(), told, "{priority}");
     }
+}
+
+#[test]
+fn who_waits_and_may_take_nobody_is_no_excuse_for_the_scheduler() {
+    let text =
+        ["web-0 was deleted by system:kube-scheduler and left budget web with 2 healthy pods of the 3 that it desires"];
+    let broken = |more: Value, released: bool| {
+        let mut story = Story::new(3);
+        story.log.another_group("modest", "modest", "PreemptLowerPriority");
+        story.log.single("default", "vip", more);
+        if released {
+            let object = json!({"kind": "Pod", "metadata": {"namespace": "default", "name": "vip", "uid": "vip"}});
+            story.log.line(OPERATOR, "patch", reference("", "vip"), (Value::Null, object), 200);
+        }
+        story.deleted(SCHEDULER, "web-0");
+        story.broken()
+    };
+    let gated = json!({"spec": {"priority": 1000, "schedulingGates": [{"name": "scheduling.giveway.dev/pod-group"}]}});
+    assert_eq!(broken(json!({"spec": {"priority": 1000}}), false), Vec::<String>::new());
+    assert_eq!(broken(gated.clone(), false), text, "it is gated");
+    assert_eq!(broken(gated, true), Vec::<String>::new(), "it was released");
+    assert_eq!(broken(json!({"spec": {"priority": 1000, "preemptionPolicy": "Never"}}), false), text);
+    let labels = json!({"labels": {"scheduling.giveway.dev/pod-group": "modest"}});
+    assert_eq!(
+        broken(json!({"metadata": labels, "spec": {"priority": 1000}}), false),
+        text,
+        "its group has priority 9"
+    );
 }
 
 #[test]

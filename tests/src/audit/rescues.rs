@@ -2,7 +2,9 @@
 //! with the plan.
 
 use super::OPERATOR;
-use super::history::{History, How, Key, NodeWrite, PlanRecord, Removal};
+use super::budgets::refused_before;
+use super::history::{History, How, Key, NodeWrite, Removal};
+use super::plans::PlanRecord;
 use giveway_crds::critical;
 use giveway_crds::plan::StoredRescue;
 use serde_json::Value;
@@ -53,9 +55,7 @@ fn wrong_way(history: &History, stored: StoredRescue, removal: &Removal) -> Opti
     if given < victim.grace && stored.step < 2 {
         return Some(format!("the grace of {name} was shortened in step {}", stored.step));
     }
-    let refused = history.removals.iter().any(|earlier| {
-        earlier.uid == removal.uid && earlier.how == How::Evict && !earlier.accepted && earlier.at <= removal.at
-    });
+    let refused = refused_before(history, removal);
     match removal.how {
         How::Evict => None,
         // What was begun is finished, by whatever means.

@@ -83,6 +83,30 @@ fn a_wrong_grace_or_a_wrong_way_is_noticed() {
 }
 
 #[test]
+fn a_failure_is_no_refusal_and_neither_is_that_of_another_plan() {
+    for (code, message, plan, told) in [
+        (429, "Cannot evict pod as it would violate the pod's disruption budget.", "rescue", 0),
+        (429, "Cannot evict pod as it would violate the pod's disruption budget.", "earlier", 1),
+        (429, "Too many requests, please try again later.", "rescue", 1),
+        (503, "the server is currently unable to handle the request", "rescue", 1),
+    ] {
+        let mut log = start();
+        log.rescue(3, &["a", "b"]);
+        log.taint(OPERATOR, "n", &["dns"]);
+        let request = json!({
+            "metadata": {"annotations": {"scheduling.giveway.dev/preemption-plan": plan}},
+            "deleteOptions": {"preconditions": {"uid": "a"}}
+        });
+        let bodies = (request, serde_json::Value::Null);
+        log.answered(OPERATOR, "create", reference("eviction", "a"), bodies, (code, message));
+        delete(&mut log, "a", 5);
+        let broken = finish(&mut log);
+        assert_eq!(broken.len(), told, "{code} {message}: {broken:?}");
+        assert!(broken.iter().all(|told| told == "a was deleted before the eviction API refused it"), "{broken:?}");
+    }
+}
+
+#[test]
 fn taints_that_come_late_stay_or_are_of_somebody_else_are_noticed() {
     let mut log = start();
     log.rescue(1, &["a"]);

@@ -110,7 +110,7 @@ async fn prove(world: &World, chronicler: &Chronicler, needed: u64, largest: u64
         history.members(&("default".to_owned(), GANG.to_owned())).filter(|(_, pod)| pod.bound.is_some()).count();
     let torn = promises::torn_count(&history);
     let fewest = needed.div_ceil(largest);
-    let judgement = judge(&chronicle, &history);
+    let judgement = judge(&chronicle, &history, &Promises::new());
     let mut broken = Promises::new().broken(&history);
     broken.extend(judgement.broken.iter().cloned());
     broken.extend(not_held(&judgement));

@@ -53,7 +53,7 @@ impl Stage {
     /// What both witnesses prove, at rest. Fails when a promise was broken.
     async fn judge(&self, promises: &Promises) -> (Judgement, History) {
         self.world.check(promises).await;
-        (self.world.judgement().await, self.world.audit().await)
+        (self.world.judgement(promises).await, self.world.audit().await)
     }
 }
 
