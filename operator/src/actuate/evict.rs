@@ -147,3 +147,7 @@ async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     };
     pods.delete(&call.pod.name, &params).await.map(|_| ())
 }
+
+#[cfg(test)]
+#[path = "evict_tests.rs"]
+mod tests;
