@@ -5,10 +5,11 @@ use super::OPERATOR;
 use super::history::History;
 use crate::cluster::{scheduling_gates, stored_plans};
 use crate::wait::{self, TimedOut};
-use giveway_crds::condition::{self, types};
+use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::{PodGroup, keys};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -28,6 +29,8 @@ pub struct Objects {
     pub nodes: Vec<Node>,
     /// All plans, of whatever state.
     pub plans: Vec<StoredPlan>,
+    /// Events that tell pods that their group does not exist, where there are such pods.
+    pub events: Vec<Event>,
 }
 
 impl Objects {
@@ -36,18 +39,25 @@ impl Objects {
     /// # Errors
     /// The API server cannot be asked.
     pub async fn look(client: &Client) -> Result<Self, kube::Error> {
-        Ok(Self {
-            pods: list(client).await?,
-            groups: list(client).await?,
-            nodes: list(client).await?,
+        let all = ListParams::default();
+        let mut objects = Self {
+            pods: list(client, &all).await?,
+            groups: list(client, &all).await?,
+            nodes: list(client, &all).await?,
             plans: stored_plans(client).await.or_else(none)?,
-        })
+            events: Vec::new(),
+        };
+        if objects.pods.iter().any(|pod| is_held(pod) && objects.group_of(pod).is_none()) {
+            let told = all.fields(&format!("reason={}", Reason::PodGroupNotFound.as_str()));
+            objects.events = list(client, &told).await?;
+        }
+        Ok(objects)
     }
 
     /// What is left over, as a sentence each.
     pub fn left_over(&self, history: &History) -> Vec<String> {
         let mut left: Vec<String> = self.plans.iter().filter_map(|plan| self.idle(plan)).collect();
-        left.extend(self.pods.iter().filter_map(|pod| self.held(pod)));
+        left.extend(self.pods.iter().filter_map(|pod| self.held(pod, history)));
         left.extend(self.pods.iter().filter_map(|pod| self.nominated(pod, history)));
         left.extend(self.groups.iter().filter_map(|group| self.protected(group)));
         left.extend(self.nodes.iter().flat_map(|node| self.tainted(node, history)));
@@ -56,6 +66,11 @@ impl Objects {
 
     fn pod(&self, uid: &str) -> Option<&Pod> {
         self.pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid))
+    }
+
+    fn group_of(&self, pod: &Pod) -> Option<&PodGroup> {
+        let label = pod.labels().get(keys::LABEL_POD_GROUP)?;
+        self.groups.iter().find(|group| group.namespace() == pod.namespace() && group.name_any() == *label)
     }
 
     fn in_flight(&self) -> impl Iterator<Item = &StoredPlan> {
@@ -75,38 +90,45 @@ impl Objects {
         (!live).then(|| format!("plan {id} is {state}, and nobody waits for it: {}", plan.message))
     }
 
-    /// A pod is held only for a group that says what it waits for, or that does not exist.
-    fn held(&self, pod: &Pod) -> Option<String> {
-        let held = scheduling_gates(pod).iter().any(|gate| gate == keys::GATE);
-        if !held || pod.metadata.deletion_timestamp.is_some() {
+    /// A pod is held only for a group that says what it waits for, or that does not exist, which an event says.
+    fn held(&self, pod: &Pod, history: &History) -> Option<String> {
+        if !is_held(pod) || pod.metadata.deletion_timestamp.is_some() {
             return None;
         }
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-        let Some(label) = pod.labels().get(keys::LABEL_POD_GROUP) else {
+        if !pod.labels().contains_key(keys::LABEL_POD_GROUP) {
             return Some(format!("pod {name} is held, and is of no group"));
+        }
+        let Some(group) = self.group_of(pod) else {
+            let reason = Reason::PodGroupNotFound.as_str();
+            let about = |event: &&Event| event.involved_object.uid == pod.metadata.uid;
+            let told = self.events.iter().filter(about).any(|event| event.reason.as_deref() == Some(reason));
+            return (!told).then(|| format!("pod {name} is held, its group does not exist, and no event says so"));
         };
-        let group =
-            self.groups.iter().find(|group| group.namespace() == pod.namespace() && group.name_any() == *label)?;
         let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let told = condition::find(conditions, types::INITIALLY_SCHEDULED).filter(|told| !told.message.is_empty());
         // Held for good, and told: it does not pay for its group's priority.
-        if condition::is_true(conditions, types::PODS_NOT_MATCHING_PRIORITY) {
+        if condition::is_true(conditions, types::PODS_NOT_MATCHING_PRIORITY) && pays_less(pod, group, history) {
             return None;
         }
         if group.spec.scheduling_policy.gang.is_none() {
             return Some(format!("pod {name} is held, and its group is no gang"));
         }
+        // That it was scheduled says nothing of those who wait.
+        let says = |told: &&Condition| !told.message.is_empty() && told.reason != Reason::Scheduled.as_str();
+        let told = condition::find(conditions, types::INITIALLY_SCHEDULED).filter(says);
         told.is_none().then(|| format!("pod {name} is held, and its group does not say for what"))
     }
 
-    /// A nomination of ours belongs to a plan in flight.
+    /// A nomination belongs to a plan in flight, or kube-scheduler wrote it, to this very pod.
     fn nominated(&self, pod: &Pod, history: &History) -> Option<String> {
         let nominated = pod.status.as_ref()?.nominated_node_name.as_ref().filter(|node| !node.is_empty())?;
-        let key = (pod.namespace()?, pod.name_any());
-        let last = history.nominations.iter().rev().find(|nomination| nomination.pod == key)?;
-        let uid = pod.metadata.uid.as_deref()?;
+        let (key, uid) = ((pod.namespace()?, pod.name_any()), pod.metadata.uid.as_deref()?);
+        let since = history.pods.get(uid).map(|pod| pod.created);
+        let mut written = history.nominations.iter().rev().filter(|it| it.pod == key);
+        let last = written.next().filter(|last| since.is_none_or(|since| last.at >= since));
+        let theirs = last.is_some_and(|last| last.user != OPERATOR && last.node.as_ref() == Some(nominated));
         let planned = self.in_flight().flat_map(|plan| &plan.placements).any(|place| place.uid == uid);
-        let stray = node(pod).is_none() && last.user == OPERATOR && !planned;
+        let stray = node(pod).is_none() && !theirs && !planned;
         stray.then(|| format!("pod {} is nominated for {nominated}, and no plan is in flight for it", key.1))
     }
 
@@ -135,12 +157,12 @@ impl Objects {
 }
 
 /// What cannot be read as one of its kind is left out: a test may have put it there.
-async fn list<K>(client: &Client) -> Result<Vec<K>, kube::Error>
+async fn list<K>(client: &Client, params: &ListParams) -> Result<Vec<K>, kube::Error>
 where
     K: kube::Resource<DynamicType = ()> + DeserializeOwned,
 {
     let objects: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
-    let all = objects.list(&ListParams::default()).await.map(|all| all.items).or_else(none)?;
+    let all = objects.list(params).await.map(|all| all.items).or_else(none)?;
     Ok(all.into_iter().filter_map(|object| object.try_parse().ok()).collect())
 }
 
@@ -150,6 +172,17 @@ fn none<T>(error: kube::Error) -> Result<Vec<T>, kube::Error> {
         kube::Error::Api(status) if status.code == 404 => Ok(Vec::new()),
         error => Err(error),
     }
+}
+
+fn is_held(pod: &Pod) -> bool {
+    scheduling_gates(pod).iter().any(|gate| gate == keys::GATE)
+}
+
+/// Whether a pod has a lower priority than its group asks for.
+fn pays_less(pod: &Pod, group: &PodGroup, history: &History) -> bool {
+    let key = (group.namespace().unwrap_or_default(), group.name_any());
+    let own = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+    group.spec.priority.or_else(|| history.priority_of_group(&key)).is_some_and(|asked| own < asked)
 }
 
 fn node(pod: &Pod) -> Option<&str> {

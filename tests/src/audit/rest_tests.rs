@@ -1,5 +1,6 @@
 //! Each kind of thing that may be left over, with a reason and without.
 
+use super::super::SCHEDULER;
 use super::super::handwritten::Log;
 use super::*;
 use giveway_crds::plan::{StoredPlacement, StoredVictim, StoredVictimPod};
@@ -56,19 +57,55 @@ fn a_held_pod_needs_a_gang_that_says_for_what() {
     assert_eq!(left(&with(group(gang, None))), ["pod default/m is held, and its group does not say for what"]);
     let basic = group(json!({"basic": {}}), Some("Pods are scheduled one by one."));
     assert_eq!(left(&with(basic)), ["pod default/m is held, and its group is no gang"]);
-    let mut mismatch = group(json!({"basic": {}}), Some("1 pod is held for good."));
+}
+
+#[test]
+fn a_held_pod_of_no_group_was_told_so() {
+    let event = |uid: &str, reason: &str| -> Event {
+        let about = json!({"kind": "Pod", "namespace": "default", "name": "m", "uid": uid});
+        serde_json::from_value(json!({"metadata": {}, "involvedObject": about, "reason": reason})).unwrap()
+    };
+    let mut alone = Objects { pods: vec![held("m")], ..Objects::default() };
+    let told = ["pod default/m is held, its group does not exist, and no event says so"];
+    assert_eq!(left(&alone), told);
+    alone.events = vec![event("its-namesake", "PodGroupNotFound"), event("m", "Protected")];
+    assert_eq!(left(&alone), told);
+    alone.events.push(event("m", "PodGroupNotFound"));
+    assert_eq!(left(&alone), Vec::<String>::new());
+}
+
+#[test]
+fn a_pod_that_does_not_pay_is_held_for_good_and_excuses_no_other() {
+    let mut mismatch = group(json!({"gang": {"minCount": 2}}), Some("1 pod is held for good."));
+    mismatch.spec.priority = Some(100);
     let condition = &mut mismatch.status.as_mut().unwrap().conditions[0];
     (condition.type_, condition.status) = (types::PODS_NOT_MATCHING_PRIORITY.to_owned(), "True".to_owned());
-    assert_eq!(left(&with(mismatch)), Vec::<String>::new());
-    let alone = Objects { pods: vec![held("m")], ..Objects::default() };
-    assert_eq!(left(&alone), Vec::<String>::new(), "an event tells that the group does not exist");
+    let cheap = pod("cheap", json!({"spec": {"priority": 99, "schedulingGates": [{"name": keys::GATE}]}}));
+    let fair = pod("fair", json!({"spec": {"priority": 100, "schedulingGates": [{"name": keys::GATE}]}}));
+    let with = |pods| Objects { pods, groups: vec![mismatch.clone()], ..Objects::default() };
+    assert_eq!(left(&with(vec![cheap.clone()])), Vec::<String>::new());
+    let told = ["pod default/fair is held, and its group does not say for what"];
+    assert_eq!(left(&with(vec![cheap, fair])), told);
+}
+
+#[test]
+fn that_a_gang_was_scheduled_is_no_word_on_who_is_still_held() {
+    let mut scheduled = group(json!({"gang": {"minCount": 2}}), Some("2 pods have a node, 2 needed."));
+    let condition = &mut scheduled.status.as_mut().unwrap().conditions[0];
+    (condition.status, condition.reason) = ("True".to_owned(), "Scheduled".to_owned());
+    let mut objects = Objects { pods: vec![held("m")], groups: vec![scheduled], ..Objects::default() };
+    assert_eq!(left(&objects), ["pod default/m is held, and its group does not say for what"]);
+    let condition = &mut objects.groups[0].status.as_mut().unwrap().conditions[0];
+    condition.reason = "WaitingForPods".to_owned();
+    assert_eq!(left(&objects), Vec::<String>::new(), "it was scheduled, and waits again");
 }
 
 #[test]
 fn a_plan_in_flight_needs_a_member_that_waits_and_a_victim_that_is_there() {
     let (member, victim) = (held("m"), pod("v", json!({"spec": {"nodeName": "n"}})));
+    let groups = vec![group(json!({"gang": {"minCount": 1}}), Some("waits"))];
     for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Releasing] {
-        let mut objects = Objects { plans: vec![plan(state)], ..Objects::default() };
+        let mut objects = Objects { plans: vec![plan(state)], groups: groups.clone(), ..Objects::default() };
         assert_eq!(left(&objects), [format!("plan p is {}, and nobody waits for it: ", state.as_str())]);
         objects.pods = vec![member.clone(), victim.clone()];
         assert_eq!(left(&objects), Vec::<String>::new());
@@ -80,16 +117,25 @@ fn a_plan_in_flight_needs_a_member_that_waits_and_a_victim_that_is_there() {
 }
 
 #[test]
-fn a_nomination_of_the_operator_needs_a_plan() {
+fn a_nomination_of_the_operator_or_of_nobody_needs_a_plan() {
+    let nominate = |log: &mut Log, user: &str, node: &str| {
+        let request = json!({"status": {"nominatedNodeName": node}});
+        log.line(user, "patch", super::super::handwritten::reference("status", "m"), (request, Value::Null), 200);
+    };
     let mut log = Log::default();
-    let request = json!({"status": {"nominatedNodeName": "n"}});
-    let reference = super::super::handwritten::reference("status", "m");
-    log.line(OPERATOR, "patch", reference, (request, Value::Null), 200);
+    nominate(&mut log, OPERATOR, "n");
     let nominated = pod("m", json!({"status": {"nominatedNodeName": "n"}}));
     let mut objects = Objects { pods: vec![nominated], ..Objects::default() };
     let told = ["pod m is nominated for n, and no plan is in flight for it"];
     assert_eq!(objects.left_over(&log.history()), told);
-    assert_eq!(left(&objects), Vec::<String>::new(), "the scheduler's own");
+    assert_eq!(left(&objects), told, "nobody is known who wrote it");
+    nominate(&mut log, SCHEDULER, "other");
+    assert_eq!(objects.left_over(&log.history()), told, "the scheduler wrote another one");
+    nominate(&mut log, SCHEDULER, "n");
+    assert_eq!(objects.left_over(&log.history()), Vec::<String>::new(), "the scheduler's own");
+    // It was that of another pod of this name.
+    log.single("default", "m", json!({}));
+    assert_eq!(objects.left_over(&log.history()), told);
     objects.plans = vec![plan(PlanState::Releasing)];
     assert_eq!(objects.left_over(&log.history()), Vec::<String>::new());
 }
