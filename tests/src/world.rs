@@ -16,6 +16,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
@@ -183,6 +184,7 @@ impl WorldBuilder {
             kit: Kit::new(plane.client()),
             chronicler: None,
             protected: self.protected(),
+            ends: giveway::Ends::default(),
             giveway: None,
             controllers: Controllers::default(),
             node: None,
@@ -237,6 +239,8 @@ pub struct World {
     node: Option<Node>,
     /// Namespaces in which the operator was told to evict nobody.
     protected: Vec<String>,
+    /// How operators ended that the test had started beside.
+    ends: giveway::Ends,
     /// Whether the oracle was asked.
     judged: AtomicBool,
     log: Mutex<log::Reader>,
@@ -344,7 +348,9 @@ impl World {
     /// The API server does not answer.
     pub async fn another_operator(&self, flags: &[&str]) -> giveway::Daemon {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        giveway::another_operator(&self.plane, &flags).await.unwrap()
+        let mut other = giveway::another_operator(&self.plane, &flags).await.unwrap();
+        other.tell(&self.ends);
+        other
     }
 
     /// Stops the operator where it is (SIGSTOP), or lets it go on.
@@ -610,8 +616,15 @@ impl World {
             if let Some(status) = daemon.exited() {
                 told.push(format!("{name} has ended by itself ({status})"));
             }
-            let log = fs::read_to_string(daemon.log()).unwrap_or_default();
-            told.extend(log.lines().filter(|line| line.contains("panicked at")).map(|line| format!("{name}: {line}")));
+        }
+        told.append(&mut self.ends.lock().unwrap_or_else(PoisonError::into_inner));
+        // Also those of operators that the test started beside.
+        for log in logs(self.plane.directory()) {
+            let name = log.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read(&log).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let panics = text.lines().filter(|line| name.starts_with("giveway-") && line.contains("panicked at"));
+            told.extend(panics.map(|line| format!("{name}: {line}")));
         }
         told
     }
@@ -643,7 +656,7 @@ fn report(plane: &ControlPlane) {
         copied = copy_logs(plane.directory(), &kept);
     }
     eprintln!("\nthe logs of this test are in {}: {}", kept.display(), copied.join(", "));
-    for daemon in ["giveway-operator", "giveway-webhook"] {
+    for daemon in ["giveway-operator", "giveway-operator-2", "giveway-webhook"] {
         let log = plane.directory().join("logs").join(format!("{daemon}.log"));
         if log.exists() {
             eprintln!("--- the end of {daemon}.log:\n{}", tail(&log, 30));
@@ -651,9 +664,13 @@ fn report(plane: &ControlPlane) {
     }
 }
 
+/// The logs of every process.
+fn logs(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
 fn copy_logs(from: &Path, to: &Path) -> Vec<String> {
-    let logs = fs::read_dir(from.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = logs.chain([from.join("audit.log"), from.join("giveway.yaml")]);
+    let files = logs(from).chain([from.join("audit.log"), from.join("giveway.yaml")]);
     let named = files.filter_map(|file| Some((file.file_name()?.to_string_lossy().into_owned(), file.clone())));
     named
         .chain(pod_logs(&from.join("node/pods")))

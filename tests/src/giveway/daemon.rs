@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A daemon that may be running or not.
@@ -15,11 +16,21 @@ pub struct Daemon {
     program: Program,
     metrics: u16,
     process: Option<Process>,
+    /// Where it is told that the process had ended by itself when nobody needs it any more.
+    ends: Option<Ends>,
 }
+
+/// How processes ended by themselves, as a sentence each.
+pub(crate) type Ends = Arc<Mutex<Vec<String>>>;
 
 impl Daemon {
     pub(super) fn new(spawner: Spawner, program: Program, metrics: u16) -> Self {
-        Self { spawner, program, metrics, process: None }
+        Self { spawner, program, metrics, process: None, ends: None }
+    }
+
+    /// A test has it for itself: when it is dropped, and its process has ended by itself, that is told here.
+    pub(crate) fn tell(&mut self, ends: &Ends) {
+        self.ends = Some(Arc::clone(ends));
     }
 
     /// Its name, and that of its log, from the next start on.
@@ -153,6 +164,16 @@ impl Daemon {
     pub fn detach(&mut self) {
         if let Some(process) = &mut self.process {
             process.detach();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let (status, name) = (self.exited(), &self.program.name);
+        if let (Some(ends), Some(status)) = (&self.ends, status) {
+            let told = format!("{name} has ended by itself ({status})");
+            ends.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         }
     }
 }

@@ -11,6 +11,7 @@ mod rendered;
 mod skew;
 
 pub use daemon::Daemon;
+pub(crate) use daemon::Ends;
 pub use edition::{Edition, predecessor_missing};
 pub use hooks::carry_out;
 pub use manifests::{helm, install_crds, kubectl};

@@ -13,9 +13,8 @@ fn reads_groups(call: &Call) -> bool {
     call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
 }
 
-/// A world whose operator leads and has heard of everything, and from whose next attempt on this happens to what reads groups.
-async fn without_groups(fault: Fault) -> World {
-    let mut world = stage().await;
+/// The operator leads and has heard of everything, and from its next attempt on this happens to what reads groups.
+async fn without_groups(world: &mut World, fault: Fault) {
     // Watches end by themselves now and then.
     let cut = Fault::CutAfter(Duration::from_millis(100));
     world.proxy().play(Box::new(move |call| if reads_groups(call) { cut } else { Fault::None }));
@@ -28,13 +27,12 @@ async fn without_groups(fault: Fault) -> World {
     })
     .await;
     world.proxy().play(Box::new(move |call| if reads_groups(call) { fault } else { Fault::None }));
-    world
 }
 
 async fn wait_broken(world: &World) {
     wait_for("the operator says that it decides nothing", MINUTE, async || {
         let (status, words) = world.operator_says("/readyz").await;
-        let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for 1");
+        let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for ");
         if broken { Ok(()) } else { Err(format!("{status} {words}")) }
     })
     .await;
@@ -42,8 +40,10 @@ async fn wait_broken(world: &World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
-    let world = without_groups(Fault::Answer(503)).await;
+    let mut world = stage().await;
+    // Before: pods are young for 20 seconds only.
     let nodes = world.nodes(2).cpus(2).create().await;
+    without_groups(&mut world, Fault::Answer(503)).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     let told = pod.wait_event("Unschedulable", MINUTE).await;
@@ -61,7 +61,8 @@ async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
-    let world = without_groups(Fault::Silence).await;
+    let mut world = stage().await;
+    without_groups(&mut world, Fault::Silence).await;
     let silent = || world.proxy().tally().get("silent watch").copied().unwrap_or_default();
     wait_for(
         "a watch of groups is silent",
@@ -78,9 +79,10 @@ async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_is_never_answered_is_broken_and_begins_anew() {
-    let world = without_groups(Fault::Hang).await;
-    wait_broken(&world).await;
+    let mut world = stage().await;
     let nodes = world.nodes(1).cpus(2).create().await;
+    without_groups(&mut world, Fault::Hang).await;
+    wait_broken(&world).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
