@@ -23,6 +23,8 @@ pub struct Promises {
     taken_down: usize,
     /// How many groups may be torn apart.
     torn: usize,
+    /// What the names begin with of those whom the two numbers are for; `None`: they are for everybody.
+    disturbed: Option<Vec<String>>,
     /// Groups that the test itself takes pods away from.
     torn_by_the_test: BTreeSet<String>,
     /// Namespaces in which nobody may be evicted, beside those with the annotation.
@@ -67,6 +69,18 @@ impl Promises {
         self
     }
 
+    /// What is [allowed in vain](Self::allow_in_vain) and [torn](Self::allow_torn) is so only for preemptors and groups whose names
+    /// begin so: where somebody else really interfered.
+    #[must_use]
+    pub fn only_for(mut self, prefixes: impl IntoIterator<Item = String>) -> Self {
+        self.disturbed = Some(prefixes.into_iter().collect());
+        self
+    }
+
+    fn is_disturbed(&self, name: &str) -> bool {
+        self.disturbed.as_ref().is_none_or(|prefixes| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+    }
+
     /// Pods that somebody else deletes from this group count as gone.
     #[must_use]
     pub fn excuse_torn(mut self, group: &str) -> Self {
@@ -109,8 +123,7 @@ impl Promises {
     /// Promise 1: nothing is evicted unless the whole preemptor then has a place: all members that its last plan placed,
     /// also those beyond `minCount`.
     fn bound_in_the_end(&self, history: &History) -> Vec<String> {
-        let mut broken = Vec::new();
-        let mut in_vain = 0;
+        let (mut broken, mut excusable, mut in_vain) = (Vec::new(), Vec::new(), 0);
         for (preemptor, taken) in by_preemptor(history) {
             let name = history.name_of(&preemptor);
             let least = match &preemptor {
@@ -127,13 +140,18 @@ impl Promises {
             }
             let allowed = self.excused.get(&name);
             if allowed.is_none_or(|allowed| taken.victims > *allowed) {
-                in_vain += taken.victims;
                 let victims = taken.victims;
-                broken
-                    .push(format!("{victims} pods were evicted for {name}, which has {bound} of {needed} pods bound"));
+                let told = format!("{victims} pods were evicted for {name}, which has {bound} of {needed} pods bound");
+                if self.is_disturbed(&name) {
+                    in_vain += victims;
+                    excusable.push(told);
+                } else {
+                    broken.push(told);
+                }
             }
         }
-        if in_vain <= self.in_vain { Vec::new() } else { broken }
+        broken.extend(if in_vain <= self.in_vain { Vec::new() } else { excusable });
+        broken
     }
 
     /// Promise 4, second half: nothing is evicted without a plan that was stored before.
@@ -147,10 +165,14 @@ impl Promises {
 
     /// Promise 2: a group in mode `PodGroup` is evicted whole or not at all, whoever started it.
     fn torn_groups(&self, history: &History) -> Vec<String> {
-        let whole = history.groups.iter().filter(|(_, group)| group.whole);
-        let torn: Vec<String> =
-            whole.flat_map(|(key, _)| torn(history, key, self.torn_by_the_test.contains(&key.1))).collect();
-        if torn.len() <= self.torn { Vec::new() } else { torn }
+        let whole = history.groups.iter().filter(|(_, group)| group.whole).map(|(key, _)| key);
+        let (disturbed, others): (Vec<&Key>, Vec<&Key>) = whole.partition(|key| self.is_disturbed(&key.1));
+        let torn = |keys: Vec<&Key>| -> Vec<String> {
+            keys.into_iter().flat_map(|key| torn(history, key, self.torn_by_the_test.contains(&key.1))).collect()
+        };
+        let (mut broken, excusable) = (torn(others), torn(disturbed));
+        broken.extend(if excusable.len() <= self.torn { Vec::new() } else { excusable });
+        broken
     }
 }
 

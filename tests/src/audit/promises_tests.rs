@@ -170,6 +170,25 @@ fn a_preemptor_that_is_gone_excuses_nothing() {
 }
 
 #[test]
+fn what_is_allowed_is_so_only_for_those_whom_it_names() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    let told = [
+        "group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed",
+        "1 pods were evicted for high, which has 0 of 2 pods bound",
+    ];
+    let broken = |prefixes: &[&str]| {
+        let promises = Promises::new().allow_in_vain(1).allow_torn(1);
+        promises.only_for(prefixes.iter().map(|prefix| (*prefix).to_owned())).broken(&log.history())
+    };
+    assert_eq!(broken(&["lo", "hi"]), Vec::<String>::new());
+    assert_eq!(broken(&["hi"]), told[..1]);
+    assert_eq!(broken(&["lo"]), told[1..]);
+    assert_eq!(broken(&[]), told);
+}
+
+#[test]
 fn a_preemptor_that_was_bound_before_the_rest_had_its_place() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);

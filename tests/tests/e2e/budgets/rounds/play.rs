@@ -55,6 +55,13 @@ pub struct Played {
     pub rested: bool,
 }
 
+impl Played {
+    /// Whether somebody else took away what a budget allows: by an eviction that was accepted, or because a pod became unready.
+    pub fn spent(&self) -> bool {
+        self.flipped || self.evictions.contains(&true)
+    }
+}
+
 impl Slot {
     pub async fn play(&self, round: usize, script: &Script) -> Played {
         let prefix = format!("s{:02}-r{round:02}", self.number);
