@@ -466,6 +466,7 @@ mod tests {
         let [Command::Evict(call)] = step.commands.as_slice() else { panic!("{:?}", step.commands) };
         assert_eq!(call.pod.name, "l3");
         assert_eq!(cascades.asked().collect::<Vec<_>>(), ["uid-l3"], "which the plan then leaves to it");
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force"], "the plan is over");
     }
 
     #[test]
@@ -561,24 +562,6 @@ mod tests {
         let told = cascades.resume(&world.model);
         assert!(told[0].1.preemptor.is_none(), "nobody began it");
         assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask"]);
-    }
-
-    #[test]
-    fn whom_a_plan_evicts_already_is_left_to_it() {
-        use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
-        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
-        world.pod(member("l2").preempted(200, THEIRS).terminating());
-        cascades.fallen(&mut world.model);
-        let pod = |name: &str| StoredVictimPod { name: name.into(), uid: format!("uid-{name}"), node: "n1".into() };
-        let low = StoredVictim { kind: "PodGroup".into(), pods: vec![pod("l1"), pod("l2")], ..StoredVictim::default() };
-        let plan = StoredPlan { victims: vec![low], state: PlanState::Evicting, ..StoredPlan::default() };
-        let preemptor = giveway_planner::Preemptor::Group(world.key("train"));
-        let flight = crate::ledger::Flight::new(preemptor.clone(), 100, plan, now);
-        let flights = Flights::from([(preemptor, flight)]);
-        let commands = cascades.pass(&world.model, &flights, |_| true, now).commands;
-        let [Command::Evict(call)] = commands.as_slice() else { panic!("{commands:?}") };
-        assert_eq!(call.pod.name, "l3", "the plan names l1");
-        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force"], "the plan is over");
     }
 
     #[test]

@@ -195,7 +195,8 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
 type Level = Option<(usize, Option<i32>)>;
 
 fn level(question: &Question<'_>, part: &Part) -> Level {
-    let ceiling = question.prospects?.ceilings(&part.ranks, &[1]).first().copied();
+    let wanted = question.wanted(&part.ranks) as u64;
+    let ceiling = question.prospects?.ceilings(&part.ranks, wanted, &[1]).first().copied();
     let nobody = ceiling.is_none() && question.could_fit(&part.ranks, When::Then);
     Some((usize::from(ceiling.is_none() && !nobody), ceiling))
 }

@@ -128,7 +128,7 @@ impl<'q> Question<'q> {
     }
 
     /// How many members have a place on some nodes with everybody gone, at the most.
-    fn wanted(&self, ranks: &[Rank]) -> usize {
+    pub(super) fn wanted(&self, ranks: &[Rank]) -> usize {
         let members = self.demand.members.len();
         let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(EVERYBODY)));
         most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))

@@ -62,6 +62,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
         domain: None,
         cut_short: false,
         flaw: None,
+        unknown: None,
     }
 }
 

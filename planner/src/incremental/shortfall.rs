@@ -48,6 +48,7 @@ impl Incremental<'_> {
             domain: None,
             cut_short: false,
             flaw: None,
+            unknown: None,
         }))
     }
 }

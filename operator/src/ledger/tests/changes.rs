@@ -205,7 +205,9 @@ fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
     run.step();
     run.nominated();
     assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+}
 
+#[test]
 fn a_plan_that_has_begun_to_evict_is_not_given_up_for_the_place_of_one_for_which_nobody_goes() {
     let holds = |flight: &Flight, priority: i32| {
         let flights = Flights::from([(gang(), flight.clone())]);

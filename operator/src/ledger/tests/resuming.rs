@@ -134,7 +134,9 @@ fn a_group_of_which_a_pod_ended_by_itself_was_not_begun_by_the_last_leader() {
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").remove_pod("g1");
     assert_eq!(names(&run.step()), ["evict l2"]);
+}
 
+#[test]
 fn a_preemptor_that_may_not_preempt_any_more_gets_nothing() {
     let mut run = resumed(PlanState::Planned);
     let group = serde_json::json!({
