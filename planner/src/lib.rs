@@ -6,7 +6,7 @@
 //! whatever order its objects arrived.
 //!
 //! Layers, each of which knows only those before it (`tests/layers.rs`): [`model`] what is known, [`api`] what is asked and
-//! answered, [`sentence`] who is told which names, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
+//! answered, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
 //! `answer` plans in words.
 
 mod answer;
@@ -16,13 +16,14 @@ mod incremental;
 pub mod model;
 mod problem;
 mod search;
-pub mod sentence;
 
 pub use answer::{Bystander, Sparing, plan, spared, still_fits};
 pub use api::{
     Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Reservation, Shortfall,
     Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
+
+pub use api::sentence;
 pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;

@@ -9,6 +9,7 @@ mod plan;
 mod refusal;
 mod request;
 mod rescue;
+pub mod sentence;
 mod shortfall;
 mod step;
 mod terms;
