@@ -318,16 +318,20 @@ impl Arbiter {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
         let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
         // A critical add-on cannot wait as long as others can.
-        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.plan.state > PlanState::Planned);
-        let kinds: BTreeSet<(i32, bool, bool)> = self.flights.values().map(kind).collect();
-        let context = |(priority, critical, begun)| {
+        let kind = |flight: &Flight| {
+            let begun = flight.plan.state > PlanState::Planned;
+            (flight.priority, flight.rescue.is_some(), begun, begun && flight.evicts())
+        };
+        let kinds: BTreeSet<(i32, bool, bool, bool)> = self.flights.values().map(kind).collect();
+        let context = |(priority, critical, begun, evicts)| {
             let lingering =
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
             let known = ledger::context(&self.flights, priority);
             let known = if begun { ledger::without_waiting(known, &self.flights, priority) } else { known };
+            let known = if evicts { ledger::without_guests(known, &self.flights, priority) } else { known };
             Context { lingering, ..known }
         };
-        let contexts: BTreeMap<(i32, bool, bool), Context> =
+        let contexts: BTreeMap<(i32, bool, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         let version = self.model.version;
         self.evicted.retain(|_, call| !call.due(clock.now));

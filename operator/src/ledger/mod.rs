@@ -470,3 +470,17 @@ pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -
     context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));
     context
 }
+
+/// The same for a plan that has begun to evict: it is not given up for the place of an equal or less important one for which nobody
+/// goes, and that waits for the victims of others. One of these may stay, for its budget, and who counted on its room would drive
+/// away whom others went for.
+pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) -> Context {
+    let guest = |f: &&Flight| !f.evicts() && f.plan.state < PlanState::Releasing && f.priority <= priority;
+    let guests: BTreeSet<&SmolStr> =
+        flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
+    // A reservation that holds nothing: without any, the pod's nomination would hold the place.
+    for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
+        reservation.priority = i32::MIN;
+    }
+    context
+}

@@ -95,7 +95,12 @@ impl Flight {
 
     pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock) {
         let cluster = &model.cluster;
-        let placements = self.placements();
+        // Who is not held may have been bound elsewhere: the others keep their places.
+        let elsewhere = |p: &Placement| {
+            let pod = current(cluster, &p.pod, &p.uid);
+            pod.is_some_and(|pod| pod.live() && pod.node.as_ref().is_some_and(|node| *node != p.node))
+        };
+        let placements: Vec<Placement> = self.placements().into_iter().filter(|p| !elsewhere(p)).collect();
         let fits = |gone: &BTreeSet<SmolStr>| self.still_fits(cluster, &placements, context, gone);
         let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
         let mut check = match known {

@@ -133,3 +133,88 @@ fn after_a_failure_nobody_is_evicted_for_a_while_and_free_room_is_looked_for_eve
     now += Duration::from_secs(64);
     assert_eq!(waiting.turn(3, now), Some(false));
 }
+
+#[test]
+fn a_plan_that_has_begun_to_evict_is_not_given_up_for_the_place_of_one_for_which_nobody_goes() {
+    let holds = |flight: &Flight, priority: i32| {
+        let flights = Flights::from([(gang(), flight.clone())]);
+        let context = without_guests(context(&flights, priority), &flights, priority);
+        assert_eq!(context.reservations.len(), 2, "their nominations hold nothing either");
+        context.reservations.iter().filter(|reservation| reservation.priority >= priority).count()
+    };
+    let mut guest = flight(Instant::now());
+    assert_eq!(holds(&guest, 100), 2, "somebody goes for it");
+    guest.plan.victims.clear();
+    for state in [PlanState::Planned, PlanState::WaitingForVictims] {
+        guest.plan.state = state;
+        assert_eq!((holds(&guest, 100), holds(&guest, 99)), (0, 2), "{state:?}: a more important one takes it");
+    }
+    guest.plan.state = PlanState::Releasing;
+    assert_eq!(holds(&guest, 100), 2, "it may be bound already");
+}
+
+#[test]
+fn a_member_that_the_scheduler_bound_elsewhere_does_not_cost_the_others_the_places_that_victims_leave() {
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.step();
+    run.world.node("n3", 1).pod(TestPod::new("g1", 100).of("gang").on("n3"));
+    assert!(names(&run.step()).is_empty());
+    assert_eq!((&run.flight.ending, run.flight.plan.state), (&None, PlanState::WaitingForVictims));
+    run.world.remove_pod("l1").remove_pod("l2");
+    assert_eq!(names(&run.step()), ["release g2"]);
+    run.world.pod(TestPod::new("g2", 100).of("gang").on("n2"));
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
+}
+
+#[test]
+fn other_room_is_taken_when_victims_take_long_to_leave() {
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.step();
+    run.later(10);
+    assert!(run.step().ended.is_none(), "there is no other room");
+    run.world.node("n3", 1).node("n4", 1);
+    let ended = run.step().ended.unwrap();
+    let why = "Victims take long to leave, and other room is free by now.";
+    assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
+    // Not before they have had their time.
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.world.node("n3", 1).node("n4", 1);
+    run.step();
+    run.later(9);
+    assert!(run.step().ended.is_none());
+}
+
+/// Why a plan that is stored and about to evict is dropped instead, after this change.
+fn outdated(change: impl FnOnce(&mut World)) -> String {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Planned);
+    change(&mut run.world);
+    run.step().ended.map(|ended| ended.message.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn nobody_goes_who_is_not_of_lower_priority_by_the_time_of_the_first_eviction() {
+    let why = outdated(|world| {
+        world.group("low", 2, 100, "PodGroup");
+        world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
+    });
+    assert_eq!(why, "Nobody was evicted: pod default/l1 is not of lower priority any more.");
+    assert_eq!(outdated(|_| {}), "");
+}
+
+#[test]
+fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun() {
+    let why = outdated(|world| {
+        world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
+    });
+    assert_eq!(why, "Nobody was evicted: pod group default/low has more pods than when the plan was made.");
+}
