@@ -515,6 +515,40 @@ mod tests {
     }
 
     #[test]
+    fn a_new_leader_forces_no_budget_for_a_gang_that_is_bound_by_half() {
+        let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
+        world.node("n1", 8).group("g", 3, 10, "PodGroup");
+        world.pod(TestPod::new("g0", 10).of("g").created(100).on("n1"));
+        world.pod(TestPod::new("g1", 10).of("g").created(100).unschedulable());
+        let status = serde_json::json!({
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": Reason::HalfBound.as_str(),
+                "message": "Bound by half.", "lastTransitionTime": "1970-01-01T00:03:20Z"}]
+        });
+        world.model.groups.get_mut(&world.key("g")).unwrap().status = serde_json::from_value(status).unwrap();
+        let told = cascades.resume(&world.model);
+        assert!(told[0].1.preemptor.is_none(), "nobody began it");
+        assert_eq!(evictions(&mut cascades, &world, now), ["g0 ask", "g1 ask"]);
+    }
+
+    #[test]
+    fn whom_a_plan_evicts_already_is_left_to_it() {
+        use giveway_crds::plan::{StoredPlan, StoredVictim, StoredVictimPod};
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.pod(member("l2").preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        let pod = |name: &str| StoredVictimPod { name: name.into(), uid: format!("uid-{name}"), node: "n1".into() };
+        let low = StoredVictim { kind: "PodGroup".into(), pods: vec![pod("l1"), pod("l2")], ..StoredVictim::default() };
+        let plan = StoredPlan { victims: vec![low], state: PlanState::Evicting, ..StoredPlan::default() };
+        let preemptor = giveway_planner::Preemptor::Group(world.key("train"));
+        let flight = crate::ledger::Flight::new(preemptor.clone(), 100, plan, now);
+        let flights = Flights::from([(preemptor, flight)]);
+        let commands = cascades.pass(&world.model, &flights, |_| true, now).commands;
+        let [Command::Evict(call)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(call.pod.name, "l3", "the plan names l1");
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 force"], "the plan is over");
+    }
+
+    #[test]
     fn who_is_on_the_way_does_not_make_a_gang_whole() {
         let (mut world, mut cascades, now) = (World::new(), Cascades::default(), Instant::now());
         world.node("n1", 8).group("g", 2, 10, "PodGroup");

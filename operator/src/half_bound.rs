@@ -184,6 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_came_after_the_first_one_had_started_is_none_that_was_released_with_it() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.pod(TestPod::new("g1", 10).of("g").of_job("job").created(300).on("n1").started(400));
+        world.remove_pod("g2");
+        world.pod(TestPod::new("g2-again", 10).of("g").of_job("job").created(300).unschedulable());
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "g0 ran since second 105");
+    }
+
+    #[test]
+    fn a_member_that_somebody_else_gates_is_not_waited_for() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let gates = serde_json::json!([{"name": "example.com/quota"}]);
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).spec("schedulingGates", gates));
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "kube-scheduler was not asked about it");
+    }
+
+    #[test]
     fn members_that_have_finished_count_and_a_member_that_nobody_makes_anew_is_named() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.pod(TestPod::new("done", 10).of("g").created(100).on("n1").finished("job"));

@@ -121,3 +121,30 @@ fn a_plan_that_does_not_fit_any_more_is_dropped_before_its_release_only() {
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n2"));
     assert_eq!(run.dropped(), "", "the scheduler may choose another node");
 }
+
+#[test]
+fn a_preemptor_that_may_not_preempt_any_more_gets_nothing() {
+    let mut run = resumed(PlanState::Planned);
+    let group = serde_json::json!({
+        "metadata": {"name": "gang", "namespace": "default", "uid": "uid-gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 100, "preemptionPolicy": "Never"}
+    });
+    let group = Box::new(serde_json::from_value(group).unwrap());
+    run.world.model.apply(crate::input::Input::Group(crate::input::Update::Applied(group)));
+    assert_eq!(run.dropped(), "its preemptor may not preempt.");
+}
+
+#[test]
+fn a_static_pod_stays() {
+    let mut run = resumed(PlanState::Planned);
+    let pod = TestPod::new("l1", 10).of("low").on("n1").annotated("kubernetes.io/config.mirror", "x");
+    run.world.pod(pod);
+    assert_eq!(run.dropped(), "pod default/l1 is a static pod.");
+}
+
+#[test]
+fn who_was_made_instead_of_one_that_went_does_not_end_the_plan() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.remove_pod("l1").node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
+    assert_eq!(run.dropped(), "", "of a group that was begun those go that the plan names");
+}
