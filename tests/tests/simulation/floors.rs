@@ -8,11 +8,11 @@ pub const SEEDS: u64 = 2_000;
 
 /// What has to happen so often.
 const LEAST: [(&str, usize); 25] = [
-    ("preemptors judged", 1_000),
+    ("preemptors judged", 950),
     ("plans that evict", 2_200),
-    ("evictions", 4_300),
-    ("pods of cascades", 50),
-    ("gangs taken down by half", 20),
+    ("evictions", 4_400),
+    ("pods of cascades", 80),
+    ("gangs taken down by half", 30),
     ("409 (conflict)", 550),
     ("429 (overload)", 550),
     ("500, but done", 550),
@@ -29,10 +29,10 @@ const LEAST: [(&str, usize); 25] = [
     ("pauses", 180),
     ("pods that do not go in time", 150),
     ("schedulers that do not bind", 190),
-    ("switches", 150),
-    ("protections", 100),
+    ("switches", 190),
+    ("protections", 85),
     ("changed minCounts", 130),
-    ("deleted groups", 50),
+    ("deleted groups", 60),
 ];
 
 /// What happened too seldom in so many seeds, as a sentence each; nothing is said of fewer than [`SEEDS`].

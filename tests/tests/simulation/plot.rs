@@ -104,6 +104,7 @@ impl Plot {
         plot.refuse(&mut Random::new(seed, 9, 0));
         plot.protect(&mut Random::new(seed, 10, 0));
         plot.groups(&mut Random::new(seed, 11, 0));
+        plot.fall(&mut Random::new(seed, 12, 0));
         plot
     }
 
@@ -206,6 +207,18 @@ impl Plot {
         let turn =
             if random.percent(70) { Turn::MinCount(owner, 1 + random.below(most)) } else { Turn::DeleteGroup(owner) };
         self.turns.push((at, turn));
+    }
+
+    /// The stock scheduler takes a pod of a group that goes whole, in one of eight simulations in which nobody switches Giveway.
+    fn fall(&mut self, random: &mut Random) {
+        let whole = |owner: &Owner| matches!(owner.bond, Bond::Gang { whole: true, .. }) && owner.pods > 1;
+        let whole: Vec<usize> = (0..self.owners.len()).filter(|index| whole(&self.owners[*index])).collect();
+        let switched = self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Switch(_)));
+        if whole.is_empty() || switched || random.percent(87) {
+            return;
+        }
+        let owner = whole[random.below(whole.len())];
+        self.turns.push((10_000 + random.below(40_000) as u64, Turn::Preempt(owner)));
     }
 
     /// For a while the stock scheduler does not bind a member of a gang, in one of five simulations.
