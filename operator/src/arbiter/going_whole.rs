@@ -65,8 +65,8 @@ impl Arbiter {
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
-            // Room that is being made may yet help. What was released is what stands still.
-            if self.flights.get(&preemptor).is_some_and(|flight| flight.plan.state != PlanState::Releasing) {
+            // Room that is being made may yet help, and so may room that was made just now.
+            if self.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
                 continue;
             }
             let room = match self.restraint() {

@@ -8,7 +8,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Context, Placement, Preemptor};
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long victims may take to leave before other room is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -141,6 +141,12 @@ impl Flight {
             }
         }
         self.checked = Some((model.version, check));
+    }
+
+    /// Whether all members were released, and the scheduler has bound none of them for so long.
+    pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
+        let since = self.released.filter(|_| self.plan.state == PlanState::Releasing);
+        since.is_some_and(|since| now.duration_since(since) >= after)
     }
 
     pub(super) fn release(

@@ -27,6 +27,10 @@ pub struct Promises {
     disturbed: Option<Vec<String>>,
     /// Groups that the test itself takes pods away from.
     torn_by_the_test: BTreeSet<String>,
+    /// Groups that may be torn apart when the first one of their pods goes between these times.
+    torn_between: Vec<(String, Timestamp, Timestamp)>,
+    /// Pods that may go without a plan, by UID.
+    late: BTreeSet<String>,
     /// Namespaces in which nobody may be evicted, beside those with the annotation.
     protected: BTreeSet<String>,
     /// Budgets that nobody asks before kube-scheduler takes their pods.
@@ -61,6 +65,13 @@ impl Promises {
         self
     }
 
+    /// This pod may be evicted without a plan: its eviction was asked for while its gang was bound by half, and was on its way for long.
+    #[must_use]
+    pub fn excuse_late(mut self, uid: &str) -> Self {
+        self.late.insert(uid.to_owned());
+        self
+    }
+
     /// So many groups may be torn apart, where somebody spends a guaranteed budget when the first of a group's pods has gone:
     /// the others go as soon as the budget allows it.
     #[must_use]
@@ -85,6 +96,13 @@ impl Promises {
     #[must_use]
     pub fn excuse_torn(mut self, group: &str) -> Self {
         self.torn_by_the_test.insert(group.to_owned());
+        self
+    }
+
+    /// A group may be torn apart when the first one of its pods goes at this time or within a second after it.
+    #[must_use]
+    pub fn excuse_torn_at(mut self, group: &str, at: Timestamp) -> Self {
+        self.torn_between.push((group.to_owned(), at, at.saturating_add(UNDER_WAY).unwrap_or(at)));
         self
     }
 
@@ -124,23 +142,10 @@ impl Promises {
     /// also those beyond `minCount`.
     fn bound_in_the_end(&self, history: &History) -> Vec<String> {
         let (mut broken, mut excusable, mut in_vain) = (Vec::new(), Vec::new(), 0);
-        for (preemptor, taken) in by_preemptor(history) {
-            let name = history.name_of(&preemptor);
-            let least = match &preemptor {
-                Preemptor::Group { key, .. } => history.groups.get(key).map_or(1, |group| group.min_count.max(1)),
-                Preemptor::Pod(_) => 1,
-            };
-            // Who had a node when the last one was asked to go is none of those who got a place by that.
-            let before = bound_at(history, &preemptor, taken.last);
-            let before = before.filter(|(uid, _)| !taken.placed.contains(uid.as_str())).count();
-            let needed = least.max(before + taken.placed.len());
-            let bound = most_bound(history, &preemptor, taken.last);
-            if bound >= needed {
-                continue;
-            }
+        for helped in helped(history).into_iter().filter(|helped| helped.whole.is_none()) {
+            let Helped { name, victims, needed, bound, .. } = helped;
             let allowed = self.excused.get(&name);
-            if allowed.is_none_or(|allowed| taken.victims > *allowed) {
-                let victims = taken.victims;
+            if allowed.is_none_or(|allowed| victims > *allowed) {
                 let told = format!("{victims} pods were evicted for {name}, which has {bound} of {needed} pods bound");
                 if self.is_disturbed(&name) {
                     in_vain += victims;
@@ -156,7 +161,8 @@ impl Promises {
 
     /// Promise 4, second half: nothing is evicted without a plan that was stored before.
     fn planned_before(&self, history: &History) -> Vec<String> {
-        let (half, others): (Vec<_>, Vec<_>) = unplanned(history).partition(|removal| bound_by_half(history, removal));
+        let unplanned = unplanned(history).filter(|removal| !self.late.contains(&removal.uid));
+        let (half, others): (Vec<_>, Vec<_>) = unplanned.partition(|removal| bound_by_half(history, removal));
         let excused = if half.len() <= self.taken_down { Vec::new() } else { half };
         let told = others.into_iter().chain(excused);
         told.map(|removal| format!("{} was evicted at {} without a plan stored before", removal.pod.1, removal.at))
@@ -167,8 +173,15 @@ impl Promises {
     fn torn_groups(&self, history: &History) -> Vec<String> {
         let whole = history.groups.iter().filter(|(_, group)| group.whole).map(|(key, _)| key);
         let (disturbed, others): (Vec<&Key>, Vec<&Key>) = whole.partition(|key| self.is_disturbed(&key.1));
+        let excused = |key: &Key, first: Timestamp| {
+            self.torn_between.iter().any(|(group, from, to)| *group == key.1 && (*from..=*to).contains(&first))
+        };
         let torn = |keys: Vec<&Key>| -> Vec<String> {
-            keys.into_iter().flat_map(|key| torn(history, key, self.torn_by_the_test.contains(&key.1))).collect()
+            let torn = keys.into_iter().flat_map(|key| {
+                let torn = torn(history, key, self.torn_by_the_test.contains(&key.1)).into_iter();
+                torn.filter(move |(first, _)| !excused(key, *first)).map(|(_, sentence)| sentence)
+            });
+            torn.collect()
         };
         let (mut broken, excusable) = (torn(others), torn(disturbed));
         broken.extend(if excusable.len() <= self.torn { Vec::new() } else { excusable });
@@ -176,26 +189,67 @@ impl Promises {
     }
 }
 
-/// What was taken for a preemptor.
-struct Taken<'a> {
-    victims: usize,
-    /// When the last of them was asked to go.
-    last: Timestamp,
-    /// UIDs of the members that the last plan placed that took somebody.
-    placed: BTreeSet<&'a str>,
+/// A preemptor for whom others were evicted, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Helped {
+    /// Who.
+    pub preemptor: Preemptor,
+    /// Its name.
+    pub name: String,
+    /// The last plan for which somebody went.
+    pub plan: String,
+    /// When the first one of that plan was asked to go.
+    pub first: Timestamp,
+    /// How many went for it, by all its plans.
+    pub victims: usize,
+    /// How many of its pods had to be bound: those that were when the last one was asked to go, and all that the last plan placed, also
+    /// those beyond `minCount`.
+    pub needed: usize,
+    /// How many were bound at the same time, at the most, after the last one was asked to go.
+    pub bound: usize,
+    /// When as many as had to be were bound for the first time.
+    pub whole: Option<Timestamp>,
 }
 
-fn by_preemptor(history: &History) -> BTreeMap<Preemptor, Taken<'_>> {
-    let mut all: BTreeMap<Preemptor, Taken<'_>> = BTreeMap::new();
+/// Everybody for whom others were evicted.
+pub fn helped(history: &History) -> Vec<Helped> {
+    let mut all: BTreeMap<Preemptor, (Helped, Timestamp, BTreeSet<&str>)> = BTreeMap::new();
     for removal in history.evicted() {
         let Some(record) = history.plan_of(removal) else { continue };
-        let new = || Taken { victims: 0, last: removal.at, placed: BTreeSet::new() };
-        let taken = all.entry(record.preemptor.clone()).or_insert_with(new);
-        taken.victims += 1;
-        taken.last = removal.at;
-        taken.placed = record.plan.placements.iter().map(|place| place.uid.as_str()).collect();
+        let new = || Helped {
+            preemptor: record.preemptor.clone(),
+            name: history.name_of(&record.preemptor),
+            plan: record.plan.id.clone(),
+            first: removal.at,
+            victims: 0,
+            needed: 0,
+            bound: 0,
+            whole: None,
+        };
+        let (helped, last, placed) =
+            all.entry(record.preemptor.clone()).or_insert_with(|| (new(), removal.at, BTreeSet::new()));
+        if helped.plan != record.plan.id {
+            (helped.plan, helped.first) = (record.plan.id.clone(), removal.at);
+        }
+        helped.victims += 1;
+        *last = removal.at;
+        *placed = record.plan.placements.iter().map(|place| place.uid.as_str()).collect();
     }
-    all
+    let judged = |(mut helped, last, placed): (Helped, Timestamp, BTreeSet<&str>)| {
+        let least = match &helped.preemptor {
+            Preemptor::Group { key, .. } => history.groups.get(key).map_or(1, |group| group.min_count.max(1)),
+            Preemptor::Pod(_) => 1,
+        };
+        // Who had a node when the last one was asked to go is none of those who got a place by that.
+        let before = bound_at(history, &helped.preemptor, last);
+        let before = before.filter(|(uid, _)| !placed.contains(uid.as_str())).count();
+        helped.needed = least.max(before + placed.len());
+        let bound = bound_at_once(history, &helped.preemptor, last);
+        helped.bound = bound.iter().map(|(_, pods)| *pods).max().unwrap_or(0);
+        helped.whole = bound.into_iter().find(|(_, pods)| *pods >= helped.needed).map(|(at, _)| at);
+        helped
+    };
+    all.into_values().map(judged).collect()
 }
 
 /// The pods of a preemptor by UID, with when each was bound. A pod that was bound when another group had the name is not of it.
@@ -221,16 +275,17 @@ fn bound_at<'a>(
     pods.filter(move |(_, pod, at)| there(pod, *at)).map(|(uid, pod, _)| (uid, pod))
 }
 
-/// How many pods of a preemptor were bound at the same time, at the most, between this moment and the one at which it is judged.
-fn most_bound(history: &History, preemptor: &Preemptor, from: Timestamp) -> usize {
+/// How many pods of a preemptor were bound at the same time, from this moment to the one at which it is judged, each time that
+/// another one was.
+fn bound_at_once(history: &History, preemptor: &Preemptor, from: Timestamp) -> Vec<(Timestamp, usize)> {
     let namespace = match preemptor {
         Preemptor::Group { key, .. } => Some(&key.0),
         Preemptor::Pod(uid) => history.pods.get(uid).map(|pod| &pod.key.0),
     };
     let end = namespace.and_then(|namespace| history.judged_at(namespace, from));
     let times = pods_of(history, preemptor).into_iter().map(|(_, _, at)| at.max(from));
-    let times = times.filter(|at| end.is_none_or(|end| *at <= end));
-    times.map(|time| bound_at(history, preemptor, time).count()).max().unwrap_or(0)
+    let times: BTreeSet<Timestamp> = times.filter(|at| end.is_none_or(|end| *at <= end)).collect();
+    times.into_iter().map(|time| (time, bound_at(history, preemptor, time).count())).collect()
 }
 
 /// Promise 4, first half: at most one accepted eviction a pod.
@@ -249,8 +304,9 @@ pub fn torn_count(history: &History) -> usize {
     history.groups.iter().filter(whole).filter(|(key, _)| !torn(history, key, false).is_empty()).count()
 }
 
-/// `others`: whether a pod that somebody else deleted counts as gone.
-fn torn(history: &History, key: &Key, others: bool) -> Vec<String> {
+/// Every time that a group was torn apart: when the first pod went, and a sentence. `others`: whether a pod that somebody else
+/// deleted counts as gone.
+fn torn(history: &History, key: &Key, others: bool) -> Vec<(Timestamp, String)> {
     let members: BTreeMap<&String, &PodRecord> = history.members(key).collect();
     let mut preempted: Vec<&Removal> = (history.removals.iter())
         .filter(|removal| removal.accepted && (removal.user == OPERATOR || removal.user == SCHEDULER))
@@ -278,10 +334,10 @@ fn torn(history: &History, key: &Key, others: bool) -> Vec<String> {
         let left: Vec<&str> = round.values().filter(|pod| !gone(pod)).map(|pod| pod.key.1.as_str()).collect();
         if !left.is_empty() {
             let (gone, all) = (round.len() - left.len(), round.len());
-            broken.push(format!(
-                "group {} was torn apart: {gone} of its {all} pods were evicted, {} stayed",
-                key.1,
-                left.join(", ")
+            let left = left.join(", ");
+            broken.push((
+                first,
+                format!("group {} was torn apart: {gone} of its {all} pods were evicted, {left} stayed", key.1),
             ));
         }
         preempted.retain(|removal| !round.contains_key(&&removal.uid) && removal.at > first);

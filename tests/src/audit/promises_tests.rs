@@ -408,3 +408,42 @@ fn dry_runs_remove_nobody() {
     log.line(OPERATOR, "create", reference("eviction", "low-0"), (request, Value::Null), 201);
     assert!(log.history().evicted().is_empty());
 }
+
+#[test]
+fn it_is_told_when_a_preemptor_was_whole() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    log.bind("high-0");
+    let found = helped(&log.history());
+    assert_eq!((found[0].name.as_str(), found[0].victims, found[0].bound, found[0].whole), ("high", 2, 1, None));
+    log.bind("high-1");
+    let history = log.history();
+    let found = helped(&history);
+    assert_eq!((found[0].first, found[0].needed), (history.removals[0].at, 2));
+    assert_eq!(found[0].whole, history.bindings.last().map(|binding| binding.at));
+}
+
+#[test]
+fn a_tear_is_excused_by_its_group_and_its_time() {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.evict(OPERATOR, "low-0", 201);
+    finish(&mut log);
+    let history = log.history();
+    let at = history.removals[0].at;
+    let broken = |group: &str, at: Timestamp| Promises::new().excuse_torn_at(group, at).broken(&history).len();
+    assert_eq!((broken("low", at), broken("high", at)), (0, 1));
+    assert_eq!(broken("low", at.saturating_add(2 * UNDER_WAY).unwrap()), 1, "another time");
+    assert_eq!(broken("low", at.saturating_sub(2 * UNDER_WAY).unwrap()), 1, "another time");
+}
+
+#[test]
+fn what_is_late_needs_no_plan() {
+    let mut log = start();
+    log.evict(OPERATOR, "low-0", 201);
+    log.evict(OPERATOR, "low-1", 201);
+    let broken = |promises: Promises| promises.broken(&log.history()).len();
+    assert_eq!((broken(Promises::new()), broken(Promises::new().excuse_late("low-0"))), (2, 1));
+}

@@ -5,7 +5,10 @@
 
 mod calls;
 mod evictions;
+mod excuses;
 mod faults;
+mod floors;
+mod halves;
 mod mutants;
 mod object;
 mod owners;
@@ -27,7 +30,7 @@ use std::time::Instant;
 use world::World;
 
 /// How many seeds are tried when nobody says otherwise.
-const CASES: u64 = 2_000;
+const CASES: u64 = floors::SEEDS;
 /// The first of them.
 const SEED: u64 = 1;
 
@@ -51,7 +54,13 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         broken = rest::broken(&world, &history);
     }
     let evicting = history.plans.iter().map(|plan| &plan.plan.id).collect::<std::collections::BTreeSet<_>>().len();
+    let judged = rest::judged(&world, &history);
+    let excused = judged.iter().filter(|(_, excuse)| excuse.is_some()).count();
     for (what, number) in [
+        ("preemptors judged", judged.len() - excused),
+        ("preemptors excused", excused),
+        ("gangs taken down by half", world.halves.taken_down),
+        ("pods of cascades", world.cascaded),
         ("calls", world.calls),
         ("plans that evict", evicting),
         ("evictions", history.evicted().len()),
@@ -65,6 +74,12 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         *sum.faults.entry(*kind).or_default() += number;
     }
     (broken, format!("{}{}", world.trace, rest::picture(&world)))
+}
+
+/// How the operator is started.
+fn config() -> Config {
+    let timeout = format!("--half-bound-timeout={}s", halves::TIMEOUT / 1_000);
+    Config::parse_from(["giveway-operator", "--critical-addons=false", &timeout])
 }
 
 /// In one seed of five only so many may be evicted in a minute.
@@ -81,7 +96,7 @@ fn from_environment(name: &str) -> Option<u64> {
 /// Every seed keeps every promise, comes to rest, and leaves nothing behind.
 #[test]
 fn every_seed_keeps_the_promises() {
-    let config = Config::parse_from(["giveway-operator", "--critical-addons=false"]);
+    let config = config();
     let (seed, cases) = (from_environment("SEED"), from_environment("CASES"));
     let first = seed.unwrap_or(SEED);
     let cases = cases.unwrap_or(if seed.is_some() { 1 } else { CASES });
@@ -105,12 +120,14 @@ fn every_seed_keeps_the_promises() {
     println!("{cases} seeds from {first} in {:.1} s: {:?}", start.elapsed().as_secs_f32(), sum.count);
     println!("faults: {:?}", sum.faults);
     assert!(breaches.is_empty(), "broken promises: replay with `make simulation SEED={}`", breaches[0]);
+    let little = floors::too_little([&sum.count, &sum.faults], cases);
+    assert!(little.is_empty(), "too little happens: {}", little.join("; "));
 }
 
 /// A seed is the same simulation every time.
 #[test]
 fn a_seed_is_replayed() {
-    let config = Config::parse_from(["giveway-operator", "--critical-addons=false"]);
+    let config = config();
     for seed in 1..6 {
         let mut traces = (0..2).map(|_| simulate(seed, &config, Instant::now(), &mut Sum::default()).1);
         assert_eq!(traces.next(), traces.next(), "seed {seed}");

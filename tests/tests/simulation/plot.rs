@@ -30,10 +30,18 @@ pub enum Turn {
     NoBudget(usize),
     /// The stock scheduler takes a pod of an owner.
     Preempt(usize),
+    /// The stock scheduler does not bind one of the pods of an owner, for a reason of its own, or does again.
+    Refuse(usize, bool),
     /// Somebody withdraws a nomination.
     Forget,
     /// Somebody switches Giveway.
     Switch(Mode),
+    /// Somebody protects the namespace, in which nobody is evicted then, or does not any more.
+    Protect(bool),
+    /// A gang needs another number of pods.
+    MinCount(usize, usize),
+    /// Somebody deletes a group, and not its pods.
+    DeleteGroup(usize),
     /// A process ends.
     Crash(usize),
     /// A process ends and gives its lease back.
@@ -51,7 +59,7 @@ pub enum Turn {
 }
 
 impl Turn {
-    /// The kind of fault that it is, if it is one.
+    /// The kind of fault or interference that it is, if it is one that is counted.
     pub fn fault(&self) -> Option<&'static str> {
         Some(match self {
             Self::Crash(_) | Self::CrashAtCall(..) => "crashes",
@@ -60,6 +68,11 @@ impl Turn {
             Self::Lag(..) => "lagging watches",
             Self::Relist(_) => "interrupted watches",
             Self::Cut(_) => "partitions",
+            Self::Switch(mode) if !mode.evicts() => "switches",
+            Self::Protect(true) => "protections",
+            Self::MinCount(..) => "changed minCounts",
+            Self::DeleteGroup(_) => "deleted groups",
+            Self::Refuse(_, true) => "schedulers that do not bind",
             _ => return None,
         })
     }
@@ -88,6 +101,10 @@ impl Plot {
         plot.disturb(&mut random);
         plot.trouble(&mut random);
         plot.switch(&mut Random::new(seed, 7, 0));
+        plot.refuse(&mut Random::new(seed, 9, 0));
+        plot.protect(&mut Random::new(seed, 10, 0));
+        plot.groups(&mut Random::new(seed, 11, 0));
+        plot.fall(&mut Random::new(seed, 12, 0));
         plot
     }
 
@@ -158,7 +175,7 @@ impl Plot {
         }
     }
 
-    /// For a while Giveway only observes, in one of five simulations in which it has no group to finish that the stock scheduler
+    /// For a while Giveway only observes or is off, in one of five simulations in which it has no group to finish that the stock scheduler
     /// began.
     fn switch(&mut self, random: &mut Random) {
         if random.percent(80) || self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Preempt(_))) {
@@ -166,7 +183,56 @@ impl Plot {
         }
         let at = 15_000 + random.below(10_000) as u64;
         let until = at + 1 + random.below(20_000) as u64;
-        self.turns.extend([(at, Turn::Switch(Mode::Observe)), (until, Turn::Switch(Mode::Enforce))]);
+        let mode = if random.percent(70) { Mode::Observe } else { Mode::Off };
+        self.turns.extend([(at, Turn::Switch(mode)), (until, Turn::Switch(Mode::Enforce))]);
+    }
+
+    /// For a while nobody in the namespace may be evicted, in one of ten simulations.
+    fn protect(&mut self, random: &mut Random) {
+        if random.percent(90) {
+            return;
+        }
+        let at = 15_000 + random.below(15_000) as u64;
+        let until = at + 1 + random.below(30_000) as u64;
+        self.turns.extend([(at, Turn::Protect(true)), (until, Turn::Protect(false))]);
+    }
+
+    /// What becomes of groups, in one of five simulations.
+    fn groups(&mut self, random: &mut Random) {
+        if random.percent(80) {
+            return;
+        }
+        let owner = random.below(self.owners.len());
+        let (at, most) = (moment(random), self.owners[owner].pods + 1);
+        let turn =
+            if random.percent(70) { Turn::MinCount(owner, 1 + random.below(most)) } else { Turn::DeleteGroup(owner) };
+        self.turns.push((at, turn));
+    }
+
+    /// The stock scheduler takes a pod of a group that goes whole, in one of eight simulations in which nobody switches Giveway.
+    fn fall(&mut self, random: &mut Random) {
+        let whole = |owner: &Owner| matches!(owner.bond, Bond::Gang { whole: true, .. }) && owner.pods > 1;
+        let whole: Vec<usize> = (0..self.owners.len()).filter(|index| whole(&self.owners[*index])).collect();
+        let switched = self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Switch(_)));
+        if whole.is_empty() || switched || random.percent(87) {
+            return;
+        }
+        let owner = whole[random.below(whole.len())];
+        self.turns.push((10_000 + random.below(40_000) as u64, Turn::Preempt(owner)));
+    }
+
+    /// For a while the stock scheduler does not bind a member of a gang, in one of five simulations.
+    fn refuse(&mut self, random: &mut Random) {
+        let gang = |owner: &Owner| matches!(owner.bond, Bond::Gang { .. }) && owner.pods > 1;
+        let gangs: Vec<usize> = (0..self.owners.len()).filter(|index| gang(&self.owners[*index])).collect();
+        if gangs.is_empty() || random.percent(80) {
+            return;
+        }
+        // Mostly one that comes to be helped: the last ones do.
+        let index = if random.percent(70) { gangs[gangs.len() - 1] } else { gangs[random.below(gangs.len())] };
+        let at = random.below(30_000) as u64;
+        let until = at + 10_000 + random.below(70_000) as u64;
+        self.turns.extend([(at, Turn::Refuse(index, true)), (until, Turn::Refuse(index, false))]);
     }
 
     /// What goes wrong with processes and watches, in two of three simulations.

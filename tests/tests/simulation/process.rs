@@ -2,6 +2,7 @@
 
 use crate::object::{Kind, text};
 use crate::server::{Change, Server};
+use giveway_crds::keys;
 use giveway_crds::mode::{self, Mode};
 use giveway_operator::arbiter::Arbiter;
 use giveway_operator::command::{Command, Dispatch};
@@ -129,6 +130,14 @@ pub fn switched(mode: Mode) -> Input {
     let metadata = json!({"namespace": "giveway-system", "name": mode::CONFIG_MAP, "uid": "switch"});
     let map = json!({"metadata": metadata, "data": {mode::KEY: mode.as_str()}});
     Input::Switch(Update::Applied(Box::new(serde_json::from_value(map).expect("a ConfigMap"))))
+}
+
+/// The namespace of everything, where nobody may be evicted or somebody may.
+pub fn namespace(protected: bool) -> Input {
+    let metadata = json!({"name": "default", "annotations": {keys::ANNOTATION_NEVER_EVICT: protected.to_string()}});
+    Input::Namespace(Update::Applied(Box::new(
+        serde_json::from_value(json!({"metadata": metadata})).expect("a Namespace"),
+    )))
 }
 
 /// The lists of the kinds of which there is nothing here.

@@ -1,23 +1,30 @@
 //! What holds at rest: the oracle of the end-to-end tests on the audit log, nothing left behind, and nothing left to do.
 
+use crate::excuses::excuse;
 use crate::object::{Kind, Pod, terminating, text};
 use crate::owners::Bond;
 use crate::process::model;
+use crate::server::time_of;
 use crate::world::World;
 use giveway_crds::keys;
+use giveway_operator::half_bound::HalfBound;
 use giveway_operator::ledger::Flights;
 use giveway_operator::queue;
+use giveway_planner::model::ObjectKey;
 use giveway_planner::{Context, Decision, Preemptor};
-use giveway_tests::audit::{self, History, Promises};
+use giveway_tests::audit::promises::{Helped, helped};
+use giveway_tests::audit::{self, History, Promises, Removal};
 use jiff::Timestamp;
 use serde_json::Value;
 
 /// What is not as it has to be, as a sentence each.
 pub fn broken(world: &World, history: &History) -> Vec<String> {
-    let mut broken = promises(world, history).broken(history);
-    broken.retain(|sentence| !unknown(world, sentence));
+    let excused = judged(world, history).into_iter().filter(|(_, excuse)| excuse.is_some());
+    let promises = excused.fold(unknown(world), |all, (helped, _)| all.excuse_unbound(&helped.name, usize::MAX));
+    let mut broken = protected(world, history, taken_down(world, history, promises)).broken(history);
     broken.extend(too_many(world, history));
     broken.extend(something_to_do(world));
+    broken.extend(halves(world));
     broken.extend(pods(world));
     broken.extend(plans(world));
     broken.extend(groups(world));
@@ -37,49 +44,32 @@ fn too_many(world: &World, history: &History) -> Option<String> {
     Some(format!("more than {largest} evictions in a minute, where {most} are allowed: {near:?}"))
 }
 
-/// Whether a group is torn because nobody of the operator was there when the stock scheduler took a pod of it, and the pod
-/// was gone before the next one looked: nothing in the cluster tells of it then.
-fn unknown(world: &World, sentence: &str) -> bool {
-    world.preempted.iter().any(|(group, at)| {
-        let near = world.ended.iter().any(|ended| ended.abs_diff(*at) < 60_000);
-        near && sentence.starts_with(&format!("group {group} was torn apart"))
-    })
+/// A group may be torn when nobody of the operator was there when the stock scheduler took a pod of it, and the pod was gone before
+/// the next one looked: nothing in the cluster tells of it then.
+fn unknown(world: &World) -> Promises {
+    let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < 60_000);
+    let unknown = world.preempted.iter().filter(|(_, at)| near(*at));
+    unknown.fold(Promises::new(), |promises, (group, at)| promises.excuse_torn_at(group, time_of(*at)))
 }
 
-/// The promises, without those that somebody else broke: a preemptor for whom others were evicted need not be bound when
-/// room or pods were taken from it afterwards.
-fn promises(world: &World, history: &History) -> Promises {
-    let mut promises = Promises::new();
-    for plan in &history.plans {
-        let evicted = history.evicted();
-        let mut victims = evicted.iter().filter(|removal| plan.names(&removal.uid));
-        let Some(first) = victims.next().map(|removal| removal.at) else { continue };
-        let name = &plan.plan.preemptor.name;
-        let own =
-            |uid: &str| history.pods.get(uid).is_some_and(|pod| pod.group.as_ref() == Some(name) || pod.key.1 == *name);
-        // A watch or a process may be as late as that.
-        let before = first.as_millisecond() - 60_000;
-        let disturbed = world.disturbed.iter().any(|at| crate::server::EPOCH * 1000 + *at as i64 >= before);
-        let taken = history.removals.iter().any(|removal| removal.accepted && removal.at >= first && own(&removal.uid));
-        let overtaken = history.bindings.iter().any(|binding| {
-            let priority = history.effective_priority(&binding.uid).unwrap_or(0);
-            binding.at >= first && !own(&binding.uid) && priority > plan.plan.preemptor.priority
-        });
-        if disturbed || taken || overtaken {
-            promises = promises.excuse_unbound(name, usize::MAX);
-        }
-    }
-    promises
+/// Everybody for whom others went, and what excuses those of whom it is not asked that they are bound in the end.
+pub fn judged(world: &World, history: &History) -> Vec<(Helped, Option<String>)> {
+    let helped = helped(history).into_iter();
+    helped.map(|helped| (excuse(world, history, &helped), helped)).map(|(excuse, helped)| (helped, excuse)).collect()
 }
 
 /// Liveness: nobody waits whom a decision could help, by the planner's own word on the cluster as it is.
 fn something_to_do(world: &World) -> Vec<String> {
     let model = model(&world.server);
-    let mut broken = Vec::new();
+    let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
     for preemptor in queue::preemptors(&model, &Flights::new(), &world.config.scheduler_names) {
         let context = Context { lingering: model.overdue().clone(), ..Context::default() };
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
             Decision::Fits { .. } => broken.push(format!("{preemptor} has room, and waits")),
+            // The scheduler did not bind one of them, and nobody else goes for that in the next ten minutes.
+            Decision::Preempt(plan) if plan.placements.iter().any(|it| unbound.contains(it.uid.as_str())) => {
+                broken.extend(untold(world, &preemptor))
+            }
             Decision::Preempt(plan) => {
                 let victims: Vec<String> = plan.victims.iter().map(|unit| unit.key.to_string()).collect();
                 broken.push(format!("{preemptor} waits, although {} may go for it", victims.join(", ")));
@@ -90,6 +80,48 @@ fn something_to_do(world: &World) -> Vec<String> {
         }
     }
     broken
+}
+
+/// What went because gangs were bound by half goes without a plan. Such a gang may be torn where a budget lets some of it go only,
+/// and where an eviction that was on its way for long arrives when the gang is whole again.
+fn taken_down(world: &World, history: &History, promises: Promises) -> Promises {
+    let evicted = history.evicted();
+    let down: Vec<&&Removal> = evicted.iter().filter(|it| world.halves.may_go.contains_key(&it.uid)).collect();
+    let promises = promises.allow_taken_down(down.len());
+    down.into_iter().fold(promises, |promises, removal| {
+        let group = &world.halves.may_go[&removal.uid];
+        let late = world.halves.crossed.contains(&removal.uid)
+            || world.thwarted.get(&removal.uid).is_some_and(|at| time_of(at + 15_000) >= removal.at);
+        let promises = if late { promises.excuse_late(&removal.uid) } else { promises };
+        let guarded = world.server.changes(Kind::Budget).iter().any(|budget| budget.name == *group);
+        if late || guarded { promises.excuse_torn_at(group, removal.at) } else { promises }
+    })
+}
+
+/// Whether the budget of an owner refuses the next eviction.
+fn is_kept_by_budget(world: &World, owner: &str) -> bool {
+    let budget = world.server.get(Kind::Budget, owner);
+    budget.is_some_and(|budget| crate::object::number(budget, "/status/disruptionsAllowed") == 0)
+}
+
+/// Of whom somebody goes before the namespace is protected, or by the stock scheduler while it is, the others stay. What was on its
+/// way then arrives.
+fn protected(world: &World, history: &History, promises: Promises) -> Promises {
+    let spans = || world.protected.iter().map(|(from, to)| (time_of(from.saturating_sub(20_000)), time_of(*to)));
+    let removals =
+        history.removals.iter().filter(|it| it.accepted && spans().any(|(from, to)| (from..=to).contains(&it.at)));
+    let of = |removal: &Removal| Some((history.pods.get(&removal.uid)?.group.clone()?, removal.at));
+    removals.filter_map(of).fold(promises, |promises, (group, at)| promises.excuse_torn_at(&group, at))
+}
+
+/// No gang is bound by half, but where a budget does not let it go.
+fn halves(world: &World) -> Vec<String> {
+    let model = model(&world.server);
+    let groups = world.server.list(Kind::Group).map(|group| ObjectKey::new("default", text(group, "/metadata/name")));
+    let half = groups.filter_map(|key| Some((HalfBound::of(&model, model.cluster.group(&key)?)?, key)));
+    let left = half.filter(|(_, key)| !is_kept_by_budget(world, &key.name));
+    left.map(|(half, key)| format!("{} of {} members of {} are bound at rest", half.bound, half.needed, key.name))
+        .collect()
 }
 
 /// A group that waits says why.

@@ -8,16 +8,21 @@ use giveway_tests::audit::SCHEDULER;
 use giveway_tests::random::Random;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The scheduler.
 pub struct Scheduler {
     random: Random,
+    /// The owners of whose pods one is not bound, for a reason that nobody else knows.
+    pub refused: BTreeSet<String>,
+    /// The pods that were not bound for that reason, by UID.
+    pub unbound: BTreeSet<String>,
 }
 
 impl Scheduler {
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed, 3, 0) }
+        Self { random: Random::new(seed, 3, 0), refused: BTreeSet::new(), unbound: BTreeSet::new() }
     }
 
     /// Looks at every pod that waits; what it did, for the trace.
@@ -37,9 +42,14 @@ impl Scheduler {
             }
             let nominated = Pod(pod).nominated().filter(|node| fitting.contains(node));
             let name = Pod(pod).name();
-            if fitting.is_empty() {
+            let refused = !fitting.is_empty() && self.refuses(&pods, Pod(pod));
+            if refused {
+                self.unbound.insert(Pod(pod).uid().to_owned());
+            }
+            if fitting.is_empty() || refused {
                 if Pod(pod).condition("PodScheduled") != Some("False") {
-                    let message = format!("0/{} nodes are available: insufficient cpu.", nodes.len());
+                    let why = if refused { "volume node affinity conflict" } else { "insufficient cpu" };
+                    let message = format!("0/{} nodes are available: {why}.", nodes.len());
                     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                         "message": message});
                     server.change(Kind::Pod, name, |pod| set_condition(pod, condition));
@@ -60,6 +70,13 @@ impl Scheduler {
             told.push(format!("binds {name} to {node}"));
         }
         told
+    }
+
+    /// Whether it does not bind this pod though it fits: the last one of an owner.
+    fn refuses(&self, pods: &[Rc<Value>], pod: Pod<'_>) -> bool {
+        let others = pods.iter().map(|other| Pod(other)).filter(|other| other.owner() == pod.owner() && other.live());
+        self.refused.contains(pod.owner())
+            && others.map(|other| (other.name().len(), other.name())).max() == Some((pod.name().len(), pod.name()))
     }
 }
 

@@ -12,6 +12,11 @@ use std::rc::Rc;
 /// The second at which every simulation begins.
 pub const EPOCH: i64 = 1_767_225_600;
 
+/// The time at which so many milliseconds are over.
+pub fn time_of(milliseconds: u64) -> Timestamp {
+    Timestamp::from_millisecond(EPOCH * 1_000 + milliseconds as i64).expect("a time")
+}
+
 /// What became of an object at some time.
 #[derive(Clone)]
 pub struct Change {

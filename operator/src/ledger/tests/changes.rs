@@ -291,3 +291,27 @@ fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun()
     });
     assert_eq!(why, "Nobody was evicted: pod group default/low has more pods than when the plan was made.");
 }
+
+#[test]
+fn members_that_were_released_just_now_do_not_stand_still() {
+    let mut run = Run::evicting();
+    let after = Duration::from_secs(20);
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.later(60);
+    run.step();
+    assert!(!run.flight.stands_still(after, run.now), "victims are leaving");
+    run.world.remove_pod("l1").remove_pod("l2");
+    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert!(!run.flight.stands_still(after, run.now), "however long the gang was bound by half before");
+    for name in ["g1", "g2"] {
+        run.world.pod(TestPod::new(name, 100).of("gang").unschedulable());
+    }
+    run.step();
+    run.later(19);
+    run.step();
+    assert!(!run.flight.stands_still(after, run.now));
+    run.later(1);
+    assert!(run.flight.stands_still(after, run.now));
+}

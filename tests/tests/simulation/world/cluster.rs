@@ -2,6 +2,7 @@
 
 use super::{Event, World};
 use crate::evictions::deadline;
+use crate::excuses::Touch;
 use crate::object::{Kind, Pod, terminating, uid};
 use serde_json::Value;
 use std::rc::Rc;
@@ -17,6 +18,9 @@ impl World {
             }
             let (upto, new) = (all.len(), all[from..].to_vec());
             self.tell_soon(kind, upto);
+            if kind == Kind::Pod {
+                self.halves.note(&self.server, self.now);
+            }
             if matches!(kind, Kind::Pod | Kind::Node) {
                 self.schedule();
             }
@@ -62,7 +66,7 @@ impl World {
             self.say("kubelet", format!("{} hangs", Pod(pod).name()));
             self.faults.note("pods that do not go in time");
             // Nobody waits for it, and its place may be lost.
-            self.disturbed.push(self.now);
+            self.disturb(Touch::Node(Pod(pod).node().unwrap_or_default().to_owned()));
         }
         if self.random.percent(50) {
             self.after(end, Event::Ended(uid.clone()));
@@ -71,7 +75,8 @@ impl World {
         self.after(end, Event::Gone(uid));
     }
 
-    fn schedule(&mut self) {
+    /// The scheduler will look at who waits.
+    pub(super) fn schedule(&mut self) {
         if !std::mem::replace(&mut self.scheduling, true) {
             let soon = self.between(5, 80);
             self.after(soon, Event::Schedule);

@@ -5,7 +5,9 @@ mod operator;
 mod turns;
 
 use crate::calls::Reply;
+use crate::excuses::{Disturbance, Touch};
 use crate::faults::Faults;
+use crate::halves::Halves;
 use crate::object::{Kind, Pod, set_condition};
 use crate::owners::Owner;
 use crate::plot::{END, Plot, Turn};
@@ -21,7 +23,8 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// So long nothing was written when the world is at rest: longer than every back-off.
+/// So long nothing was written when the world is at rest: longer than every back-off, but for the ten minutes in which nobody goes
+/// again for a pod that the scheduler did not bind.
 pub const CALM: u64 = 130_000;
 /// The longest time after which the world is at rest, from the last fault and the last event from outside.
 pub const RESTLESS: u64 = 20 * 60_000;
@@ -87,10 +90,10 @@ pub struct World {
     /// What must not have happened.
     pub broken: Vec<String>,
     /// When something took room or pods away that a plan may have counted on.
-    pub disturbed: Vec<u64>,
+    pub disturbed: Vec<Disturbance>,
     /// Groups of which the stock scheduler took a pod, and when.
     pub preempted: Vec<(String, u64)>,
-    /// When a process ended.
+    /// When a process ended that led.
     pub ended: Vec<u64>,
     /// The pods, by UID, with whose eviction something went wrong, and when it last did.
     pub thwarted: BTreeMap<String, u64>,
@@ -102,8 +105,14 @@ pub struct World {
     pub crash: Option<(usize, bool)>,
     /// What Giveway was switched to.
     pub mode: Mode,
+    /// From when until when the namespace was protected.
+    pub protected: Vec<(u64, u64)>,
     /// The plans that evicted when it was switched to something else than to preempt.
     pub begun: BTreeSet<String>,
+    /// The gangs that are bound by half, and those that were taken down for it.
+    pub halves: Halves,
+    /// How many pods went because the stock scheduler took another one of their group.
+    pub cascaded: usize,
     /// How many calls arrived.
     pub calls: usize,
     seen: BTreeMap<Kind, usize>,
@@ -142,7 +151,10 @@ impl World {
             cut: 0,
             crash: None,
             mode: Mode::default(),
+            protected: Vec::new(),
             begun: BTreeSet::new(),
+            halves: Halves::default(),
+            cascaded: 0,
             calls: 0,
             seen: BTreeMap::new(),
             running: BTreeSet::new(),
@@ -216,6 +228,9 @@ impl World {
             Event::Turn(turn) => self.turn(&turn),
             Event::Schedule => {
                 self.scheduling = false;
+                for owner in self.scheduler.refused.clone() {
+                    self.disturb(Touch::Owner(owner));
+                }
                 let told = self.scheduler.run(&mut self.server);
                 told.into_iter().for_each(|what| self.say("scheduler", what));
             }
@@ -230,12 +245,16 @@ impl World {
                     self.after(10_000, Event::Count);
                 }
             }
-            Event::Run(pod) => self.status_of(&pod, |pod| {
-                if Pod(pod).live() {
-                    pod["status"]["phase"] = json!("Running");
-                    set_condition(pod, json!({"type": "Ready", "status": "True"}));
-                }
-            }),
+            Event::Run(pod) => {
+                let time = self.server.time();
+                self.status_of(&pod, |pod| {
+                    if Pod(pod).live() {
+                        pod["status"]["phase"] = json!("Running");
+                        pod["status"]["startTime"] = json!(time);
+                        set_condition(pod, json!({"type": "Ready", "status": "True"}));
+                    }
+                });
+            }
             Event::Ended(pod) => self.status_of(&pod, |pod| {
                 pod["status"]["phase"] = json!("Failed");
                 set_condition(pod, json!({"type": "Ready", "status": "False"}));

@@ -6,7 +6,7 @@ use crate::calls::{self, Reply, execute, first_step, report};
 use crate::faults::Fault;
 use crate::object::{Kind, text};
 use crate::plot::Turn;
-use crate::process::{Process, switched};
+use crate::process::{Process, namespace, switched};
 use crate::replica::{Call, Lease};
 use giveway_operator::command::{Cause, Command, EvictOutcome};
 use giveway_operator::input::Input;
@@ -42,7 +42,9 @@ impl World {
     fn end(&mut self, replica: usize, why: &str) {
         if let Some(process) = self.replicas[replica].process.take() {
             self.say(&process.term, format!("ends: {why}"));
-            self.ended.push(self.now);
+            if process.deadline.is_some() {
+                self.ended.push(self.now);
+            }
             let soon = self.between(500, 8_000);
             self.after(soon, Event::Boot(replica));
         }
@@ -98,11 +100,12 @@ impl World {
             let until = self.cut;
             return self.at(until, Event::List(replica, number));
         }
-        let now = self.instant();
+        let (now, protected) = (self.instant(), self.protected.iter().any(|(_, until)| *until > self.now));
         let replica_of = &mut self.replicas[replica];
         let Some(process) = replica_of.process.as_mut().filter(|_| replica_of.started == number) else { return };
         process.list_all(&self.server, now);
         process.take(switched(self.mode), now);
+        process.take(namespace(protected), now);
         self.at(self.now, Event::Tick(replica, number));
     }
 
@@ -199,6 +202,15 @@ impl World {
             {
                 return self.answer(call, Reply::Evicted(EvictOutcome::Withdrawn));
             }
+            if let Command::Evict(eviction) = &call.command {
+                let listened = now - process.paused_until.min(now) > 1_000;
+                let protected = |(from, until): &(u64, u64)| from + 1_000 < now && now < *until;
+                if listened && !eviction.rehearsal && self.protected.iter().any(protected) {
+                    let told = format!("{}: the namespace is protected", calls::told(&call.command));
+                    return self.broken.push(told);
+                }
+            }
+            let Some(process) = self.process(call.replica, call.process) else { return };
             let Some(until) = process.deadline.filter(|until| *until > now) else {
                 return self.answer(call, Reply::Failed(CallError::NotLeader));
             };
@@ -294,6 +306,9 @@ impl World {
             && !eviction.rehearsal
         {
             self.check_eviction(call, &eviction.cause);
+            if let Cause::Cascade(group) = &eviction.cause {
+                self.broken.extend(self.halves.ask(&self.server, &group.name, &eviction.uid, self.now));
+            }
         }
         let reply = execute(&mut self.server, &call.command, call.step);
         let answer = match &reply {
@@ -302,6 +317,13 @@ impl World {
             Reply::Failed(error) => format!(" → {error}"),
         };
         self.say(&call.term, format!("{what}{answer}"));
+        if let (Command::Evict(eviction), Reply::Evicted(EvictOutcome::Accepted | EvictOutcome::Forced)) =
+            (&call.command, &reply)
+            && matches!(eviction.cause, Cause::Cascade(_))
+            && !self.halves.may_go.contains_key(eviction.uid.as_str())
+        {
+            self.cascaded += 1;
+        }
         reply
     }
 

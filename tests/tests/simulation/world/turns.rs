@@ -1,9 +1,12 @@
 //! What happens from outside.
 
 use super::World;
-use crate::object::{Kind, Pod, set_condition, text};
+use crate::excuses::{Disturbance, Touch};
+use crate::object::{Kind, Pod, set_condition, terminating, text};
+use crate::owners::Bond;
 use crate::plot::Turn;
-use crate::process::switched;
+use crate::process::{namespace, switched};
+use crate::server::Request;
 use crate::world::Event;
 use giveway_tests::audit::{ADMIN, SCHEDULER};
 use serde_json::{Value, json};
@@ -40,7 +43,7 @@ impl World {
                 self.owners[*owner].replace(server);
             }
             Turn::End(owner) => {
-                self.disturbed.push(self.now);
+                self.disturb_owner(*owner);
                 self.owners[*owner].deleted = true;
                 let name = self.owners[*owner].name.clone();
                 self.server.delete(ADMIN, Kind::Group, &name);
@@ -49,7 +52,7 @@ impl World {
                 }
             }
             Turn::Scale(owner, pods) => {
-                self.disturbed.push(self.now);
+                self.disturb_owner(*owner);
                 self.owners[*owner].pods = *pods;
                 for pod in self.pods_of(*owner).into_iter().skip(*pods) {
                     drop(self.server.delete_pod(ADMIN, &pod, ""));
@@ -57,24 +60,28 @@ impl World {
                 self.after(50, Event::Replace(*owner));
             }
             Turn::DeletePod(owner) => {
-                self.disturbed.push(self.now);
+                self.disturb_owner(*owner);
                 if let Some(pod) = self.pods_of(*owner).first() {
                     drop(self.server.delete_pod(ADMIN, pod, ""));
                 }
             }
             Turn::Cordon(node, on) => {
-                self.disturbed.push(self.now);
                 if let Some(name) = self.node(*node) {
+                    if *on {
+                        self.disturb(Touch::Node(name.clone()));
+                    }
                     self.server.change(Kind::Node, &name, |node| node["spec"]["unschedulable"] = json!(on));
                 }
             }
             Turn::Unplug(node) => {
-                self.disturbed.push(self.now);
                 let Some(name) = self.node(*node) else { return };
+                self.disturb(Touch::Node(name.clone()));
                 self.server.delete(ADMIN, Kind::Node, &name);
                 let there = self.server.list(Kind::Pod).filter(|pod| Pod(pod).node() == Some(&name));
-                let pods: Vec<String> = there.map(|pod| Pod(pod).name().to_owned()).collect();
-                for pod in pods {
+                let pods: Vec<(String, String)> =
+                    there.map(|pod| (Pod(pod).name().to_owned(), Pod(pod).owner().to_owned())).collect();
+                for (pod, owner) in pods {
+                    self.disturb(Touch::Owner(owner));
                     drop(self.server.delete_pod(ADMIN, &pod, ""));
                     self.server.remove(Kind::Pod, &pod);
                 }
@@ -86,7 +93,7 @@ impl World {
                 let budget = json!({"metadata": {"name": app}, "spec": {"minAvailable": least,
                     "selector": {"matchLabels": {"app": app}}}, "status": {"disruptionsAllowed": 0,
                     "currentHealthy": 0, "desiredHealthy": least, "expectedPods": 0}});
-                self.disturbed.push(self.now);
+                self.disturb_owner(*owner);
                 drop(self.server.create(ADMIN, Kind::Budget, budget));
             }
             Turn::NoBudget(owner) => {
@@ -94,10 +101,18 @@ impl World {
                 self.server.delete(ADMIN, Kind::Budget, &name);
             }
             Turn::Preempt(owner) => self.preempt(*owner),
+            Turn::Refuse(owner, on) => {
+                let name = self.owners[*owner].name.clone();
+                match on {
+                    true => drop(self.scheduler.refused.insert(name)),
+                    false => drop(self.scheduler.refused.remove(&name)),
+                }
+                self.schedule();
+            }
             Turn::Forget => {
-                self.disturbed.push(self.now);
                 let nominated = self.server.list(Kind::Pod).find(|pod| Pod(pod).nominated().is_some()).cloned();
                 if let Some(pod) = nominated {
+                    self.disturb(Touch::Owner(Pod(&pod).owner().to_owned()));
                     self.server.change(Kind::Pod, Pod(&pod).name(), |pod| {
                         pod["status"]["nominatedNodeName"] = Value::Null;
                     });
@@ -105,7 +120,7 @@ impl World {
             }
             Turn::Switch(mode) => {
                 // What was begun of a plan is finished, for a preemptor that others may overtake.
-                self.disturbed.push(self.now);
+                self.disturb(Touch::Everybody);
                 self.mode = *mode;
                 let begun = self.server.list(Kind::Preemption).filter(|plan| evicts(plan));
                 self.begun = begun.map(|plan| text(plan, "/metadata/name").to_owned()).collect();
@@ -116,8 +131,52 @@ impl World {
                     }
                 }
             }
+            Turn::Protect(on) => {
+                self.disturb(Touch::Everybody);
+                match on {
+                    true => self.protected.push((self.now, u64::MAX)),
+                    false => self.protected.iter_mut().for_each(|(_, until)| *until = self.now.min(*until)),
+                }
+                let now = self.instant();
+                for process in self.replicas.iter_mut().filter_map(|replica| replica.process.as_mut()) {
+                    if !process.told.is_empty() {
+                        process.take(namespace(*on), now);
+                    }
+                }
+            }
+            Turn::MinCount(owner, pods) => {
+                let name = self.owners[*owner].name.clone();
+                let gang = matches!(self.owners[*owner].bond, Bond::Gang { .. });
+                let Some(group) = self.server.get(Kind::Group, &name).filter(|group| gang && !terminating(group))
+                else {
+                    return;
+                };
+                let generation = crate::object::number(group, "/metadata/generation") + 1;
+                let body = json!({"metadata": {"generation": generation},
+                    "spec": {"schedulingPolicy": {"gang": {"minCount": pods}}}});
+                self.disturb_owner(*owner);
+                let request =
+                    Request { user: ADMIN, verb: "patch", kind: Kind::Group, name: &name, subresource: "", body };
+                drop(self.server.patch(request));
+            }
+            Turn::DeleteGroup(owner) => {
+                self.disturb_owner(*owner);
+                let name = self.owners[*owner].name.clone();
+                self.server.delete(ADMIN, Kind::Group, &name);
+            }
             trouble => self.trouble(trouble),
         }
+    }
+
+    /// Something takes room or pods away. What is there from the start does not.
+    pub(super) fn disturb(&mut self, touch: Touch) {
+        if self.now > 0 {
+            self.disturbed.push(Disturbance { at: self.now, touch });
+        }
+    }
+
+    fn disturb_owner(&mut self, owner: usize) {
+        self.disturb(Touch::Owner(self.owners[owner].name.clone()));
     }
 
     /// The live pods of an owner, by name.
@@ -129,8 +188,8 @@ impl World {
 
     /// A pod comes that has its node already.
     fn occupy(&mut self, node: usize) {
-        self.disturbed.push(self.now);
         let Some(node) = self.node(node) else { return };
+        self.disturb(Touch::Node(node.clone()));
         let name = format!("agent-{}", self.now);
         let containers = json!([{"name": "main", "resources": {"requests": {"cpu": "1"}}}]);
         let spec = json!({"priority": 5_000, "nodeName": node, "containers": containers});
@@ -144,7 +203,7 @@ impl World {
         if self.server.get(Kind::Budget, &self.owners[owner].name).is_some() {
             return;
         }
-        self.disturbed.push(self.now);
+        self.disturb_owner(owner);
         self.preempted.push((self.owners[owner].name.clone(), self.now));
         let Some(name) = self
             .pods_of(owner)
