@@ -20,6 +20,9 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Ok(demand) => demand,
         Err(decision) => return decision,
     };
+    if let Some(unknown) = too_much(cluster, &demand) {
+        return unlooked(&demand, unknown);
+    }
     match unknown(cluster, &demand) {
         Some(unknown) => without_eviction(cluster, demand, context, unknown),
         None => by_what_is_known(cluster, &demand, context),
@@ -32,6 +35,24 @@ fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     let why: BTreeSet<&String> = pods().flat_map(|pod| &pod.unknown).take(MOST_UNKNOWN).collect();
     let members = || pods().map(|pod| pod.key.clone()).collect();
     (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().cloned().collect() })
+}
+
+/// A member that asks for more than is looked at.
+fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
+    let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    let (pod, excess) = pods().find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
+    let why = vec![format!("pod {} has {excess}", pod.key.name)];
+    Some(Unknown { members: pods().map(|pod| pod.key.clone()).collect(), why })
+}
+
+/// Nobody goes for it, and nothing is looked at: kube-scheduler alone knows whether it fits, but would keep nobody within a domain.
+fn unlooked(demand: &Demand, unknown: Unknown) -> Decision {
+    if demand.domains.is_none() {
+        return Decision::Unknown(unknown);
+    }
+    let (needed, priority) = (demand.need, demand.priority);
+    let unknown = Some(unknown.why.join("; ").into());
+    Decision::Unschedulable(Shortfall { needed, priority, unknown, ..Shortfall::default() })
 }
 
 /// Members of which not all is known are placed where there is room by what is known; eviction may not help them.

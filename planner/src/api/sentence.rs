@@ -3,8 +3,8 @@
 //! Who reads the objects of one namespace reads there the kind and the UID of what is elsewhere, as kube-scheduler tells
 //! its victims. Administrators (the log, `Preemption`s) read names.
 
-use crate::SmolStr;
 use crate::model::ObjectKey;
+use smol_str::SmolStr;
 use std::fmt;
 
 /// A sentence that names objects. `Display` is what administrators read.

@@ -10,6 +10,7 @@ mod cluster;
 mod constraints;
 mod equivalence;
 mod error;
+mod excess;
 mod finished;
 mod group;
 mod key;

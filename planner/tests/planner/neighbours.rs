@@ -240,13 +240,17 @@ fn members_of_a_gang_are_spread_one_after_the_other() {
 
 /// Nobody counts for it, so nobody is evicted for it either; and it takes no longer than for others.
 #[test]
-fn a_member_with_a_thousand_constraints_is_let_in_nowhere() {
-    let terms: Vec<Value> = (0..1000)
-        .map(|number| json!({"topologyKey": format!("key-{number}"), "labelSelector": {"matchLabels": {"a": "b"}}}))
-        .collect();
-    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
-    let cluster = cluster(&[node("a", 1), pod("low").on("a"), pod("p").priority(10).set("/spec/affinity", affinity)]);
-    let decision = decide(&cluster, &for_pod("p"));
+fn members_with_more_constraints_together_than_are_counted_are_let_in_nowhere() {
+    let term = |key: usize| json!({"topologyKey": format!("key-{key}"), "labelSelector": {"matchLabels": {"a": "b"}}});
+    let affinity = |member: usize| {
+        let terms: Vec<Value> = (0..16).map(|number| term(16 * member + number)).collect();
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    };
+    let member = |n: usize| pod(&format!("g-{n}")).group("g").priority(10).set("/spec/affinity", affinity(n));
+    let mut all = vec![node("a", 9), gang("g", 10, 9)];
+    all.extend((0..9).map(|n| pod(&format!("low-{n}")).on("a")));
+    all.extend((0..9).map(member));
+    let decision = decide(&cluster(&all), &for_group("g"));
     assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
 }
 

@@ -55,3 +55,28 @@ fn a_namespace_with_other_labels_makes_members_that_keep_away_look_again() {
     cluster.upsert_namespace(&namespace("far", "blue"));
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
 }
+
+/// Each rule is looked at for each of thousands of nodes, and anybody may write thousands.
+#[test]
+fn for_who_asks_for_more_than_is_looked_at_nobody_is_evicted_and_kube_scheduler_places_it() {
+    let term = |n: usize| json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": format!("a{n}")}}});
+    let terms = |count: usize| (0..count).map(term).collect::<Vec<_>>();
+    let rule = |n: usize| json!({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [n.to_string()]}]});
+    let node_terms: Vec<_> = (0..151).map(rule).collect();
+    let anti = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(17)}});
+    let required = json!({"nodeSelectorTerms": node_terms});
+    let of_node = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    let enough = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(16)}});
+    let asks = |affinity: serde_json::Value| {
+        let all = [node("n", 1), pod("low").on("n"), pod("p").priority(9).set("/spec/affinity", affinity)];
+        decide(&cluster(&all), &for_pod("p"))
+    };
+    for (affinity, why) in [
+        (anti, "pod p has 17 terms of pod anti-affinity, of which no more than 16 are looked at"),
+        (of_node, "pod p has 302 rules of node affinity, of which no more than 300 are looked at"),
+    ] {
+        let Decision::Unknown(unknown) = asks(affinity) else { panic!("{why}") };
+        assert_eq!(unknown.why, [why]);
+    }
+    assert_eq!(victims(&planned(asks(enough))), ["low"]);
+}

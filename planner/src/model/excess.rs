@@ -1,0 +1,45 @@
+//! What a pod may ask of its place, at the most, for others to be evicted for it. Each rule is looked at for thousands of nodes or pods,
+//! and anybody may write thousands of them: who does gets no room made, and keeps nobody waiting. kube-scheduler places him.
+
+use super::affinity::AffinityTerm;
+use super::constraints::{Constraints, NodeTerm};
+use super::selector::Selector;
+
+/// Terms of node affinity, and what they require of labels and fields.
+const NODE_RULES: usize = 300;
+/// Terms of pod affinity, and as many of anti-affinity.
+const TERMS: usize = 16;
+/// What all of them ask of labels.
+const LABEL_RULES: usize = 100;
+/// Constraints of topology spread.
+const SPREADS: usize = 16;
+/// Ports of the node.
+const PORTS: usize = 100;
+/// Tolerations.
+const TOLERATIONS: usize = 500;
+
+impl Constraints {
+    /// What there is too much of, in words.
+    pub(crate) fn excess(&self) -> Option<String> {
+        let of_node = |term: &NodeTerm| 1 + term.labels.len() + term.fields.len();
+        let node_rules = self.node_affinity.iter().flatten().map(of_node).sum::<usize>() + self.node_selector.len();
+        let counted: [(usize, usize, &str); 7] = [
+            (node_rules, NODE_RULES, "rules of node affinity"),
+            (self.affinity.len(), TERMS, "terms of pod affinity"),
+            (self.anti_affinity.len(), TERMS, "terms of pod anti-affinity"),
+            (self.label_rules(), LABEL_RULES, "rules on labels of other pods"),
+            (self.spread.len(), SPREADS, "topology spread constraints"),
+            (self.ports.len(), PORTS, "host ports"),
+            (self.tolerations.len(), TOLERATIONS, "tolerations"),
+        ];
+        let (count, most, what) = counted.into_iter().find(|(count, most, _)| count > most)?;
+        Some(format!("{count} {what}, of which no more than {most} are looked at"))
+    }
+
+    fn label_rules(&self) -> usize {
+        let rules = |selector: &Option<Selector>| selector.as_ref().map_or(0, |selector| selector.keys().count());
+        let of_term = |term: &AffinityTerm| rules(&term.selector) + rules(&term.namespaces.selector);
+        let terms: usize = self.affinity.iter().chain(&self.anti_affinity).map(of_term).sum();
+        terms + self.spread.iter().map(|spread| rules(&spread.selector)).sum::<usize>()
+    }
+}
