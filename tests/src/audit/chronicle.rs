@@ -255,3 +255,34 @@ fn budget(budget: &PodDisruptionBudget) -> Seen {
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(at: u64, objects: &[u64]) -> Listed {
+        Listed { at, objects: objects.iter().copied().collect() }
+    }
+
+    fn seen(name: &str) -> Seen {
+        let metadata = serde_json::json!({"namespace": "default", "name": name, "uid": name});
+        pod(&serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap())
+    }
+
+    #[test]
+    fn what_was_written_and_who_went_before_the_list_is_waited_for() {
+        let mut chronicle = Chronicle::default();
+        chronicle.events.insert(1, seen("a"));
+        chronicle.events.insert(2, seen("b"));
+        let none = listed(9, &[]);
+        assert_eq!(chronicle.missing(&listed(9, &[1, 2]), &none), 0);
+        assert_eq!(chronicle.missing(&listed(9, &[1, 2, 5]), &none), 1, "a write that was not told yet");
+        assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 1, "b is gone, which was not told yet");
+        assert_eq!(chronicle.missing(&listed(1, &[1]), &none), 0, "b came after the list");
+        chronicle.events.insert(3, Seen::PodGone("b".to_owned()));
+        assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 0);
+        // Who went in a gap is never told of.
+        chronicle.gap = true;
+        assert_eq!(chronicle.missing(&none, &none), 0);
+    }
+}
