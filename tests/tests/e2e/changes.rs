@@ -12,6 +12,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Waits until so many pods were evicted at least, and says which nodes they had.
 async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
@@ -139,7 +140,19 @@ async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     .await;
     let plane = world.plane();
     plane.restart("kube-apiserver").unwrap();
-    gang.wait_bound(2 * MINUTE).await;
+    // kube-scheduler ends when it cannot renew its lease for ten seconds: a kubelet starts it again.
+    let kubelet = async {
+        loop {
+            if plane.process("kube-scheduler").is_none_or(|process| process.exited().is_some()) {
+                plane.restart("kube-scheduler").unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::select! {
+        _ = gang.wait_bound(3 * MINUTE) => {}
+        () = kubelet => {}
+    }
     gang.wait_plan(PlanState::Completed, MINUTE).await;
     let history = world.audit().await;
     let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
