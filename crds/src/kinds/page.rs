@@ -78,8 +78,8 @@ fn size(size: Size) -> String {
         Size::ReplicatedJobs => "`parallelism` of that Job, or `completions` where these are fewer".to_owned(),
         Size::Replicas { path, .. } => format!("the sum of `{}.*.replicas`", dotted(path)),
         Size::Ray => {
-            "the head, and for each group of workers `replicas` (with `enableInTreeAutoscaling`: `minReplicas`) times \
-             `numOfHosts`"
+            "the head, and for each group of workers `replicas` (with `enableInTreeAutoscaling`: `minReplicas`), `maxReplicas` \
+             at most, times `numOfHosts`"
                 .to_owned()
         }
         Size::OfChild => "as of what it makes".to_owned(),

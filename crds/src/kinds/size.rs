@@ -93,15 +93,16 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
 }
 
 /// The head, and of each group of workers as many as Ray needs to begin: with its autoscaler `minReplicas`, without it
-/// `replicas`; each of them is `numOfHosts` pods.
+/// `replicas`, and never more than `maxReplicas`; each of them is `numOfHosts` pods.
 fn ray(spec: &Value) -> i64 {
     let scaled = spec["enableInTreeAutoscaling"] == true;
     let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();
     groups.filter(|group| group["suspend"] != true).fold(1, |sum: i64, group| {
         let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
+        let most = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
         let replicas = if scaled { least } else { group["replicas"].as_i64().unwrap_or(least).max(least) };
         let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
-        sum.saturating_add(replicas.saturating_mul(hosts))
+        sum.saturating_add(replicas.min(most).saturating_mul(hosts))
     })
 }
 
@@ -161,6 +162,15 @@ mod tests {
         assert_eq!(size("RayCluster", json!({"workerGroupSpecs": groups}), &[]), Some(1 + 8 + 1));
         let scaled = json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": true});
         assert_eq!(size("RayCluster", scaled, &[]), Some(1 + 4));
+    }
+
+    #[test]
+    fn a_ray_cluster_has_no_more_workers_than_it_may_have() {
+        let groups = json!([{"replicas": 8, "minReplicas": 1, "maxReplicas": 4, "numOfHosts": 2}]);
+        assert_eq!(size("RayCluster", json!({"workerGroupSpecs": groups}), &[]), Some(1 + 8));
+        let groups = json!([{"replicas": 3, "minReplicas": 3, "maxReplicas": 0}]);
+        let scaled = json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": true});
+        assert_eq!(size("RayCluster", scaled, &[]), Some(1));
     }
 
     #[test]
