@@ -48,7 +48,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "RayCluster",
         plural: "rayclusters",
-        told: Told::ByLabel("ray.io/cluster"),
+        told: Told::ByLabelWhere("ray.io/cluster", "ray.io/node-type", &["head", "worker"]),
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
