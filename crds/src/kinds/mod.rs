@@ -81,6 +81,18 @@ impl Kind {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Whether labels such as these tell that a pod belongs to an owner of this kind, whoever its controller is.
+    pub fn is_told_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let given = |key: &str| label(key).filter(|value| !value.is_empty());
+        match self.told {
+            Told::ByLabel(key) => given(key).is_some(),
+            Told::ByLabelWhere(key, other, values) => {
+                given(key).is_some() && given(other).is_some_and(|value| values.contains(&value))
+            }
+            Told::ByController | Told::ByChild(_) => false,
+        }
+    }
+
     /// Whether groups are made for it: it has pods, and not only an object that has them.
     pub fn has_groups(&self) -> bool {
         !matches!(self.told, Told::ByChild(_))
