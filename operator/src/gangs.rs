@@ -12,6 +12,7 @@ use crate::origin::{GangPod, OwnerFacts, OwnerKey};
 use crate::orphans::{self, Orphans};
 use crate::report::CallError;
 use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::{GroupSize, Sizes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_planner::SmolStr;
@@ -67,6 +68,10 @@ pub struct Gangs {
     reading: BTreeMap<SmolStr, usize>,
     /// With how many pods a group was last looked at.
     followed: BTreeMap<ObjectKey, usize>,
+    /// How many members may finish for which others are made, of each group, with the group's UID.
+    spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
+    /// Groups of which that is another number now.
+    news: BTreeSet<ObjectKey>,
     /// Groups in the order in which they are looked at in turn.
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
@@ -115,6 +120,16 @@ impl Gangs {
         };
         known.call.answered(true, now);
         known.read = Some((now, result));
+    }
+
+    /// How many members of this group may finish for which its owner makes others, as far as that was read.
+    pub fn spare(&self, key: &ObjectKey, group: &GroupRecord) -> Option<i32> {
+        self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
+    }
+
+    /// The groups of which that is another number than when this was last asked.
+    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.news)
     }
 
     /// What is to be done for the groups that something happened to, and for some others in turn.
@@ -178,6 +193,7 @@ impl Gangs {
                 self.turns.push_back(key);
             } else {
                 self.followed.remove(&key);
+                self.spares.remove(&key);
             }
         }
         // Of an owner nothing is kept that is not asked for any more.
@@ -217,7 +233,7 @@ impl Gangs {
             Some(record) => self.follow(key, record, &facts, size, now, commands),
             None => {
                 if self.calls.start_in_patience(what_makes(key), now) {
-                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size))));
+                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start))));
                 }
                 // Until the watch shows it.
                 false
@@ -231,17 +247,25 @@ impl Gangs {
         key: &ObjectKey,
         record: &GroupRecord,
         facts: &OwnerFacts,
-        size: i32,
+        size: GroupSize,
         now: Instant,
         commands: &mut Vec<Command>,
     ) -> bool {
         // That of another owner of this name goes with it.
-        let is_its_own = record.made_for.as_deref() == Some(facts.uid.as_str());
-        if !is_its_own || record.min_count == Some(size) {
+        if record.made_for.as_deref() != Some(facts.uid.as_str()) {
             return true;
         }
-        if self.calls.start(format!("minCount of pod group {key}: {size}"), now) {
-            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count: size });
+        let spare = (record.uid.clone(), size.spare);
+        if self.spares.get(key) != Some(&spare) {
+            self.spares.insert(key.clone(), spare);
+            self.news.insert(key.clone());
+        }
+        let min_count = size.start;
+        if record.min_count == Some(min_count) {
+            return true;
+        }
+        if self.calls.start(format!("minCount of pod group {key}: {min_count}"), now) {
+            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count });
         }
         false
     }
@@ -258,8 +282,7 @@ impl Gangs {
     ) -> Option<Result<OwnerFacts, String>> {
         let Some(owner) = pod.owner(&key.namespace) else {
             let uid = pod.origin.uid.clone().unwrap_or_default();
-            let sizes = giveway_crds::kinds::Sizes::Every(0);
-            return Some(Ok(OwnerFacts { uid, deleting: false, sizes, min_count: pod.min_count }));
+            return Some(Ok(OwnerFacts { uid, deleting: false, sizes: Sizes::Unknown, min_count: pod.min_count }));
         };
         let known = self.owners.entry(owner.clone()).or_default();
         if let Some((at, result)) = &known.read {

@@ -1,7 +1,7 @@
 //! Gangs that a label asked for: what a pod says of its owner, and what the owner says of the group.
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
-use giveway_crds::kinds::{Kind, Origin, Sizes, origin, settings};
+use giveway_crds::kinds::{GroupSize, Kind, Origin, Sizes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -96,8 +96,8 @@ impl OwnerFacts {
         }
     }
 
-    /// How many pods of a group start together; `None` when it asks for none now.
-    pub fn size(&self, pod: &GangPod) -> Option<i32> {
-        self.min_count.or(pod.min_count).or_else(|| self.sizes.of_group(&pod.origin.replica))
+    /// How large the group of a pod is; `None` when it asks for none now.
+    pub fn size(&self, pod: &GangPod) -> Option<GroupSize> {
+        self.sizes.of_group(&pod.origin.replica, self.min_count.or(pod.min_count))
     }
 }

@@ -15,7 +15,7 @@ pub mod table;
 
 pub use asked::Asked;
 pub use origin::{Controller, Origin, OriginError, PodFacts};
-pub use size::Sizes;
+pub use size::{GroupSize, Sizes};
 pub use table::KINDS;
 
 /// A kind of owners.

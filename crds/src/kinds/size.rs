@@ -34,16 +34,48 @@ pub enum Size {
     OfChild,
 }
 
+/// What the fields of an owner say of one of its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// How many pods start together; 0 when it asks for none now.
+    start: i32,
+    /// How many have to finish, where that many are made, however few run at once.
+    completions: Option<i32>,
+}
+
+impl Fields {
+    /// Of an owner whose pods are not made anew when they have finished.
+    fn starting(start: i64) -> Self {
+        Self { start: count(start), completions: None }
+    }
+}
+
+/// How large a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSize {
+    /// How many pods start together.
+    pub start: i32,
+    /// How many may finish for which others are made: no member is missing less by them.
+    pub spare: i32,
+}
+
 /// How many pods start together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// In every group of the owner.
-    Every(i32),
+    Every(Fields),
     /// By the first thing that tells the replica.
-    ByPart(BTreeMap<String, i32>),
+    ByPart(BTreeMap<String, Fields>),
+    /// Nobody knows the fields of such an owner.
+    Unknown,
 }
 
 impl Sizes {
+    /// As many in every group.
+    pub fn every(start: i32) -> Self {
+        Self::Every(Fields::starting(start.into()))
+    }
+
     /// Of an owner of this kind. Numbers are limited to what a count can be; 0 means that it asks for no pods now.
     pub fn of(row: &Kind, owner: &Value) -> Self {
         match row.size {
@@ -51,34 +83,40 @@ impl Sizes {
                 let jobs = owner.pointer("/spec/replicatedJobs").and_then(Value::as_array);
                 let sizes = jobs.into_iter().flatten().filter_map(|job| {
                     let spec = job.pointer("/template/spec").unwrap_or(&Value::Null);
-                    Some((job["name"].as_str()?.to_owned(), count(job_size(spec))))
+                    Some((job["name"].as_str()?.to_owned(), of_job(spec)))
                 });
                 Self::ByPart(sizes.collect())
             }
-            Size::Job { path } => Self::Every(count(job_size(owner.pointer(path).unwrap_or(&Value::Null)))),
+            Size::Job { path } => Self::Every(of_job(owner.pointer(path).unwrap_or(&Value::Null))),
             Size::Field { path, default } => {
-                Self::Every(count(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
+                Self::Every(Fields::starting(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
             }
-            Size::Replicas { path, late } => Self::Every(count(replicas(owner, path, late))),
-            Size::Ray => Self::Every(count(ray(&owner["spec"]))),
-            Size::OfChild => Self::Every(0),
+            Size::Replicas { path, late } => Self::Every(Fields::starting(replicas(owner, path, late))),
+            Size::Ray => Self::Every(Fields::starting(ray(&owner["spec"]))),
+            Size::OfChild => Self::Every(Fields::default()),
         }
     }
 
-    /// Of the group with these parts; `None` when it asks for no pods now, or has no such part.
-    pub fn of_group(&self, replica: &[String]) -> Option<i32> {
-        let size = match self {
-            Self::Every(size) => *size,
+    /// Of the group with these parts, where an annotation may ask for another number; `None` when it asks for no pods now, or has
+    /// no such part.
+    pub fn of_group(&self, replica: &[String], asked: Option<i32>) -> Option<GroupSize> {
+        let fields = match self {
+            Self::Every(fields) => *fields,
             Self::ByPart(sizes) => *sizes.get(replica.first()?)?,
+            Self::Unknown => Fields::default(),
         };
-        (size > 0).then_some(size)
+        let start = asked.unwrap_or(fields.start);
+        let spare = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
+        (start > 0).then_some(GroupSize { start, spare })
     }
 }
 
 /// Of a Job's spec, 1 where nothing is said.
-fn job_size(spec: &Value) -> i64 {
+fn of_job(spec: &Value) -> Fields {
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
-    spec["completions"].as_i64().map_or(parallelism, |completions| completions.min(parallelism))
+    let completions = spec["completions"].as_i64();
+    let start = completions.map_or(parallelism, |completions| completions.min(parallelism));
+    Fields { start: count(start), completions: completions.map(count) }
 }
 
 fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 {
@@ -119,7 +157,13 @@ mod tests {
     fn size(kind: &str, spec: Value, replica: &[&str]) -> Option<i32> {
         let row = KINDS.iter().find(|row| row.kind == kind)?;
         let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
-        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica)
+        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, None).map(|size| size.start)
+    }
+
+    fn spare(kind: &str, spec: Value, replica: &[&str], asked: Option<i32>) -> Option<i32> {
+        let row = KINDS.iter().find(|row| row.kind == kind)?;
+        let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
+        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, asked).map(|size| size.spare)
     }
 
     #[test]
@@ -140,6 +184,18 @@ mod tests {
         assert_eq!(size("JobSet", jobs.clone(), &["leader", "0"]), Some(1));
         assert_eq!(size("JobSet", jobs.clone(), &["workers", "3"]), Some(8));
         assert_eq!(size("JobSet", jobs, &["others", "0"]), None);
+    }
+
+    #[test]
+    fn a_job_makes_others_for_those_that_finish_until_only_as_many_are_left_as_start_together() {
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], None), Some(12));
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], Some(6)), Some(14));
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 4}), &[], None), Some(0));
+        assert_eq!(spare("Job", json!({"parallelism": 8}), &[], None), Some(0), "the first one to succeed ends it");
+        let jobs =
+            json!({"replicatedJobs": [{"name": "w", "template": {"spec": {"parallelism": 2, "completions": 5}}}]});
+        assert_eq!(spare("JobSet", jobs, &["w", "0"], None), Some(3));
+        assert_eq!(spare("StatefulSet", json!({"replicas": 3}), &[], None), Some(0));
     }
 
     #[test]

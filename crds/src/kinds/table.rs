@@ -154,6 +154,6 @@ pub static KINDS: &[Kind] = &[
         size: Size::Job { path: "/spec" },
         templates: &["spec.template.metadata"],
         trap: None,
-        note: "Pods that have succeeded go on counting.",
+        note: "Pods that have succeeded go on counting, but those for which it makes others.",
     },
 ];

@@ -34,7 +34,7 @@ impl Scene {
     }
 
     fn says(&mut self, owner: &OwnerKey, uid: &str, size: i32) {
-        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::Every(size), min_count: None };
+        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::every(size), min_count: None };
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
 
@@ -100,6 +100,32 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     scene.later(60).world.remove_pod("c");
     let commands = scene.answer("u1", 2);
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 2, .. }]), "{commands:?}");
+}
+
+#[test]
+fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_changes() {
+    let mut scene = Scene::new();
+    scene.stored("train", "u1", 8);
+    scene.world.pod(member("a", "train", "u1"));
+    let commands = scene.pass();
+    let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
+    let key = scene.world.key("train");
+    let spare = |scene: &Scene| scene.gangs.spare(&key, &scene.world.model.groups[&key]);
+    assert_eq!(spare(&scene), None, "nobody has read it");
+    let read = |scene: &mut Scene, completions: i32| {
+        let row = owner.row().unwrap();
+        let object = json!({"spec": {"parallelism": 8, "completions": completions}});
+        let sizes = Sizes::of(row, &object);
+        let facts = OwnerFacts { uid: "u1".into(), deleting: false, sizes, min_count: None };
+        scene.gangs.owner_read(owner, Ok(facts), scene.now);
+        assert!(scene.pass().is_empty());
+        (spare(scene), scene.gangs.take_news().len())
+    };
+    assert_eq!(read(&mut scene, 20), (Some(12), 1));
+    assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
+    assert_eq!(read(&mut scene, 20), (Some(12), 0));
+    assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
+    assert_eq!(read(&mut scene, 30), (Some(22), 1));
 }
 
 #[test]

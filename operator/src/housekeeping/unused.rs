@@ -51,7 +51,7 @@ impl Housekeeping {
 /// Whether Giveway made the group from a template, no pod of it is there, and it remembers none that has finished.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
     let ours = record.managed && record.template.is_some() && !record.deleting;
-    ours && record.status.finished.is_empty() && model.cluster.members(key).next().is_none()
+    ours && record.status.finished.pods.is_empty() && model.cluster.members(key).next().is_none()
 }
 
 #[cfg(test)]

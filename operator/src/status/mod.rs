@@ -17,6 +17,7 @@ use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// What was last decided for a preemptor, while no decision is in flight.
@@ -70,6 +71,8 @@ pub struct Facts<'a> {
     pub capacity: Option<&'a Word>,
     /// A problem that keeps it from being reconciled.
     pub problem: Option<&'a str>,
+    /// How many members may finish for which others are made, where its owner was read.
+    pub spare: Option<i32>,
     /// Who may know which names.
     pub names: Names,
     /// Now.
@@ -81,7 +84,11 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
     let live = counts.total - counts.succeeded - counts.failed;
-    let finished = Finished::of(&old.finished, facts.model.cluster.members(&facts.group.key));
+    let mut known = Cow::Borrowed(&old.finished);
+    if let Some(spare) = facts.spare.filter(|spare| *spare != known.spare) {
+        known.to_mut().spare = spare;
+    }
+    let finished = Finished::of(&known, facts.model.cluster.members(&facts.group.key));
     let mut status = PodGroupStatus {
         conditions: old.conditions.clone(),
         observed_generation: facts.record.generation,
@@ -125,6 +132,7 @@ pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     conditions(old) != conditions(new)
         || old.preemption != new.preemption
         || old.preempted_by != new.preempted_by
+        || old.finished.spare != new.finished.spare
         || old.observed_generation != new.observed_generation
 }
 
