@@ -468,6 +468,18 @@ impl Model {
         }
     }
 
+    /// Whether live members of a group that a label asked for are not of the owner that it was made for: it goes, and they get one
+    /// of their own when the last pod of the earlier owner is gone.
+    pub fn has_members_of_another_owner(&self, key: &ObjectKey) -> bool {
+        let Some(group) = self.groups.get(key) else { return false };
+        let Some(owner) = &group.made_for else { return false };
+        let is_its_own = |pod: &PlannerPod| {
+            let of_owner = self.gang_of(pod).is_none_or(|gang| gang.is_of(owner));
+            of_owner && (!group.deleting || self.keeps(group, pod))
+        };
+        self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
+    }
+
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
@@ -730,7 +742,30 @@ fn scheduler_message(pod: &Pod) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::World;
+    use crate::testing::{TestPod, World};
+    use giveway_crds::keys::LABEL_GANG;
+    use giveway_planner::model::ObjectKey;
+
+    #[test]
+    fn members_of_a_later_owner_are_told_from_those_that_a_group_was_made_for() {
+        let of = |name: &str, uid: &str| {
+            TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid).labelled(LABEL_GANG, "true")
+        };
+        let mut world = World::new();
+        let key = world.key("train");
+        let asked = |world: &World, key: &ObjectKey| world.model.has_members_of_another_owner(key);
+        world.node("n1", 4).made_for("train", "u1", 2).pod(of("a", "u1").on("n1").terminating());
+        world.pod(TestPod::new("mine", 10).of("train").held());
+        assert!(!asked(&world, &key), "its own, and one that a user made");
+        world.pod(of("b", "u2").held());
+        assert!(asked(&world, &key));
+        world.pod(of("b", "u2").held().terminating());
+        assert!(!asked(&world, &key), "it goes as well");
+        world.pod(of("c", "u1").held());
+        assert!(!asked(&world, &key));
+        world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").held());
+        assert!(!asked(&world, &world.key("other")), "nobody asked for that one by a label");
+    }
 
     #[test]
     fn a_workload_that_says_the_same_again_changes_no_decision() {

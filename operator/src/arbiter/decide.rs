@@ -43,6 +43,13 @@ impl Arbiter {
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
+                && self.model.has_members_of_another_owner(group)
+            {
+                self.word(&preemptor, Some(Self::earlier_owner_goes_first()), clock.now);
+                self.waiting.entry(preemptor).or_default().seen = None;
+                continue;
+            }
+            if let Preemptor::Group(group) = &preemptor
                 && let left @ 1.. = self.cascades.to_go(&self.model, group, clock.now)
             {
                 self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
@@ -78,6 +85,13 @@ impl Arbiter {
             }
         }
         self.round.end(clock.now, begun.elapsed());
+    }
+
+    /// For a group that was made for an earlier owner than its pods have.
+    fn earlier_owner_goes_first() -> LastWord {
+        let message = "Its pods belong to another Job than the group; they get one of their own when the last pod of the earlier \
+                       one is gone.";
+        LastWord { reason: Reason::WaitingForPods, message: message.to_owned() }
     }
 
     /// For a group of which pods are still to go.
