@@ -32,6 +32,8 @@ const ABSENCES: u32 = 3;
 const LOOKS: usize = 500;
 /// How many owners of one namespace are read at the same time.
 const READS: usize = 8;
+/// For how long a group whose first pods came waits for what its owner says: it may have been resized while it had none.
+const SETTLES: Duration = Duration::from_secs(10);
 /// How many groups a second are looked at in turn.
 const TURNS: usize = 5;
 
@@ -39,6 +41,9 @@ const TURNS: usize = 5;
 #[derive(Debug, Default)]
 struct Owner {
     call: Call,
+    /// When it was last asked.
+    asked: Option<Instant>,
+    /// What it said last, and when it was asked.
     read: Option<(Instant, Result<OwnerFacts, String>)>,
     /// How often in a row it was not there.
     absences: u32,
@@ -68,6 +73,8 @@ pub struct Gangs {
     reading: BTreeMap<SmolStr, usize>,
     /// With how many pods a group was last looked at.
     followed: BTreeMap<ObjectKey, usize>,
+    /// When groups last went from no live member to some; those that did lately.
+    risen: BTreeMap<ObjectKey, Instant>,
     /// How many members may finish for which others are made, of each group, with the group's UID.
     spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
     /// Groups of which that is another number now.
@@ -119,7 +126,7 @@ impl Gangs {
             }
         };
         known.call.answered(true, now);
-        known.read = Some((now, result));
+        known.read = Some((known.asked.unwrap_or(now), result));
     }
 
     /// How many members of this group may finish for which its owner makes others, as far as that was read.
@@ -132,13 +139,35 @@ impl Gangs {
         std::mem::take(&mut self.news)
     }
 
-    /// What is to be done for the groups that something happened to, and for some others in turn.
-    pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) -> Vec<Command> {
-        let (now, mut commands) = (clock.now, Vec::new());
-        self.calls.forget(now);
+    /// Notes what became of the groups that something happened to. Before anything is decided for them.
+    pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
+        self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {
             self.note(model, key, now);
         }
+    }
+
+    /// Whether a group is as large as its owner says, as far as that matters: since its first pods came the owner was asked, and it
+    /// is, or a time has passed. While a group has no pods nobody asks.
+    pub fn settled(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
+        let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES);
+        let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
+        let (Some(made_for), (Some(pod), _)) = (&record.made_for, members(model, key)) else { return true };
+        let Some(owner) = pod.owner(&key.namespace) else { return true };
+        match self.owners.get(&owner).and_then(|owner| owner.read.as_ref()) {
+            Some((asked, Ok(facts))) if asked >= risen => {
+                let size = facts.size(pod).filter(|_| !facts.deleting && facts.uid == *made_for);
+                size.is_none_or(|size| record.min_count == Some(size.start))
+            }
+            Some((asked, Err(_))) => asked >= risen,
+            _ => false,
+        }
+    }
+
+    /// What is to be done for the groups that were noted, and for some others in turn.
+    pub fn pass(&mut self, model: &Model, clock: Clock) -> Vec<Command> {
+        let (now, mut commands) = (clock.now, Vec::new());
+        self.calls.forget(now);
         self.take_turns(model, now);
         for (key, since) in self.next() {
             if self.look(model, &key, since, now, &mut commands) {
@@ -159,6 +188,9 @@ impl Gangs {
             return;
         }
         let known = self.followed.insert(key.clone(), count);
+        if known.is_none_or(|known| known == 0) {
+            self.risen.insert(key.clone(), now);
+        }
         if known.is_none() {
             self.turns.push_back(key.clone());
         }
@@ -284,13 +316,18 @@ impl Gangs {
             let uid = pod.origin.uid.clone().unwrap_or_default();
             return Some(Ok(OwnerFacts { uid, deleting: false, sizes: Sizes::Unknown, min_count: pod.min_count }));
         };
+        let risen = self.risen.get(key).copied();
         let known = self.owners.entry(owner.clone()).or_default();
         if let Some((at, result)) = &known.read {
             let age = now.duration_since(*at);
+            // What was said before the first pods came does not count: they wait for the answer.
+            let early = risen.is_some_and(|risen| *at < risen);
             match result {
-                Ok(facts) if *at >= since && (age < FRESH || pod.is_of(&facts.uid)) => return Some(result.clone()),
+                Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
+                    return Some(result.clone());
+                }
                 // It may have changed since: it is read again in a moment.
-                Ok(_) if age < FRESH => return None,
+                Ok(_) if age < FRESH && !early => return None,
                 Err(_) if age < known.absent() => return Some(result.clone()),
                 _ => {}
             }
@@ -298,6 +335,7 @@ impl Gangs {
         let reading = self.reading.get(&key.namespace).copied().unwrap_or_default();
         if known.call.due(now) && reading < READS {
             known.call.start();
+            known.asked = Some(now);
             self.reading.insert(key.namespace.clone(), reading + 1);
             commands.push(Command::ReadOwner(owner));
         }

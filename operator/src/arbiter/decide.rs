@@ -50,6 +50,12 @@ impl Arbiter {
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
+                && self.may_be_of_another_size(group, clock.now)
+            {
+                self.waiting.entry(preemptor).or_default().seen = None;
+                continue;
+            }
+            if let Preemptor::Group(group) = &preemptor
                 && let left @ 1.. = self.cascades.to_go(&self.model, group, clock.now)
             {
                 self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
@@ -92,6 +98,12 @@ impl Arbiter {
         let message = "Its pods belong to another Job than the group; they get one of their own when the last pod of the earlier \
                        one is gone.";
         LastWord { reason: Reason::WaitingForPods, message: message.to_owned() }
+    }
+
+    /// Whether the first pods of a group wait for what its owner says of its size, for some seconds at most.
+    fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
+        let mut members = self.model.cluster.members(group);
+        !self.gangs.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
     /// For a group of which pods are still to go.

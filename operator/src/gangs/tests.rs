@@ -17,7 +17,8 @@ impl Scene {
 
     fn pass(&mut self) -> Vec<Command> {
         let touched = std::mem::take(&mut self.world.model.touched);
-        self.gangs.pass(&self.world.model, &touched, Clock { now: self.now, epoch_seconds: 0 })
+        self.gangs.heed(&self.world.model, &touched, self.now);
+        self.gangs.pass(&self.world.model, Clock { now: self.now, epoch_seconds: 0 })
     }
 
     fn later(&mut self, seconds: u64) -> &mut Self {
@@ -100,6 +101,48 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     scene.later(60).world.remove_pod("c");
     let commands = scene.answer("u1", 2);
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 2, .. }]), "{commands:?}");
+}
+
+#[test]
+fn the_first_pods_of_a_group_that_was_resized_while_it_had_none_wait_for_what_its_owner_says() {
+    let mut scene = Scene::new();
+    let key = scene.world.key("train");
+    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    assert!(scene.answer("u1", 2).is_empty());
+    assert!(settled(&scene));
+    scene.world.pod(member("b", "train", "u1"));
+    scene.pass();
+    assert!(settled(&scene), "another pod changes nothing");
+    scene.world.remove_pod("a").remove_pod("b");
+    scene.later(1).pass();
+    scene.world.pod(member("c", "train", "u1"));
+    let commands = scene.pass();
+    let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("at once: {commands:?}") };
+    assert!(!settled(&scene));
+    scene.says(owner, "u1", 8);
+    assert!(!settled(&scene), "it is not as large yet");
+    let commands = scene.pass();
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 8, .. }]), "{commands:?}");
+    scene.stored("train", "u1", 8);
+    assert!(settled(&scene));
+}
+
+#[test]
+fn a_group_does_not_wait_for_ever_for_what_its_owner_says() {
+    let mut scene = Scene::new();
+    let key = scene.world.key("train");
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    scene.pass();
+    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    assert!(!settled(&scene));
+    assert!(!settled(scene.later(9)) && settled(scene.later(1)));
+    let mut scene = Scene::new();
+    scene.world.group("train", 2, 10, "Pod").pod(member("a", "train", "u1"));
+    scene.pass();
+    assert!(settled(&scene), "that of a user has no owner to ask");
 }
 
 #[test]
