@@ -29,7 +29,14 @@ impl Arbiter {
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
-        self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
+        self.waiting.retain(|preemptor, waiting| {
+            let stays = present.contains(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
+            if let (false, Some(_), Preemptor::Group(key)) = (stays, &waiting.last_word, preemptor) {
+                // Its status says it still.
+                self.dirty.insert(key.clone());
+            }
+            stays
+        });
         self.observed.retain(|preemptor| present.contains(preemptor));
         let off = self.switch.mode() == Mode::Off;
         let mut in_flight = None;

@@ -411,6 +411,26 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
 }
 
 #[test]
+fn a_gang_that_had_done_its_work_before_anybody_saw_it_bound_was_scheduled() {
+    let mut case = Case::new();
+    for name in ["a", "b"] {
+        case.world.pod(TestPod::new(name, 100).of("g").on("n1").finished("j1"));
+    }
+    let words = "True Scheduled: 0 pods have a node, 2 have finished, 2 needed.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+}
+
+#[test]
+fn pods_on_their_way_out_are_not_counted_as_if_they_waited() {
+    let mut case = Case::new();
+    case.world.pod(TestPod::new("a", 100).of("g").on("n1").terminating());
+    case.world.pod(TestPod::new("b", 100).of("g").held());
+    let status = case.status();
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 1 exist.");
+    assert_eq!(status.scheduled.as_deref(), Some("0/1"));
+}
+
+#[test]
 fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_many_that_are() {
     let mut case = Case::new();
     case.spare = Some(1);
