@@ -73,7 +73,9 @@ fn told(row: &Kind) -> String {
 fn size(size: Size) -> String {
     let dotted = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
     match size {
-        Size::Job { path } => format!("`{0}.parallelism`, or `{0}.completions` where these are fewer", dotted(path)),
+        Size::Job => {
+            "`spec.parallelism`, or `spec.completions` where these are fewer, less the indexes that have failed for good".to_owned()
+        }
         Size::Field { path, .. } => format!("`{}`", dotted(path)),
         Size::ReplicatedJobs => "`parallelism` of that Job, or `completions` where these are fewer".to_owned(),
         Size::Replicas { path, .. } => format!("the sum of `{}.*.replicas`", dotted(path)),

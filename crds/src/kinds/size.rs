@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 /// The rule of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// `parallelism`, or `completions` where these are fewer, of the Job's spec at this pointer.
-    Job {
-        /// JSON pointer to the spec.
-        path: &'static str,
-    },
+    /// Of a Job: `parallelism`, or `completions` where these are fewer, less the indexes that have failed for good.
+    Job,
     /// The number at this pointer.
     Field {
         /// JSON pointer to it.
@@ -82,12 +79,11 @@ impl Sizes {
             Size::ReplicatedJobs => {
                 let jobs = owner.pointer("/spec/replicatedJobs").and_then(Value::as_array);
                 let sizes = jobs.into_iter().flatten().filter_map(|job| {
-                    let spec = job.pointer("/template/spec").unwrap_or(&Value::Null);
-                    Some((job["name"].as_str()?.to_owned(), of_job(spec)))
+                    Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], 0)))
                 });
                 Self::ByPart(sizes.collect())
             }
-            Size::Job { path } => Self::Every(of_job(owner.pointer(path).unwrap_or(&Value::Null))),
+            Size::Job => Self::Every(of_job(&owner["spec"], indexes(&owner["status"]["failedIndexes"]))),
             Size::Field { path, default } => {
                 Self::Every(Fields::starting(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
             }
@@ -111,12 +107,22 @@ impl Sizes {
     }
 }
 
-/// Of a Job's spec, 1 where nothing is said.
-fn of_job(spec: &Value) -> Fields {
+/// Of a Job's spec, 1 where nothing is said. Indexes that have failed for good are made no more.
+fn of_job(spec: &Value, failed: i64) -> Fields {
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
-    let completions = spec["completions"].as_i64();
+    let completions = spec["completions"].as_i64().map(|completions| completions.saturating_sub(failed));
     let start = completions.map_or(parallelism, |completions| completions.min(parallelism));
     Fields { start: count(start), completions: completions.map(count) }
+}
+
+/// How many indexes a text such as `1,3-5` names.
+fn indexes(text: &Value) -> i64 {
+    let number = |text: &str| text.trim().parse::<u32>().ok().map(i64::from);
+    let parts = text.as_str().unwrap_or_default().split(',').map(|part| match part.split_once('-') {
+        Some((first, last)) => number(first).zip(number(last)).map_or(0, |(first, last)| (last - first + 1).max(0)),
+        None => i64::from(number(part).is_some()),
+    });
+    parts.fold(0, i64::saturating_add)
 }
 
 fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 {
@@ -196,6 +202,22 @@ mod tests {
             json!({"replicatedJobs": [{"name": "w", "template": {"spec": {"parallelism": 2, "completions": 5}}}]});
         assert_eq!(spare("JobSet", jobs, &["w", "0"], None), Some(3));
         assert_eq!(spare("StatefulSet", json!({"replicas": 3}), &[], None), Some(0));
+    }
+
+    #[test]
+    fn an_index_that_has_failed_for_good_is_not_waited_for() {
+        let row = KINDS.iter().find(|row| row.kind == "Job").unwrap();
+        let of = |completions: i32, failed: &str| {
+            let spec = json!({"parallelism": 8, "completions": completions, "backoffLimitPerIndex": 1});
+            let job = json!({"spec": spec, "status": {"failedIndexes": failed}});
+            Sizes::of(row, &job).of_group(&[], None).map(|size| (size.start, size.spare))
+        };
+        assert_eq!(of(8, ""), Some((8, 0)));
+        assert_eq!(of(8, "2"), Some((7, 0)));
+        assert_eq!(of(8, "1,3-5"), Some((4, 0)));
+        assert_eq!(of(20, "1,3-5"), Some((8, 8)));
+        assert_eq!(of(8, "0-7"), None);
+        assert_eq!(of(8, "5-3,x,-,4294967296"), Some((8, 0)), "nothing that a Job writes");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub static KINDS: &[Kind] = &[
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
-        size: Size::Job { path: "/spec" },
+        size: Size::Job,
         templates: &["spec.template.metadata"],
         trap: None,
         note: "Pods that have succeeded go on counting, but those for which it makes others.",
