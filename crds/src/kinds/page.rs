@@ -99,8 +99,9 @@ With the label `scheduling.giveway.dev/gang: \"true\"` on an object of one of th
 ";
 
 const TAIL: &str = "
-Two annotations say what these fields do not, on the object or on its pod template: `scheduling.giveway.dev/min-count` counts
-instead of them, and `scheduling.giveway.dev/disruption-mode` is `PodGroup` (the default here: the gang gives way whole) or `Pod`.
+Two annotations say what these fields do not, on the object or on its pod template: with `scheduling.giveway.dev/min-count`
+every group starts with that many pods, or with all where it has fewer, and `scheduling.giveway.dev/disruption-mode` is `PodGroup`
+(the default here: the gang gives way whole) or `Pod`.
 
 A pod template of any other kind can carry the label itself. Its group has the name of the pods' controller, and needs
 `scheduling.giveway.dev/min-count`. Names that do not fit into 63 characters are shortened and end with eight hexadecimal digits.

@@ -36,6 +36,8 @@ pub enum Size {
 pub struct Fields {
     /// How many pods start together; 0 when it asks for none now.
     start: i32,
+    /// With how many it may be asked to start: for more it would wait for ever.
+    most: i32,
     /// How many have to finish, where that many are made, however few run at once.
     completions: Option<i32>,
 }
@@ -43,7 +45,7 @@ pub struct Fields {
 impl Fields {
     /// Of an owner whose pods are not made anew when they have finished.
     fn starting(start: i64) -> Self {
-        Self { start: count(start), completions: None }
+        Self { start: count(start), most: count(start), completions: None }
     }
 }
 
@@ -88,20 +90,20 @@ impl Sizes {
                 Self::Every(Fields::starting(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
             }
             Size::Replicas { path, late } => Self::Every(Fields::starting(replicas(owner, path, late))),
-            Size::Ray => Self::Every(Fields::starting(ray(&owner["spec"]))),
+            Size::Ray => Self::Every(ray(&owner["spec"])),
             Size::OfChild => Self::Every(Fields::default()),
         }
     }
 
-    /// Of the group with these parts, where an annotation may ask for another number; `None` when it asks for no pods now, or has
-    /// no such part.
+    /// Of the group with these parts, where an annotation may ask for fewer: an owner of groups of several sizes says it once for all
+    /// of them. `None` when it asks for no pods now, or has no such part.
     pub fn of_group(&self, replica: &[String], asked: Option<i32>) -> Option<GroupSize> {
         let fields = match self {
             Self::Every(fields) => *fields,
             Self::ByPart(sizes) => *sizes.get(replica.first()?)?,
-            Self::Unknown => Fields::default(),
+            Self::Unknown => Fields { start: asked?, most: i32::MAX, completions: None },
         };
-        let start = asked.unwrap_or(fields.start);
+        let start = if fields.start > 0 { asked.unwrap_or(fields.start).min(fields.most) } else { 0 };
         let spare = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
         (start > 0).then_some(GroupSize { start, spare })
     }
@@ -112,7 +114,7 @@ fn of_job(spec: &Value, failed: i64) -> Fields {
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
     let completions = spec["completions"].as_i64().map(|completions| completions.saturating_sub(failed));
     let start = completions.map_or(parallelism, |completions| completions.min(parallelism));
-    Fields { start: count(start), completions: completions.map(count) }
+    Fields { completions: completions.map(count), ..Fields::starting(start) }
 }
 
 /// How many indexes a text such as `1,3-5` names.
@@ -137,17 +139,19 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
 }
 
 /// The head, and of each group of workers as many as Ray needs to begin: with its autoscaler `minReplicas`, without it
-/// `replicas`, and never more than `maxReplicas`; each of them is `numOfHosts` pods.
-fn ray(spec: &Value) -> i64 {
+/// `replicas`, and never more than `maxReplicas`; each of them is `numOfHosts` pods. With the autoscaler there may be more later.
+fn ray(spec: &Value) -> Fields {
     let scaled = spec["enableInTreeAutoscaling"] == true;
     let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();
-    groups.filter(|group| group["suspend"] != true).fold(1, |sum: i64, group| {
+    let (start, most) = groups.filter(|group| group["suspend"] != true).fold((1, 1), |(start, most): (i64, i64), group| {
         let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
-        let most = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
-        let replicas = if scaled { least } else { group["replicas"].as_i64().unwrap_or(least).max(least) };
+        let limit = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
+        let asked = group["replicas"].as_i64().unwrap_or(least).max(least);
+        let (replicas, later) = if scaled { (least.min(limit), limit) } else { (asked.min(limit), asked.min(limit)) };
         let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
-        sum.saturating_add(replicas.min(most).saturating_mul(hosts))
-    })
+        (start.saturating_add(replicas.saturating_mul(hosts)), most.saturating_add(later.saturating_mul(hosts)))
+    });
+    Fields { start: count(start), most: count(most), completions: None }
 }
 
 fn count(number: i64) -> i32 {
@@ -218,6 +222,30 @@ mod tests {
         assert_eq!(of(20, "1,3-5"), Some((8, 8)));
         assert_eq!(of(8, "0-7"), None);
         assert_eq!(of(8, "5-3,x,-,4294967296"), Some((8, 0)), "nothing that a Job writes");
+    }
+
+    #[test]
+    fn an_annotation_asks_for_fewer_and_never_for_more_than_there_will_be() {
+        let of = |kind: &str, spec: Value, replica: &[&str], asked: i32| {
+            let row = KINDS.iter().find(|row| row.kind == kind)?;
+            let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
+            Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, Some(asked)).map(|size| size.start)
+        };
+        let jobs = json!({"replicatedJobs": [
+            {"name": "leader", "template": {"spec": {}}},
+            {"name": "workers", "template": {"spec": {"parallelism": 8, "completions": 8}}}
+        ]});
+        assert_eq!(of("JobSet", jobs.clone(), &["leader", "0"], 4), Some(1), "it starts, though the workers start with four");
+        assert_eq!(of("JobSet", jobs, &["workers", "0"], 4), Some(4));
+        assert_eq!(of("Job", json!({"parallelism": 0}), &[], 4), None);
+        let ray = |scaled: bool, asked: i32| {
+            let groups = json!([{"replicas": 3, "minReplicas": 1, "maxReplicas": 10}]);
+            of("RayCluster", json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": scaled}), &[], asked)
+        };
+        assert_eq!((ray(false, 3), ray(false, 9)), (Some(3), Some(4)));
+        assert_eq!((ray(true, 9), ray(true, 99)), (Some(9), Some(11)), "Ray may make that many");
+        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, spare: 0 }));
+        assert_eq!(Sizes::Unknown.of_group(&[], None), None);
     }
 
     #[test]
