@@ -40,6 +40,9 @@ pub struct Kind {
     pub uid: Option<&'static str>,
     /// How many pods of a group start together.
     pub size: size::Size,
+    /// Annotation of a pod with that number, which counts before the owner's fields: groups of an earlier revision may have another.
+    /// Whoever makes the pod writes it, and could say [`ANNOTATION_MIN_COUNT`](crate::keys::ANNOTATION_MIN_COUNT) as well.
+    pub size_of_pod: Option<&'static str>,
     /// Paths of the `metadata` of its pod templates, dots between the fields, `*` for every item of a list or map. For a kind
     /// that makes another one of the table: of what becomes the `metadata` of that.
     pub templates: &'static [&'static str],

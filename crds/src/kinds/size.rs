@@ -75,6 +75,11 @@ impl Sizes {
         Self::Every(Fields::starting(start.into()))
     }
 
+    /// The number that a pod says of its own group, by an annotation of its kind; no number is no word.
+    pub fn of_pod<'a>(row: &Kind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
+        annotation(row.size_of_pod?)?.parse().ok().filter(|size| *size > 0)
+    }
+
     /// Of an owner of this kind. Numbers are limited to what a count can be; 0 means that it asks for no pods now.
     pub fn of(row: &Kind, owner: &Value) -> Self {
         match row.size {
@@ -277,6 +282,16 @@ mod tests {
         let groups = json!([{"replicas": 3, "minReplicas": 3, "maxReplicas": 0}]);
         let scaled = json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": true});
         assert_eq!(size("RayCluster", scaled, &[]), Some(1));
+    }
+
+    #[test]
+    fn a_pod_of_a_leader_worker_set_says_how_large_its_own_replica_is() {
+        let row = |kind: &str| KINDS.iter().find(|row| row.kind == kind).unwrap();
+        let says = |kind: &str, text: &'static str| {
+            Sizes::of_pod(row(kind), |key| (key == "leaderworkerset.sigs.k8s.io/size").then_some(text))
+        };
+        assert_eq!(says("LeaderWorkerSet", "4"), Some(4));
+        assert_eq!((says("LeaderWorkerSet", "0"), says("LeaderWorkerSet", "many"), says("Job", "4")), (None, None, None));
     }
 
     #[test]

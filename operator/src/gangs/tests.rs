@@ -87,6 +87,21 @@ fn the_annotations_of_the_pods_and_of_the_owner_count_before_the_owner_s_fields(
 }
 
 #[test]
+fn a_replica_of_an_earlier_revision_is_as_large_as_its_pods_say() {
+    let mut scene = Scene::new();
+    let replica = |index: &str, size: &str| {
+        let pod = TestPod::new(&format!("serve-{index}"), 10).of(&format!("serve-{index}")).held();
+        let pod = pod.labelled(LABEL_GANG, "true").labelled("leaderworkerset.sigs.k8s.io/name", "serve");
+        pod.labelled("leaderworkerset.sigs.k8s.io/group-index", index).annotated("leaderworkerset.sigs.k8s.io/size", size)
+    };
+    scene.world.pod(replica("0", "2"));
+    assert_eq!(the_group(&scene.answer("u1", 4)).spec.scheduling_policy.min_count(), Some(2));
+    let mut scene = Scene::new();
+    scene.world.pod(replica("1", "4").annotated(giveway_crds::keys::ANNOTATION_MIN_COUNT, "3"));
+    assert_eq!(the_group(&scene.answer("u1", 9)).spec.scheduling_policy.min_count(), Some(3));
+}
+
+#[test]
 fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     let mut scene = Scene::new();
     scene.stored("train", "u1", 2);
