@@ -13,6 +13,7 @@ use crate::origin::GangPod;
 use crate::switch::Said;
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::keys;
+use giveway_crds::kinds;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::Preemptor;
@@ -45,6 +46,8 @@ pub struct GroupRecord {
     pub managed: bool,
     /// UID of the owner that it was made for, where a label asked for it.
     pub made_for: Option<String>,
+    /// Whether it is of a replica of that owner, which stays when the replica goes.
+    pub of_replica: bool,
     /// How many pods start together.
     pub min_count: Option<i32>,
     /// Since when it is being deleted, in seconds since the epoch.
@@ -629,7 +632,8 @@ impl Model {
                 .as_ref()
                 .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
             managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
-            made_for: made_for(&group),
+            made_for: made_for(&group).map(|owner| owner.uid.clone()),
+            of_replica: made_for(&group).is_some_and(has_replicas),
             min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
             deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
             status: group.status.unwrap_or_default(),
@@ -724,11 +728,15 @@ fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     ours.then_some(owner)
 }
 
-/// UID of the owner that a group was made for: such groups have the label that asked for them.
-fn made_for(group: &PodGroup) -> Option<String> {
+/// The owner that a group was made for: such groups have the label that asked for them.
+fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
     group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
-    let owner = group.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    Some(owner.uid.clone())
+    group.owner_references().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether an owner is of a kind whose replicas are groups of their own.
+fn has_replicas(owner: &OwnerReference) -> bool {
+    kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
 }
 
 fn scheduler_message(pod: &Pod) -> Option<String> {
