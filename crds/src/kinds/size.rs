@@ -85,9 +85,10 @@ impl Sizes {
         match row.size {
             Size::ReplicatedJobs => {
                 let jobs = owner.pointer("/spec/replicatedJobs").and_then(Value::as_array);
-                let sizes = jobs.into_iter().flatten().filter_map(|job| {
-                    Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], 0)))
-                });
+                let sizes = jobs
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|job| Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], 0))));
                 Self::ByPart(sizes.collect())
             }
             Size::Job => Self::Every(of_job(&owner["spec"], indexes(&owner["status"]["failedIndexes"]))),
@@ -148,14 +149,16 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
 fn ray(spec: &Value) -> Fields {
     let scaled = spec["enableInTreeAutoscaling"] == true;
     let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();
-    let (start, most) = groups.filter(|group| group["suspend"] != true).fold((1, 1), |(start, most): (i64, i64), group| {
-        let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
-        let limit = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
-        let asked = group["replicas"].as_i64().unwrap_or(least).max(least);
-        let (replicas, later) = if scaled { (least.min(limit), limit) } else { (asked.min(limit), asked.min(limit)) };
-        let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
-        (start.saturating_add(replicas.saturating_mul(hosts)), most.saturating_add(later.saturating_mul(hosts)))
-    });
+    let (start, most) =
+        groups.filter(|group| group["suspend"] != true).fold((1, 1), |(start, most): (i64, i64), group| {
+            let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
+            let limit = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
+            let asked = group["replicas"].as_i64().unwrap_or(least).max(least);
+            let (replicas, later) =
+                if scaled { (least.min(limit), limit) } else { (asked.min(limit), asked.min(limit)) };
+            let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
+            (start.saturating_add(replicas.saturating_mul(hosts)), most.saturating_add(later.saturating_mul(hosts)))
+        });
     Fields { start: count(start), most: count(most), completions: None }
 }
 
@@ -240,7 +243,11 @@ mod tests {
             {"name": "leader", "template": {"spec": {}}},
             {"name": "workers", "template": {"spec": {"parallelism": 8, "completions": 8}}}
         ]});
-        assert_eq!(of("JobSet", jobs.clone(), &["leader", "0"], 4), Some(1), "it starts, though the workers start with four");
+        assert_eq!(
+            of("JobSet", jobs.clone(), &["leader", "0"], 4),
+            Some(1),
+            "it starts, though the workers start with four"
+        );
         assert_eq!(of("JobSet", jobs, &["workers", "0"], 4), Some(4));
         assert_eq!(of("Job", json!({"parallelism": 0}), &[], 4), None);
         let ray = |scaled: bool, asked: i32| {
@@ -291,7 +298,10 @@ mod tests {
             Sizes::of_pod(row(kind), |key| (key == "leaderworkerset.sigs.k8s.io/size").then_some(text))
         };
         assert_eq!(says("LeaderWorkerSet", "4"), Some(4));
-        assert_eq!((says("LeaderWorkerSet", "0"), says("LeaderWorkerSet", "many"), says("Job", "4")), (None, None, None));
+        assert_eq!(
+            (says("LeaderWorkerSet", "0"), says("LeaderWorkerSet", "many"), says("Job", "4")),
+            (None, None, None)
+        );
     }
 
     #[test]

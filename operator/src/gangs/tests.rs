@@ -92,7 +92,8 @@ fn a_replica_of_an_earlier_revision_is_as_large_as_its_pods_say() {
     let replica = |index: &str, size: &str| {
         let pod = TestPod::new(&format!("serve-{index}"), 10).of(&format!("serve-{index}")).held();
         let pod = pod.labelled(LABEL_GANG, "true").labelled("leaderworkerset.sigs.k8s.io/name", "serve");
-        pod.labelled("leaderworkerset.sigs.k8s.io/group-index", index).annotated("leaderworkerset.sigs.k8s.io/size", size)
+        pod.labelled("leaderworkerset.sigs.k8s.io/group-index", index)
+            .annotated("leaderworkerset.sigs.k8s.io/size", size)
     };
     scene.world.pod(replica("0", "2"));
     assert_eq!(the_group(&scene.answer("u1", 4)).spec.scheduling_policy.min_count(), Some(2));

@@ -59,7 +59,8 @@ async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(
         if text == "4 Unschedulable" { Ok(()) } else { Err(text) }
     })
     .await;
-    let nodes = world.kubectl(&["get", "pods", "-l", "app=db", "-o", "jsonpath={.items[*].spec.nodeName}"]).await.unwrap();
+    let nodes =
+        world.kubectl(&["get", "pods", "-l", "app=db", "-o", "jsonpath={.items[*].spec.nodeName}"]).await.unwrap();
     assert_eq!(nodes, "", "nobody started by the size of before");
     world.kubectl(&["delete", "job/others"]).await.unwrap();
     wait_bound(&world, "app=db", 4).await;
