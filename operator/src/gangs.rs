@@ -12,6 +12,7 @@ use crate::origin::{GangPod, OwnerFacts, OwnerKey};
 use crate::orphans::{self, Orphans};
 use crate::report::CallError;
 use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::{GroupSize, Sizes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_planner::SmolStr;
@@ -31,6 +32,8 @@ const ABSENCES: u32 = 3;
 const LOOKS: usize = 500;
 /// How many owners of one namespace are read at the same time.
 const READS: usize = 8;
+/// For how long a group whose first pods came waits for what its owner says: it may have been resized while it had none.
+const SETTLES: Duration = Duration::from_secs(10);
 /// How many groups a second are looked at in turn.
 const TURNS: usize = 5;
 
@@ -38,6 +41,9 @@ const TURNS: usize = 5;
 #[derive(Debug, Default)]
 struct Owner {
     call: Call,
+    /// When it was last asked.
+    asked: Option<Instant>,
+    /// What it said last, and when it was asked.
     read: Option<(Instant, Result<OwnerFacts, String>)>,
     /// How often in a row it was not there.
     absences: u32,
@@ -67,6 +73,12 @@ pub struct Gangs {
     reading: BTreeMap<SmolStr, usize>,
     /// With how many pods a group was last looked at.
     followed: BTreeMap<ObjectKey, usize>,
+    /// When groups last went from no live member to some; those that did lately.
+    risen: BTreeMap<ObjectKey, Instant>,
+    /// How many members may finish for which others are made, of each group, with the group's UID.
+    spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
+    /// Groups of which that is another number now.
+    news: BTreeSet<ObjectKey>,
     /// Groups in the order in which they are looked at in turn.
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
@@ -114,16 +126,48 @@ impl Gangs {
             }
         };
         known.call.answered(true, now);
-        known.read = Some((now, result));
+        known.read = Some((known.asked.unwrap_or(now), result));
     }
 
-    /// What is to be done for the groups that something happened to, and for some others in turn.
-    pub fn pass(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) -> Vec<Command> {
-        let (now, mut commands) = (clock.now, Vec::new());
-        self.calls.forget(now);
+    /// How many members of this group may finish for which its owner makes others, as far as that was read.
+    pub fn spare(&self, key: &ObjectKey, group: &GroupRecord) -> Option<i32> {
+        self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
+    }
+
+    /// The groups of which that is another number than when this was last asked.
+    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Notes what became of the groups that something happened to. Before anything is decided for them.
+    pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
+        self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {
             self.note(model, key, now);
         }
+    }
+
+    /// Whether a group is as large as its owner says, as far as that matters: since its first pods came the owner was asked, and it
+    /// is, or a time has passed. While a group has no pods nobody asks.
+    pub fn settled(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
+        let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES);
+        let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
+        let (Some(made_for), (Some(pod), _)) = (&record.made_for, members(model, key)) else { return true };
+        let Some(owner) = pod.owner(&key.namespace) else { return true };
+        match self.owners.get(&owner).and_then(|owner| owner.read.as_ref()) {
+            Some((asked, Ok(facts))) if asked >= risen => {
+                let size = facts.size(pod).filter(|_| !facts.deleting && facts.uid == *made_for);
+                size.is_none_or(|size| record.min_count == Some(size.start))
+            }
+            Some((asked, Err(_))) => asked >= risen,
+            _ => false,
+        }
+    }
+
+    /// What is to be done for the groups that were noted, and for some others in turn.
+    pub fn pass(&mut self, model: &Model, clock: Clock) -> Vec<Command> {
+        let (now, mut commands) = (clock.now, Vec::new());
+        self.calls.forget(now);
         self.take_turns(model, now);
         for (key, since) in self.next() {
             if self.look(model, &key, since, now, &mut commands) {
@@ -144,6 +188,9 @@ impl Gangs {
             return;
         }
         let known = self.followed.insert(key.clone(), count);
+        if known.is_none_or(|known| known == 0) {
+            self.risen.insert(key.clone(), now);
+        }
         if known.is_none() {
             self.turns.push_back(key.clone());
         }
@@ -178,6 +225,7 @@ impl Gangs {
                 self.turns.push_back(key);
             } else {
                 self.followed.remove(&key);
+                self.spares.remove(&key);
             }
         }
         // Of an owner nothing is kept that is not asked for any more.
@@ -217,7 +265,7 @@ impl Gangs {
             Some(record) => self.follow(key, record, &facts, size, now, commands),
             None => {
                 if self.calls.start_in_patience(what_makes(key), now) {
-                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size))));
+                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start))));
                 }
                 // Until the watch shows it.
                 false
@@ -231,17 +279,25 @@ impl Gangs {
         key: &ObjectKey,
         record: &GroupRecord,
         facts: &OwnerFacts,
-        size: i32,
+        size: GroupSize,
         now: Instant,
         commands: &mut Vec<Command>,
     ) -> bool {
         // That of another owner of this name goes with it.
-        let is_its_own = record.made_for.as_deref() == Some(facts.uid.as_str());
-        if !is_its_own || record.min_count == Some(size) {
+        if record.made_for.as_deref() != Some(facts.uid.as_str()) {
             return true;
         }
-        if self.calls.start(format!("minCount of pod group {key}: {size}"), now) {
-            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count: size });
+        let spare = (record.uid.clone(), size.spare);
+        if self.spares.get(key) != Some(&spare) {
+            self.spares.insert(key.clone(), spare);
+            self.news.insert(key.clone());
+        }
+        let min_count = size.start;
+        if record.min_count == Some(min_count) {
+            return true;
+        }
+        if self.calls.start(format!("minCount of pod group {key}: {min_count}"), now) {
+            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count });
         }
         false
     }
@@ -258,16 +314,20 @@ impl Gangs {
     ) -> Option<Result<OwnerFacts, String>> {
         let Some(owner) = pod.owner(&key.namespace) else {
             let uid = pod.origin.uid.clone().unwrap_or_default();
-            let sizes = giveway_crds::kinds::Sizes::Every(0);
-            return Some(Ok(OwnerFacts { uid, deleting: false, sizes, min_count: pod.min_count }));
+            return Some(Ok(OwnerFacts { uid, deleting: false, sizes: Sizes::Unknown, min_count: pod.min_count }));
         };
+        let risen = self.risen.get(key).copied();
         let known = self.owners.entry(owner.clone()).or_default();
         if let Some((at, result)) = &known.read {
             let age = now.duration_since(*at);
+            // What was said before the first pods came does not count: they wait for the answer.
+            let early = risen.is_some_and(|risen| *at < risen);
             match result {
-                Ok(facts) if *at >= since && (age < FRESH || pod.is_of(&facts.uid)) => return Some(result.clone()),
+                Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
+                    return Some(result.clone());
+                }
                 // It may have changed since: it is read again in a moment.
-                Ok(_) if age < FRESH => return None,
+                Ok(_) if age < FRESH && !early => return None,
                 Err(_) if age < known.absent() => return Some(result.clone()),
                 _ => {}
             }
@@ -275,6 +335,7 @@ impl Gangs {
         let reading = self.reading.get(&key.namespace).copied().unwrap_or_default();
         if known.call.due(now) && reading < READS {
             known.call.start();
+            known.asked = Some(now);
             self.reading.insert(key.namespace.clone(), reading + 1);
             commands.push(Command::ReadOwner(owner));
         }

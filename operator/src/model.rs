@@ -13,6 +13,7 @@ use crate::origin::GangPod;
 use crate::switch::Said;
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::keys;
+use giveway_crds::kinds;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::Preemptor;
@@ -45,6 +46,8 @@ pub struct GroupRecord {
     pub managed: bool,
     /// UID of the owner that it was made for, where a label asked for it.
     pub made_for: Option<String>,
+    /// Whether it is of a replica of that owner, which stays when the replica goes.
+    pub of_replica: bool,
     /// How many pods start together.
     pub min_count: Option<i32>,
     /// Since when it is being deleted, in seconds since the epoch.
@@ -470,6 +473,18 @@ impl Model {
         }
     }
 
+    /// Whether live members of a group that a label asked for are not of the owner that it was made for: it goes, and they get one
+    /// of their own when the last pod of the earlier owner is gone.
+    pub fn has_members_of_another_owner(&self, key: &ObjectKey) -> bool {
+        let Some(group) = self.groups.get(key) else { return false };
+        let Some(owner) = &group.made_for else { return false };
+        let is_its_own = |pod: &PlannerPod| {
+            let of_owner = self.gang_of(pod).is_none_or(|gang| gang.is_of(owner));
+            of_owner && (!group.deleting || self.keeps(group, pod))
+        };
+        self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
+    }
+
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
@@ -619,7 +634,8 @@ impl Model {
                 .as_ref()
                 .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
             managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
-            made_for: made_for(&group),
+            made_for: made_for(&group).map(|owner| owner.uid.clone()),
+            of_replica: made_for(&group).is_some_and(has_replicas),
             min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
             deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
             status: group.status.unwrap_or_default(),
@@ -717,11 +733,15 @@ fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     ours.then_some(owner)
 }
 
-/// UID of the owner that a group was made for: such groups have the label that asked for them.
-fn made_for(group: &PodGroup) -> Option<String> {
+/// The owner that a group was made for: such groups have the label that asked for them.
+fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
     group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
-    let owner = group.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    Some(owner.uid.clone())
+    group.owner_references().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether an owner is of a kind whose replicas are groups of their own.
+fn has_replicas(owner: &OwnerReference) -> bool {
+    kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
 }
 
 fn scheduler_message(pod: &Pod) -> Option<String> {
@@ -735,7 +755,30 @@ fn scheduler_message(pod: &Pod) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::World;
+    use crate::testing::{TestPod, World};
+    use giveway_crds::keys::LABEL_GANG;
+    use giveway_planner::model::ObjectKey;
+
+    #[test]
+    fn members_of_a_later_owner_are_told_from_those_that_a_group_was_made_for() {
+        let of = |name: &str, uid: &str| {
+            TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid).labelled(LABEL_GANG, "true")
+        };
+        let mut world = World::new();
+        let key = world.key("train");
+        let asked = |world: &World, key: &ObjectKey| world.model.has_members_of_another_owner(key);
+        world.node("n1", 4).made_for("train", "u1", 2).pod(of("a", "u1").on("n1").terminating());
+        world.pod(TestPod::new("mine", 10).of("train").held());
+        assert!(!asked(&world, &key), "its own, and one that a user made");
+        world.pod(of("b", "u2").held());
+        assert!(asked(&world, &key));
+        world.pod(of("b", "u2").held().terminating());
+        assert!(!asked(&world, &key), "it goes as well");
+        world.pod(of("c", "u1").held());
+        assert!(!asked(&world, &key));
+        world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").held());
+        assert!(!asked(&world, &world.key("other")), "nobody asked for that one by a label");
+    }
 
     #[test]
     fn a_workload_that_says_the_same_again_changes_no_decision() {

@@ -1,7 +1,7 @@
 //! Gangs that a label asked for: what a pod says of its owner, and what the owner says of the group.
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
-use giveway_crds::kinds::{Kind, Origin, Sizes, origin, settings};
+use giveway_crds::kinds::{GroupSize, Kind, Origin, Sizes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,6 +15,8 @@ pub struct GangPod {
     pub origin: Origin,
     /// How many start together, where an annotation says it.
     pub min_count: Option<i32>,
+    /// How many pods its group has, where the controllers of its kind write that on each of them.
+    pub size: Option<i32>,
     /// In which unit the gang gives way.
     pub mode: DisruptionMode,
 }
@@ -32,6 +34,7 @@ impl GangPod {
         }
         let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
         Some(Self {
+            size: origin.row.and_then(|row| Sizes::of_pod(row, annotation)),
             origin,
             min_count: settings::min_count(annotation(ANNOTATION_MIN_COUNT)).ok().flatten(),
             mode: settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).unwrap_or(DisruptionMode::PodGroup),
@@ -96,8 +99,12 @@ impl OwnerFacts {
         }
     }
 
-    /// How many pods of a group start together; `None` when it asks for none now.
-    pub fn size(&self, pod: &GangPod) -> Option<i32> {
-        self.min_count.or(pod.min_count).or_else(|| self.sizes.of_group(&pod.origin.replica))
+    /// How large the group of a pod is; `None` when it asks for none now.
+    pub fn size(&self, pod: &GangPod) -> Option<GroupSize> {
+        let asked = self.min_count.or(pod.min_count);
+        match pod.size {
+            Some(size) => Sizes::every(size).of_group(&[], asked),
+            None => self.sizes.of_group(&pod.origin.replica, asked),
+        }
     }
 }

@@ -92,7 +92,13 @@ impl World {
 
     /// A gang that was made for the Job of the same name, which has this UID.
     pub(crate) fn made_for(&mut self, name: &str, uid: &str, min_count: i32) -> &mut Self {
-        let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}]);
+        self.made_for_owner(name, ("batch/v1", "Job", name, uid), min_count)
+    }
+
+    /// A gang that was made for this owner: `apiVersion`, kind, name and UID.
+    pub(crate) fn made_for_owner(&mut self, name: &str, owner: (&str, &str, &str, &str), min_count: i32) -> &mut Self {
+        let (version, kind, of, uid) = owner;
+        let owner = json!([{"apiVersion": version, "kind": kind, "name": of, "uid": uid, "controller": true}]);
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"),

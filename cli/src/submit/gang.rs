@@ -88,9 +88,9 @@ impl Owner {
         part.into_iter().chain([(index / each).to_string()]).collect()
     }
 
-    /// How many pods of a group start together; `None` when the owner asks for none.
-    fn size(&self, origin: &Origin) -> Option<i32> {
-        Sizes::of(self.row, &self.object).of_group(&origin.replica)
+    /// How many pods of a group start together, where an annotation may say it; `None` when the owner asks for none.
+    fn size(&self, origin: &Origin, asked: Option<i32>) -> Option<i32> {
+        Sizes::of(self.row, &self.object).of_group(&origin.replica, asked).map(|size| size.start)
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
 /// The group that Giveway would make for the first member; `None` when nothing says how large it is.
 pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>) -> Option<PodGroup> {
     let origin = &member.origin;
-    let size = member.min_count.or_else(|| owner?.size(origin))?;
+    let size = owner.and_then(|owner| owner.size(origin, member.min_count)).or(member.min_count)?;
     let metadata = ObjectMeta {
         name: Some(origin.group.clone()),
         namespace: pod.metadata.namespace.clone(),

@@ -15,7 +15,7 @@ pub mod table;
 
 pub use asked::Asked;
 pub use origin::{Controller, Origin, OriginError, PodFacts};
-pub use size::Sizes;
+pub use size::{GroupSize, Sizes};
 pub use table::KINDS;
 
 /// A kind of owners.
@@ -40,6 +40,9 @@ pub struct Kind {
     pub uid: Option<&'static str>,
     /// How many pods of a group start together.
     pub size: size::Size,
+    /// Annotation of a pod with that number, which counts before the owner's fields: groups of an earlier revision may have another.
+    /// Whoever makes the pod writes it, and could say [`ANNOTATION_MIN_COUNT`](crate::keys::ANNOTATION_MIN_COUNT) as well.
+    pub size_of_pod: Option<&'static str>,
     /// Paths of the `metadata` of its pod templates, dots between the fields, `*` for every item of a list or map. For a kind
     /// that makes another one of the table: of what becomes the `metadata` of that.
     pub templates: &'static [&'static str],
@@ -79,6 +82,18 @@ impl Kind {
     /// `apiVersion` of the version that is read.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Whether labels such as these tell that a pod belongs to an owner of this kind, whoever its controller is.
+    pub fn is_told_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let given = |key: &str| label(key).filter(|value| !value.is_empty());
+        match self.told {
+            Told::ByLabel(key) => given(key).is_some(),
+            Told::ByLabelWhere(key, other, values) => {
+                given(key).is_some() && given(other).is_some_and(|value| values.contains(&value))
+            }
+            Told::ByController | Told::ByChild(_) => false,
+        }
     }
 
     /// Whether groups are made for it: it has pods, and not only an object that has them.

@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn the_pods_of_a_ray_cluster_and_of_training_jobs_are_one_group_each() {
         let ray = Controller { api_version: "ray.io/v1", kind: "RayCluster", name: "job-abcde", uid: "r" };
-        let found = origin("job-abcde-head-x", &[("ray.io/cluster", "job-abcde")], Some(ray)).unwrap();
+        let labels = [("ray.io/cluster", "job-abcde"), ("ray.io/node-type", "head")];
+        let found = origin("job-abcde-head-x", &labels, Some(ray)).unwrap();
         assert_eq!(told(&found), ("RayCluster", "job-abcde", "job-abcde", Some("r")));
         let torch = Controller { api_version: "kubeflow.org/v1", kind: "PyTorchJob", name: "ddp", uid: "p" };
         let labels = [
@@ -223,6 +224,14 @@ mod tests {
             (told(&worker), worker.api_version.as_str()),
             (("MPIJob", "pi", "pi", Some("m")), "kubeflow.org/v1")
         );
+    }
+
+    #[test]
+    fn what_cleans_up_after_a_ray_cluster_is_no_member_of_its_gang() {
+        let labels = [("ray.io/cluster", "job-abcde"), ("ray.io/node-type", "redis-cleanup")];
+        let job = Controller { name: "job-abcde-redis-cleanup", ..JOB };
+        let found = origin("job-abcde-redis-cleanup-x", &labels, Some(job)).unwrap();
+        assert_eq!(told(&found), ("Job", "job-abcde-redis-cleanup", "job-abcde-redis-cleanup", Some("u1")));
     }
 
     #[test]

@@ -73,13 +73,15 @@ fn told(row: &Kind) -> String {
 fn size(size: Size) -> String {
     let dotted = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
     match size {
-        Size::Job { path } => format!("`{0}.parallelism`, or `{0}.completions` where these are fewer", dotted(path)),
+        Size::Job => {
+            "`spec.parallelism`, or `spec.completions` where these are fewer, less the indexes that have failed for good".to_owned()
+        }
         Size::Field { path, .. } => format!("`{}`", dotted(path)),
         Size::ReplicatedJobs => "`parallelism` of that Job, or `completions` where these are fewer".to_owned(),
         Size::Replicas { path, .. } => format!("the sum of `{}.*.replicas`", dotted(path)),
         Size::Ray => {
-            "the head, and for each group of workers `replicas` (with `enableInTreeAutoscaling`: `minReplicas`) times \
-             `numOfHosts`"
+            "the head, and for each group of workers `replicas` (with `enableInTreeAutoscaling`: `minReplicas`), `maxReplicas` \
+             at most, times `numOfHosts`"
                 .to_owned()
         }
         Size::OfChild => "as of what it makes".to_owned(),
@@ -97,8 +99,9 @@ With the label `scheduling.giveway.dev/gang: \"true\"` on an object of one of th
 ";
 
 const TAIL: &str = "
-Two annotations say what these fields do not, on the object or on its pod template: `scheduling.giveway.dev/min-count` counts
-instead of them, and `scheduling.giveway.dev/disruption-mode` is `PodGroup` (the default here: the gang gives way whole) or `Pod`.
+Two annotations say what these fields do not, on the object or on its pod template: with `scheduling.giveway.dev/min-count`
+every group starts with that many pods, or with all where it has fewer, and `scheduling.giveway.dev/disruption-mode` is `PodGroup`
+(the default here: the gang gives way whole) or `Pod`.
 
 A pod template of any other kind can carry the label itself. Its group has the name of the pods' controller, and needs
 `scheduling.giveway.dev/min-count`. Names that do not fit into 63 characters are shortened and end with eight hexadecimal digits.

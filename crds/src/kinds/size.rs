@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 /// The rule of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// `parallelism`, or `completions` where these are fewer, of the Job's spec at this pointer.
-    Job {
-        /// JSON pointer to the spec.
-        path: &'static str,
-    },
+    /// Of a Job: `parallelism`, or `completions` where these are fewer, less the indexes that have failed for good.
+    Job,
     /// The number at this pointer.
     Field {
         /// JSON pointer to it.
@@ -34,51 +31,106 @@ pub enum Size {
     OfChild,
 }
 
+/// What the fields of an owner say of one of its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// How many pods start together; 0 when it asks for none now.
+    start: i32,
+    /// With how many it may be asked to start: for more it would wait for ever.
+    most: i32,
+    /// How many have to finish, where that many are made, however few run at once.
+    completions: Option<i32>,
+}
+
+impl Fields {
+    /// Of an owner whose pods are not made anew when they have finished.
+    fn starting(start: i64) -> Self {
+        Self { start: count(start), most: count(start), completions: None }
+    }
+}
+
+/// How large a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSize {
+    /// How many pods start together.
+    pub start: i32,
+    /// How many may finish for which others are made: no member is missing less by them.
+    pub spare: i32,
+}
+
 /// How many pods start together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// In every group of the owner.
-    Every(i32),
+    Every(Fields),
     /// By the first thing that tells the replica.
-    ByPart(BTreeMap<String, i32>),
+    ByPart(BTreeMap<String, Fields>),
+    /// Nobody knows the fields of such an owner.
+    Unknown,
 }
 
 impl Sizes {
+    /// As many in every group.
+    pub fn every(start: i32) -> Self {
+        Self::Every(Fields::starting(start.into()))
+    }
+
+    /// The number that a pod says of its own group, by an annotation of its kind; no number is no word.
+    pub fn of_pod<'a>(row: &Kind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
+        annotation(row.size_of_pod?)?.parse().ok().filter(|size| *size > 0)
+    }
+
     /// Of an owner of this kind. Numbers are limited to what a count can be; 0 means that it asks for no pods now.
     pub fn of(row: &Kind, owner: &Value) -> Self {
         match row.size {
             Size::ReplicatedJobs => {
                 let jobs = owner.pointer("/spec/replicatedJobs").and_then(Value::as_array);
-                let sizes = jobs.into_iter().flatten().filter_map(|job| {
-                    let spec = job.pointer("/template/spec").unwrap_or(&Value::Null);
-                    Some((job["name"].as_str()?.to_owned(), count(job_size(spec))))
-                });
+                let sizes = jobs
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|job| Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], 0))));
                 Self::ByPart(sizes.collect())
             }
-            Size::Job { path } => Self::Every(count(job_size(owner.pointer(path).unwrap_or(&Value::Null)))),
+            Size::Job => Self::Every(of_job(&owner["spec"], indexes(&owner["status"]["failedIndexes"]))),
             Size::Field { path, default } => {
-                Self::Every(count(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
+                Self::Every(Fields::starting(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
             }
-            Size::Replicas { path, late } => Self::Every(count(replicas(owner, path, late))),
-            Size::Ray => Self::Every(count(ray(&owner["spec"]))),
-            Size::OfChild => Self::Every(0),
+            Size::Replicas { path, late } => Self::Every(Fields::starting(replicas(owner, path, late))),
+            Size::Ray => Self::Every(ray(&owner["spec"])),
+            Size::OfChild => Self::Every(Fields::default()),
         }
     }
 
-    /// Of the group with these parts; `None` when it asks for no pods now, or has no such part.
-    pub fn of_group(&self, replica: &[String]) -> Option<i32> {
-        let size = match self {
-            Self::Every(size) => *size,
+    /// Of the group with these parts, where an annotation may ask for fewer: an owner of groups of several sizes says it once for all
+    /// of them. `None` when it asks for no pods now, or has no such part.
+    pub fn of_group(&self, replica: &[String], asked: Option<i32>) -> Option<GroupSize> {
+        let fields = match self {
+            Self::Every(fields) => *fields,
             Self::ByPart(sizes) => *sizes.get(replica.first()?)?,
+            Self::Unknown => Fields { start: asked?, most: i32::MAX, completions: None },
         };
-        (size > 0).then_some(size)
+        let start = if fields.start > 0 { asked.unwrap_or(fields.start).min(fields.most) } else { 0 };
+        let spare = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
+        (start > 0).then_some(GroupSize { start, spare })
     }
 }
 
-/// Of a Job's spec, 1 where nothing is said.
-fn job_size(spec: &Value) -> i64 {
+/// Of a Job's spec, 1 where nothing is said. Indexes that have failed for good are made no more.
+fn of_job(spec: &Value, failed: i64) -> Fields {
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
-    spec["completions"].as_i64().map_or(parallelism, |completions| completions.min(parallelism))
+    let completions = spec["completions"].as_i64().map(|completions| completions.saturating_sub(failed));
+    let start = completions.map_or(parallelism, |completions| completions.min(parallelism));
+    Fields { completions: completions.map(count), ..Fields::starting(start) }
+}
+
+/// How many indexes a text such as `1,3-5` names.
+fn indexes(text: &Value) -> i64 {
+    let number = |text: &str| text.trim().parse::<u32>().ok().map(i64::from);
+    let parts = text.as_str().unwrap_or_default().split(',').map(|part| match part.split_once('-') {
+        Some((first, last)) => number(first).zip(number(last)).map_or(0, |(first, last)| (last - first + 1).max(0)),
+        None => i64::from(number(part).is_some()),
+    });
+    parts.fold(0, i64::saturating_add)
 }
 
 fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 {
@@ -93,16 +145,21 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
 }
 
 /// The head, and of each group of workers as many as Ray needs to begin: with its autoscaler `minReplicas`, without it
-/// `replicas`; each of them is `numOfHosts` pods.
-fn ray(spec: &Value) -> i64 {
+/// `replicas`, and never more than `maxReplicas`; each of them is `numOfHosts` pods. With the autoscaler there may be more later.
+fn ray(spec: &Value) -> Fields {
     let scaled = spec["enableInTreeAutoscaling"] == true;
     let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();
-    groups.filter(|group| group["suspend"] != true).fold(1, |sum: i64, group| {
-        let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
-        let replicas = if scaled { least } else { group["replicas"].as_i64().unwrap_or(least).max(least) };
-        let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
-        sum.saturating_add(replicas.saturating_mul(hosts))
-    })
+    let (start, most) =
+        groups.filter(|group| group["suspend"] != true).fold((1, 1), |(start, most): (i64, i64), group| {
+            let least = group["minReplicas"].as_i64().unwrap_or(0).max(0);
+            let limit = group["maxReplicas"].as_i64().unwrap_or(i64::MAX).max(0);
+            let asked = group["replicas"].as_i64().unwrap_or(least).max(least);
+            let (replicas, later) =
+                if scaled { (least.min(limit), limit) } else { (asked.min(limit), asked.min(limit)) };
+            let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
+            (start.saturating_add(replicas.saturating_mul(hosts)), most.saturating_add(later.saturating_mul(hosts)))
+        });
+    Fields { start: count(start), most: count(most), completions: None }
 }
 
 fn count(number: i64) -> i32 {
@@ -118,7 +175,13 @@ mod tests {
     fn size(kind: &str, spec: Value, replica: &[&str]) -> Option<i32> {
         let row = KINDS.iter().find(|row| row.kind == kind)?;
         let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
-        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica)
+        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, None).map(|size| size.start)
+    }
+
+    fn spare(kind: &str, spec: Value, replica: &[&str], asked: Option<i32>) -> Option<i32> {
+        let row = KINDS.iter().find(|row| row.kind == kind)?;
+        let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
+        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, asked).map(|size| size.spare)
     }
 
     #[test]
@@ -142,6 +205,62 @@ mod tests {
     }
 
     #[test]
+    fn a_job_makes_others_for_those_that_finish_until_only_as_many_are_left_as_start_together() {
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], None), Some(12));
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], Some(6)), Some(14));
+        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 4}), &[], None), Some(0));
+        assert_eq!(spare("Job", json!({"parallelism": 8}), &[], None), Some(0), "the first one to succeed ends it");
+        let jobs =
+            json!({"replicatedJobs": [{"name": "w", "template": {"spec": {"parallelism": 2, "completions": 5}}}]});
+        assert_eq!(spare("JobSet", jobs, &["w", "0"], None), Some(3));
+        assert_eq!(spare("StatefulSet", json!({"replicas": 3}), &[], None), Some(0));
+    }
+
+    #[test]
+    fn an_index_that_has_failed_for_good_is_not_waited_for() {
+        let row = KINDS.iter().find(|row| row.kind == "Job").unwrap();
+        let of = |completions: i32, failed: &str| {
+            let spec = json!({"parallelism": 8, "completions": completions, "backoffLimitPerIndex": 1});
+            let job = json!({"spec": spec, "status": {"failedIndexes": failed}});
+            Sizes::of(row, &job).of_group(&[], None).map(|size| (size.start, size.spare))
+        };
+        assert_eq!(of(8, ""), Some((8, 0)));
+        assert_eq!(of(8, "2"), Some((7, 0)));
+        assert_eq!(of(8, "1,3-5"), Some((4, 0)));
+        assert_eq!(of(20, "1,3-5"), Some((8, 8)));
+        assert_eq!(of(8, "0-7"), None);
+        assert_eq!(of(8, "5-3,x,-,4294967296"), Some((8, 0)), "nothing that a Job writes");
+    }
+
+    #[test]
+    fn an_annotation_asks_for_fewer_and_never_for_more_than_there_will_be() {
+        let of = |kind: &str, spec: Value, replica: &[&str], asked: i32| {
+            let row = KINDS.iter().find(|row| row.kind == kind)?;
+            let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
+            Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, Some(asked)).map(|size| size.start)
+        };
+        let jobs = json!({"replicatedJobs": [
+            {"name": "leader", "template": {"spec": {}}},
+            {"name": "workers", "template": {"spec": {"parallelism": 8, "completions": 8}}}
+        ]});
+        assert_eq!(
+            of("JobSet", jobs.clone(), &["leader", "0"], 4),
+            Some(1),
+            "it starts, though the workers start with four"
+        );
+        assert_eq!(of("JobSet", jobs, &["workers", "0"], 4), Some(4));
+        assert_eq!(of("Job", json!({"parallelism": 0}), &[], 4), None);
+        let ray = |scaled: bool, asked: i32| {
+            let groups = json!([{"replicas": 3, "minReplicas": 1, "maxReplicas": 10}]);
+            of("RayCluster", json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": scaled}), &[], asked)
+        };
+        assert_eq!((ray(false, 3), ray(false, 9)), (Some(3), Some(4)));
+        assert_eq!((ray(true, 9), ray(true, 99)), (Some(9), Some(11)), "Ray may make that many");
+        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, spare: 0 }));
+        assert_eq!(Sizes::Unknown.of_group(&[], None), None);
+    }
+
+    #[test]
     fn sets_have_their_replicas_and_their_size() {
         assert_eq!(size("StatefulSet", json!({"replicas": 3}), &[]), Some(3));
         assert_eq!(size("StatefulSet", json!({}), &[]), Some(1));
@@ -161,6 +280,28 @@ mod tests {
         assert_eq!(size("RayCluster", json!({"workerGroupSpecs": groups}), &[]), Some(1 + 8 + 1));
         let scaled = json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": true});
         assert_eq!(size("RayCluster", scaled, &[]), Some(1 + 4));
+    }
+
+    #[test]
+    fn a_ray_cluster_has_no_more_workers_than_it_may_have() {
+        let groups = json!([{"replicas": 8, "minReplicas": 1, "maxReplicas": 4, "numOfHosts": 2}]);
+        assert_eq!(size("RayCluster", json!({"workerGroupSpecs": groups}), &[]), Some(1 + 8));
+        let groups = json!([{"replicas": 3, "minReplicas": 3, "maxReplicas": 0}]);
+        let scaled = json!({"workerGroupSpecs": groups, "enableInTreeAutoscaling": true});
+        assert_eq!(size("RayCluster", scaled, &[]), Some(1));
+    }
+
+    #[test]
+    fn a_pod_of_a_leader_worker_set_says_how_large_its_own_replica_is() {
+        let row = |kind: &str| KINDS.iter().find(|row| row.kind == kind).unwrap();
+        let says = |kind: &str, text: &'static str| {
+            Sizes::of_pod(row(kind), |key| (key == "leaderworkerset.sigs.k8s.io/size").then_some(text))
+        };
+        assert_eq!(says("LeaderWorkerSet", "4"), Some(4));
+        assert_eq!(
+            (says("LeaderWorkerSet", "0"), says("LeaderWorkerSet", "many"), says("Job", "4")),
+            (None, None, None)
+        );
     }
 
     #[test]

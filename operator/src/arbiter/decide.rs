@@ -29,7 +29,14 @@ impl Arbiter {
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
-        self.waiting.retain(|p, w| present.contains(p) || w.not_before.is_some_and(|t| t > clock.now));
+        self.waiting.retain(|preemptor, waiting| {
+            let stays = present.contains(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
+            if let (false, Some(_), Preemptor::Group(key)) = (stays, &waiting.last_word, preemptor) {
+                // Its status says it still.
+                self.dirty.insert(key.clone());
+            }
+            stays
+        });
         self.observed.retain(|preemptor| present.contains(preemptor));
         let off = self.switch.mode() == Mode::Off;
         let mut in_flight = None;
@@ -40,6 +47,19 @@ impl Arbiter {
             }
             if self.is_unserved(&preemptor) {
                 self.word(&preemptor, Some(Self::unserved_word(preemptor.key())), clock.now);
+                continue;
+            }
+            if let Preemptor::Group(group) = &preemptor
+                && self.model.has_members_of_another_owner(group)
+            {
+                self.word(&preemptor, Some(Self::earlier_owner_goes_first()), clock.now);
+                self.waiting.entry(preemptor).or_default().seen = None;
+                continue;
+            }
+            if let Preemptor::Group(group) = &preemptor
+                && self.may_be_of_another_size(group, clock.now)
+            {
+                self.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
@@ -78,6 +98,19 @@ impl Arbiter {
             }
         }
         self.round.end(clock.now, begun.elapsed());
+    }
+
+    /// For a group that was made for an earlier owner than its pods have.
+    fn earlier_owner_goes_first() -> LastWord {
+        let message = "Its pods belong to another Job than the group; they get one of their own when the last pod of the earlier \
+                       one is gone.";
+        LastWord { reason: Reason::WaitingForPods, message: message.to_owned() }
+    }
+
+    /// Whether the first pods of a group wait for what its owner says of its size, for some seconds at most.
+    fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
+        let mut members = self.model.cluster.members(group);
+        !self.gangs.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
     /// For a group of which pods are still to go.

@@ -254,6 +254,7 @@ impl Arbiter {
         }
         self.forget_the_dead();
         self.dirty.append(&mut self.model.touched);
+        self.gangs.heed(&self.model, &self.dirty, clock.now);
         self.follow_switch();
         self.restrain();
         self.ration(clock);
@@ -265,7 +266,8 @@ impl Arbiter {
         self.cascade(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock);
-        chores.append(&mut self.gangs.pass(&self.model, &self.dirty, clock));
+        chores.append(&mut self.gangs.pass(&self.model, clock));
+        self.dirty.append(&mut self.gangs.take_news());
         let unused_for = self.config.unused_group_timeout;
         chores.append(&mut self.housekeeping.delete_unused(&self.model, unused_for, clock.now));
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));

@@ -122,6 +122,7 @@ impl Arbiter {
                 victim_of: self.victims.get(&key),
                 capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
+                spare: self.gangs.spare(&key, &record),
                 names: self.config.names(),
                 now: clock.time(),
             };

@@ -17,7 +17,8 @@ impl Scene {
 
     fn pass(&mut self) -> Vec<Command> {
         let touched = std::mem::take(&mut self.world.model.touched);
-        self.gangs.pass(&self.world.model, &touched, Clock { now: self.now, epoch_seconds: 0 })
+        self.gangs.heed(&self.world.model, &touched, self.now);
+        self.gangs.pass(&self.world.model, Clock { now: self.now, epoch_seconds: 0 })
     }
 
     fn later(&mut self, seconds: u64) -> &mut Self {
@@ -34,7 +35,7 @@ impl Scene {
     }
 
     fn says(&mut self, owner: &OwnerKey, uid: &str, size: i32) {
-        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::Every(size), min_count: None };
+        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::every(size), min_count: None };
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
 
@@ -86,6 +87,22 @@ fn the_annotations_of_the_pods_and_of_the_owner_count_before_the_owner_s_fields(
 }
 
 #[test]
+fn a_replica_of_an_earlier_revision_is_as_large_as_its_pods_say() {
+    let mut scene = Scene::new();
+    let replica = |index: &str, size: &str| {
+        let pod = TestPod::new(&format!("serve-{index}"), 10).of(&format!("serve-{index}")).held();
+        let pod = pod.labelled(LABEL_GANG, "true").labelled("leaderworkerset.sigs.k8s.io/name", "serve");
+        pod.labelled("leaderworkerset.sigs.k8s.io/group-index", index)
+            .annotated("leaderworkerset.sigs.k8s.io/size", size)
+    };
+    scene.world.pod(replica("0", "2"));
+    assert_eq!(the_group(&scene.answer("u1", 4)).spec.scheduling_policy.min_count(), Some(2));
+    let mut scene = Scene::new();
+    scene.world.pod(replica("1", "4").annotated(giveway_crds::keys::ANNOTATION_MIN_COUNT, "3"));
+    assert_eq!(the_group(&scene.answer("u1", 9)).spec.scheduling_policy.min_count(), Some(3));
+}
+
+#[test]
 fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     let mut scene = Scene::new();
     scene.stored("train", "u1", 2);
@@ -100,6 +117,74 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     scene.later(60).world.remove_pod("c");
     let commands = scene.answer("u1", 2);
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 2, .. }]), "{commands:?}");
+}
+
+#[test]
+fn the_first_pods_of_a_group_that_was_resized_while_it_had_none_wait_for_what_its_owner_says() {
+    let mut scene = Scene::new();
+    let key = scene.world.key("train");
+    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    assert!(scene.answer("u1", 2).is_empty());
+    assert!(settled(&scene));
+    scene.world.pod(member("b", "train", "u1"));
+    scene.pass();
+    assert!(settled(&scene), "another pod changes nothing");
+    scene.world.remove_pod("a").remove_pod("b");
+    scene.later(1).pass();
+    scene.world.pod(member("c", "train", "u1"));
+    let commands = scene.pass();
+    let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("at once: {commands:?}") };
+    assert!(!settled(&scene));
+    scene.says(owner, "u1", 8);
+    assert!(!settled(&scene), "it is not as large yet");
+    let commands = scene.pass();
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 8, .. }]), "{commands:?}");
+    scene.stored("train", "u1", 8);
+    assert!(settled(&scene));
+}
+
+#[test]
+fn a_group_does_not_wait_for_ever_for_what_its_owner_says() {
+    let mut scene = Scene::new();
+    let key = scene.world.key("train");
+    scene.stored("train", "u1", 2);
+    scene.world.pod(member("a", "train", "u1"));
+    scene.pass();
+    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    assert!(!settled(&scene));
+    assert!(!settled(scene.later(9)) && settled(scene.later(1)));
+    let mut scene = Scene::new();
+    scene.world.group("train", 2, 10, "Pod").pod(member("a", "train", "u1"));
+    scene.pass();
+    assert!(settled(&scene), "that of a user has no owner to ask");
+}
+
+#[test]
+fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_changes() {
+    let mut scene = Scene::new();
+    scene.stored("train", "u1", 8);
+    scene.world.pod(member("a", "train", "u1"));
+    let commands = scene.pass();
+    let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
+    let key = scene.world.key("train");
+    let spare = |scene: &Scene| scene.gangs.spare(&key, &scene.world.model.groups[&key]);
+    assert_eq!(spare(&scene), None, "nobody has read it");
+    let read = |scene: &mut Scene, completions: i32| {
+        let row = owner.row().unwrap();
+        let object = json!({"spec": {"parallelism": 8, "completions": completions}});
+        let sizes = Sizes::of(row, &object);
+        let facts = OwnerFacts { uid: "u1".into(), deleting: false, sizes, min_count: None };
+        scene.gangs.owner_read(owner, Ok(facts), scene.now);
+        assert!(scene.pass().is_empty());
+        (spare(scene), scene.gangs.take_news().len())
+    };
+    assert_eq!(read(&mut scene, 20), (Some(12), 1));
+    assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
+    assert_eq!(read(&mut scene, 20), (Some(12), 0));
+    assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
+    assert_eq!(read(&mut scene, 30), (Some(22), 1));
 }
 
 #[test]

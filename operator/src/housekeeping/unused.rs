@@ -1,5 +1,5 @@
-//! Groups made from a template that no pod names any more: those of replicas that were taken away, which their owner, still
-//! there, keeps. They are deleted after a time. The next pod that names one makes it anew.
+//! Groups made from a template, or for a replica of an owner with a label, that no pod names any more: those of replicas that were
+//! taken away, which their owner, still there, keeps. They are deleted after a time. The next pod that names one makes it anew.
 
 use super::Housekeeping;
 use crate::command::Command;
@@ -48,10 +48,10 @@ impl Housekeeping {
     }
 }
 
-/// Whether Giveway made the group from a template, no pod of it is there, and it remembers none that has finished.
+/// Whether Giveway made the group from a template or for a replica, no pod of it is there, and it remembers none that has finished.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
-    let ours = record.managed && record.template.is_some() && !record.deleting;
-    ours && record.status.finished.is_empty() && model.cluster.members(key).next().is_none()
+    let ours = (record.managed && record.template.is_some() || record.of_replica) && !record.deleting;
+    ours && record.status.finished.pods.is_empty() && model.cluster.members(key).next().is_none()
 }
 
 #[cfg(test)]
@@ -71,6 +71,17 @@ mod tests {
             other => panic!("{other:?}"),
         });
         names.collect()
+    }
+
+    #[test]
+    fn a_group_of_a_replica_goes_and_one_of_a_whole_owner_stays_with_it() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.made_for("train", "u1", 2);
+        world.made_for_owner("serve-0", ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", "u2"), 2);
+        world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "u3"), 2);
+        world.made_for_owner("db", ("apps/v1", "StatefulSet", "db", "u4"), 2);
+        assert!(deleted(&mut housekeeping, &mut world, now).is_empty());
+        assert_eq!(deleted(&mut housekeeping, &mut world, now + AFTER), ["serve-0", "set-w-0"]);
     }
 
     #[test]

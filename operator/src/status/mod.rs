@@ -17,6 +17,7 @@ use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// What was last decided for a preemptor, while no decision is in flight.
@@ -70,6 +71,8 @@ pub struct Facts<'a> {
     pub capacity: Option<&'a Word>,
     /// A problem that keeps it from being reconciled.
     pub problem: Option<&'a str>,
+    /// How many members may finish for which others are made, where its owner was read.
+    pub spare: Option<i32>,
     /// Who may know which names.
     pub names: Names,
     /// Now.
@@ -80,8 +83,12 @@ pub struct Facts<'a> {
 pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
-    let live = counts.total - counts.succeeded - counts.failed;
-    let finished = Finished::of(&old.finished, facts.model.cluster.members(&facts.group.key));
+    let live = live(facts);
+    let mut known = Cow::Borrowed(&old.finished);
+    if let Some(spare) = facts.spare.filter(|spare| *spare != known.spare) {
+        known.to_mut().spare = spare;
+    }
+    let finished = Finished::of(&known, facts.model.cluster.members(&facts.group.key));
     let mut status = PodGroupStatus {
         conditions: old.conditions.clone(),
         observed_generation: facts.record.generation,
@@ -125,6 +132,7 @@ pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     conditions(old) != conditions(new)
         || old.preemption != new.preemption
         || old.preempted_by != new.preempted_by
+        || old.finished.spare != new.finished.spare
         || old.observed_generation != new.observed_generation
 }
 
@@ -144,6 +152,12 @@ fn count(facts: &Facts<'_>) -> PodCounts {
     counts
 }
 
+/// How many members there are that have not ended and are not on their way out.
+fn live(facts: &Facts<'_>) -> i32 {
+    let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live());
+    i32::try_from(live.count()).unwrap_or(i32::MAX)
+}
+
 fn needed(facts: &Facts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
@@ -153,8 +167,11 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
     let done = condition::find(&facts.record.status.conditions, types::INITIALLY_SCHEDULED)
         .is_some_and(|c| c.status == "True");
     let needed = needed(facts);
-    let ever = counts.scheduled.saturating_add(i32::try_from(finished).unwrap_or(i32::MAX));
-    if ever >= needed && counts.scheduled > 0 || (done && facts.flight.is_none() && facts.last_word.is_none()) {
+    let all_finished = i32::try_from(finished).unwrap_or(i32::MAX);
+    let ever = counts.scheduled.saturating_add(all_finished);
+    // One that has done all its work had its places, though nobody may have seen it.
+    let had_places = ever >= needed && counts.scheduled > 0 || all_finished >= needed.max(1);
+    if had_places || (done && facts.flight.is_none() && facts.last_word.is_none()) {
         let was = if ever < needed { "Was scheduled. Now " } else { "" };
         let have = if counts.scheduled == 1 { "has" } else { "have" };
         let inside = domain::bound(facts);
@@ -167,7 +184,7 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
         );
         return (true, Reason::Scheduled, message);
     }
-    let (reason, message) = waiting(facts, counts, finished);
+    let (reason, message) = waiting(facts, finished);
     if done { (true, reason, format!("Was scheduled; now waits again. {message}")) } else { (false, reason, message) }
 }
 
@@ -183,14 +200,14 @@ fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
     }
 }
 
-fn waiting(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (Reason, String) {
+fn waiting(facts: &Facts<'_>, finished: usize) -> (Reason, String) {
     if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.last_word) {
         return known;
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
     let gated = gated(&facts.model.cluster, &facts.group.key);
     let uncounted = i32::try_from(below.saturating_add(gated)).unwrap_or(i32::MAX);
-    let live = (counts.total - counts.succeeded - counts.failed).saturating_sub(uncounted);
+    let live = live(facts).saturating_sub(uncounted);
     let (needed, finished, below, gated) =
         (pods(needed(facts)), having_finished(finished), besides(below), besides_gated(gated));
     (Reason::WaitingForPods, format!("{needed} needed{finished}, {live} exist{below}{gated}."))

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ledger::{taker, victim_message};
 use crate::testing::{TestPod, World};
+use giveway_crds::finished::FinishedMembers;
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::Preemptor;
 use k8s_openapi::jiff::Timestamp;
@@ -15,6 +16,7 @@ struct Case {
     last_plan: Option<PreemptionSummary>,
     last_word: Option<LastWord>,
     victim_of: Option<Victimhood>,
+    spare: Option<i32>,
     second: i64,
 }
 
@@ -23,7 +25,7 @@ impl Case {
     fn new() -> Self {
         let mut world = World::new();
         world.node("n1", 4).group("g", 2, 100, "PodGroup");
-        Self { world, flight: None, last_plan: None, last_word: None, victim_of: None, second: 1 }
+        Self { world, flight: None, last_plan: None, last_word: None, victim_of: None, spare: None, second: 1 }
     }
 
     fn bound(mut self, names: &[&str]) -> Self {
@@ -45,6 +47,7 @@ impl Case {
             victim_of: self.victim_of.as_ref(),
             capacity: None,
             problem: None,
+            spare: self.spare,
             names: Names::default(),
             now: Time(Timestamp::from_second(self.second).unwrap()),
         })
@@ -405,6 +408,45 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
     case.world.remove_pod("b");
     case.world.pod(TestPod::new("c", 100).of("g").held().of_job("j2"));
     assert!(case.status().finished.is_empty(), "another run has begun");
+}
+
+#[test]
+fn a_gang_that_had_done_its_work_before_anybody_saw_it_bound_was_scheduled() {
+    let mut case = Case::new();
+    for name in ["a", "b"] {
+        case.world.pod(TestPod::new(name, 100).of("g").on("n1").finished("j1"));
+    }
+    let words = "True Scheduled: 0 pods have a node, 2 have finished, 2 needed.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+}
+
+#[test]
+fn pods_on_their_way_out_are_not_counted_as_if_they_waited() {
+    let mut case = Case::new();
+    case.world.pod(TestPod::new("a", 100).of("g").on("n1").terminating());
+    case.world.pod(TestPod::new("b", 100).of("g").held());
+    let status = case.status();
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 1 exist.");
+    assert_eq!(status.scheduled.as_deref(), Some("0/1"));
+}
+
+#[test]
+fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_many_that_are() {
+    let mut case = Case::new();
+    case.spare = Some(1);
+    let status = case.status();
+    assert_eq!(status.finished.spare, 1, "before anybody has finished");
+    assert!(is_news(&PodGroupStatus { finished: FinishedMembers::default(), ..status.clone() }, &status));
+    case.store();
+    case.spare = None;
+    case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
+    case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
+    let status = case.store();
+    let words = "False WaitingForPods: 2 pods needed, 1 exist.";
+    assert_eq!((says(&status, types::INITIALLY_SCHEDULED).as_str(), status.finished.spare), (words, 1));
+    case.world.pod(TestPod::new("c", 100).of("g").finished("j1"));
+    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
 
 #[test]

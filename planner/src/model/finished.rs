@@ -1,5 +1,7 @@
 //! Members of a gang that have done their work. Nobody makes them anew, so what is missing to `minCount` is less by them:
-//! else a gang of which most had finished, and one had crashed, would wait for ever.
+//! else a gang of which most had finished, and one had crashed, would wait for ever. A Job with more completions than pods at a time
+//! does make others instead, until only as many completions are left as start together: the first ones to finish, as many as its
+//! status says are to spare, do not count.
 //!
 //! A pod that was deleted since is remembered by its UID, in the group's status, which the operator alone writes. It counts for
 //! as long as the run goes on that it was of: until all members that live are of controllers that were not seen before. So a
@@ -15,7 +17,7 @@ const MOST: usize = 1000;
 /// Which members of a group have finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// How many.
+    /// How many of them count for the barrier.
     pub count: usize,
     /// Those to remember, with the controllers of this run.
     pub remember: FinishedMembers,
@@ -24,8 +26,9 @@ pub struct Finished {
 impl Finished {
     /// From what is remembered, and the members that exist.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
+        let none = FinishedMembers { spare: known.spare, ..FinishedMembers::default() };
         if known.pods.is_empty() && !members.clone().any(done) {
-            return Self::default();
+            return Self { count: 0, remember: none };
         }
         let live: BTreeSet<&str> = members.clone().filter(|pod| pod.live()).filter_map(controller).collect();
         let mut owners: BTreeSet<&str> = known.owners.iter().map(String::as_str).collect();
@@ -49,10 +52,11 @@ impl Finished {
         }
         let listed = |uids: &BTreeSet<&str>| uids.iter().take(MOST).map(|uid| (*uid).to_owned()).collect();
         let remember = match pods.is_empty() {
-            true => FinishedMembers::default(),
-            false => FinishedMembers { owners: listed(&owners), pods: listed(&pods) },
+            true => none,
+            false => FinishedMembers { owners: listed(&owners), pods: listed(&pods), spare: known.spare },
         };
-        Self { count: pods.len() + without_controller, remember }
+        let spare = usize::try_from(known.spare).unwrap_or(0);
+        Self { count: (pods.len() + without_controller).saturating_sub(spare), remember }
     }
 }
 

@@ -104,3 +104,29 @@ fn what_has_finished_is_not_made_room_for() {
     let plan = planned(decide(&cluster(&all), &for_group("g")));
     assert_eq!(victims(&plan).len(), 2, "two members are missing, and two of four have a place");
 }
+
+#[test]
+fn members_for_which_their_job_makes_others_do_not_count() {
+    // A Job of 4 at a time and 10 in all: 6 may finish before fewer than 4 are left.
+    let of_ten = |finished: usize, waiting: usize| {
+        let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", json!({"spare": 6}))];
+        all.extend((0..finished).map(|i| done(of(&format!("done-{i}"), "Job", "j"))));
+        all.extend((0..waiting).map(|i| of(&format!("g-{i}"), "Job", "j")));
+        decided(&all)
+    };
+    assert_eq!(of_ten(4, 1), Err((1, 0)), "three of the second four are missing");
+    assert_eq!(of_ten(4, 4), Ok(4));
+    assert_eq!(of_ten(6, 3), Err((3, 0)));
+    assert_eq!(of_ten(8, 1), Err((1, 2)));
+    assert_eq!(of_ten(8, 2), Ok(2), "no more come");
+}
+
+#[test]
+fn what_is_to_spare_counts_for_those_too_whose_pods_were_deleted() {
+    let remembered = json!({"owners": ["j"], "pods": ["uid-a", "uid-b", "uid-c"], "spare": 2});
+    let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", remembered)];
+    all.push(of("g-0", "Job", "j"));
+    assert_eq!(decided(&all), Err((1, 1)));
+    all.extend((1..3).map(|i| of(&format!("g-{i}"), "Job", "j")));
+    assert_eq!(decided(&all), Ok(3));
+}

@@ -191,7 +191,7 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
-    let words = "metadata: Giveway's operator deletes only groups that it made from a template and that have no pods";
+    let words = "metadata: Giveway's operator deletes only groups that it made from a template or for a replica and that have no pods";
     Call::delete(&format!("{groups}/train")).refused(&operator, "the operator", words).await;
     let taken =
         Call::merge(&format!("{groups}/train"), &json!({"metadata": {"labels": {keys::LABEL_MANAGED_BY: "me"}}}));

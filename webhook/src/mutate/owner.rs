@@ -72,7 +72,7 @@ pub fn carry(
     let templates = templates(row, request.object)?;
     let asked = Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
         .map_err(|error| Refusal::unprocessable(error.to_string()))?;
-    let wanted = is_wanted(&asked, &owner, before.as_ref());
+    let wanted = is_wanted(row, &asked, &owner, &templates, before.as_ref());
     if wanted && could_start(row, request.object, &asked, notes)? {
         match &before {
             None => templates.iter().for_each(|template| fill(template, &owner.metadata, &mut changes)),
@@ -86,14 +86,23 @@ pub fn carry(
     Ok(changes.finish())
 }
 
-/// Whether the owner asks for a gang, or its kind is switched on and nobody above it is in the table.
-fn is_wanted(asked: &Asked, owner: &Facts<'_>, before: Option<&Facts<'_>>) -> bool {
+/// Whether the owner asks for a gang, or its kind is switched on and nobody above it is in the table: neither its controller, nor
+/// who its pods say that they belong to (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
+fn is_wanted(
+    row: &Kind,
+    asked: &Asked,
+    owner: &Facts<'_>,
+    templates: &[Template<'_>],
+    before: Option<&Facts<'_>>,
+) -> bool {
     let was_labelled = before.is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
     let has_root = || {
         let root = owner.metadata.controller();
         root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some())
     };
-    asked.gang.unwrap_or_else(|| !was_labelled && !has_root())
+    let others = || kinds::KINDS.iter().filter(|other| *other != row);
+    let of_another = || others().any(|other| templates.iter().any(|t| other.is_told_by(|key| t.metadata.label(key))));
+    asked.gang.unwrap_or_else(|| !was_labelled && !has_root() && !of_another())
 }
 
 /// Whether a gang of it can start at all: one pod after the other cannot. One pod alone can.

@@ -165,6 +165,27 @@ fn an_owner_without_the_label_is_one_of_a_kind_that_is_switched_on_unless_somebo
 }
 
 #[test]
+fn the_workers_of_a_leader_are_no_gang_of_their_own_where_stateful_sets_are_switched_on() {
+    let set = |labels: Value| {
+        json!({"kind": "StatefulSet", "metadata": {"name": "serve-0", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "serve-0", "uid": "u", "controller": true}]},
+            "spec": {"podManagementPolicy": "Parallel", "template": {"metadata": {"labels": labels}, "spec": {}}}})
+    };
+    let workers =
+        set(json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"}));
+    assert_untouched(&mutate(&create("statefulsets", workers.clone()), &empty()));
+    let object = mutated(&create("statefulsets", set(json!({"app": "db"}))), &empty());
+    assert_eq!(labels_at(&object, "/spec/template"), "true");
+    let mut asks = workers;
+    asks["metadata"]["labels"] = labelled();
+    assert_eq!(
+        labels_at(&mutated(&create("statefulsets", asks), &empty()), "/spec/template"),
+        "true",
+        "it asks itself"
+    );
+}
+
+#[test]
 fn applying_the_same_manifest_again_changes_no_template() {
     let manifest = job(labelled(), json!({}));
     let stored = mutated(&create("jobs", manifest.clone()), &empty());

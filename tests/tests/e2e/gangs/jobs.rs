@@ -68,6 +68,53 @@ async fn a_group_follows_its_job_when_it_is_scaled_suspended_deleted_and_made_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own() {
+    let world = World::start().await;
+    cluster(&world, 1).await;
+    let mut first = job("train", 2, "high");
+    // Its pods go on for long when they are told to end.
+    first["spec"]["template"]["metadata"]["annotations"] = json!({"kwok.giveway.dev/grace-seconds": "600"});
+    apply(&world, &first).await;
+    wait_bound(&world, TRAIN, 2).await;
+    wait_group(&world, "train", 2, "Job/train").await;
+    let old = field(&world, "gpg/train", ".metadata.uid").await;
+    let pods = world.kubectl(&["get", "pods", "-l", TRAIN, "-o", "name"]).await.unwrap();
+    world.kubectl(&["delete", "job/train", "--wait=true", "--cascade=background"]).await.unwrap();
+    wait_for("the pods of the first Job terminate", MINUTE, async || {
+        let path = "jsonpath={.items[*].metadata.deletionTimestamp}";
+        let text = world.kubectl(&["get", "pods", "-l", TRAIN, "-o", path]).await?;
+        if text.split_whitespace().count() == 2 { Ok(()) } else { Err(text) }
+    })
+    .await;
+    // There is room for some of the second one's pods.
+    apply(&world, &job("train", 4, "high")).await;
+    wait_for("the group says whose its pods are", MINUTE, async || {
+        let path = "jsonpath={.metadata.uid} {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
+        let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
+        let told = text.starts_with(&old) && text.contains("Its pods belong to another Job than the group;");
+        if told { Ok(()) } else { Err(text) }
+    })
+    .await;
+    let nodes = || async {
+        let path = "jsonpath={range .items[*]}{.metadata.deletionTimestamp}/{.spec.nodeName} {end}";
+        let text = world.kubectl(&["get", "pods", "-l", TRAIN, "-o", path]).await.unwrap();
+        text.split_whitespace().filter(|pod| pod.starts_with('/') && pod.len() > 1).count()
+    };
+    assert_eq!(nodes().await, 0, "nobody starts by the group of the first Job");
+    for pod in pods.lines() {
+        world.kubectl(&["delete", pod, "--force", "--grace-period=0"]).await.unwrap();
+    }
+    wait_for("all pods of the second Job are bound", MINUTE, async || match nodes().await {
+        4 => Ok(()),
+        n => Err(n.to_string()),
+    })
+    .await;
+    wait_group(&world, "train", 4, "Job/train").await;
+    assert_ne!(field(&world, "gpg/train", ".metadata.uid").await, old);
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_s_own_group_and_labels_win_over_the_label_and_a_late_label_is_answered() {
     let world = World::start().await;
     cluster(&world, 1).await;

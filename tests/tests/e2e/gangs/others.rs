@@ -122,6 +122,34 @@ async fn a_leader_and_its_workers_are_a_group() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_group_of_a_replica_that_was_scaled_away_goes() {
+    let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
+    cluster(&world, 1).await;
+    let spec =
+        json!({"replicas": 2, "leaderWorkerTemplate": {"size": 1, "workerTemplate": template("high", &json!({}))}});
+    let set = create(&world, &labelled("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", &spec)).await;
+    let labels = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/worker-index": "0"});
+    let mut template = with_labels(set["spec"]["leaderWorkerTemplate"]["workerTemplate"].clone(), &labels);
+    template["spec"]["restartPolicy"] = json!("Always");
+    let leaders = |replicas: usize| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "serve", "ownerReferences": owner(&set)},
+            "spec": {"replicas": replicas, "serviceName": "serve", "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": labels}, "template": template},
+        })
+    };
+    apply(&world, &leaders(2)).await;
+    wait_bound(&world, "leaderworkerset.sigs.k8s.io/name=serve", 2).await;
+    apply(&world, &leaders(1)).await;
+    wait_for("the group of the second replica goes", MINUTE, async || {
+        let left = world.kubectl(&["get", "gpg", "-o", "jsonpath={.items[*].metadata.name}"]).await?;
+        if left == "serve-0" { Ok(()) } else { Err(left) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_head_and_the_workers_of_a_ray_cluster_are_a_group() {
     let world = World::start().await;
     cluster(&world, 1).await;
