@@ -227,3 +227,29 @@ fn a_plan_is_shown_without_a_cluster() {
     assert!(make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims are gone"), "{make}");
     assert!(make.contains("0 budget violations"), "{make}");
 }
+
+/// A release has one name for each of its files, and GitHub takes the last part of the path for it.
+#[test]
+fn the_files_of_a_release_have_names_of_their_own() {
+    let workflow = paths::repository().join(".github/workflows/release.yml");
+    let workflow = std::fs::read_to_string(workflow).unwrap();
+    let (_, command) = workflow.split_once("gh release create ").unwrap();
+    let assets = command.lines().next().unwrap().split(' ').filter(|word| word.starts_with("target/"));
+    let mut names = Vec::new();
+    for asset in assets {
+        assert!(!asset.contains('#'), "{asset}: what follows a # is a label, and the name stays");
+        match asset.strip_suffix("/*.*") {
+            Some(folder) => {
+                let files = std::fs::read_dir(paths::repository().join(folder)).unwrap();
+                let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+                names.extend(files.filter(|name| name.contains('.')));
+            }
+            None => names.push(asset.rsplit('/').next().unwrap().to_owned()),
+        }
+    }
+    let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    for name in ["giveway.yaml", "krew-giveway.yaml", "SHA256SUMS"] {
+        assert!(names.iter().any(|there| there == name), "{name} is not among {names:?}");
+    }
+}
