@@ -136,7 +136,7 @@ namespaceSelector:
 {{/* Where groups are served, as a LabelSelector in JSON; nothing where they are in all namespaces. */}}
 {{- define "giveway.served" -}}
 {{- $namespaces := .Values.namespaces }}
-{{- $labels := merge (dict) ($namespaces.selector.matchLabels | default dict) }}
+{{- $labels := merge (dict) (($namespaces.selector).matchLabels | default dict) }}
 {{- if $namespaces.optIn }}
 {{- $_ := set $labels "scheduling.giveway.dev/enabled" "true" }}
 {{- end }}
@@ -144,7 +144,7 @@ namespaceSelector:
 {{- if $labels }}
 {{- $_ := set $selector "matchLabels" $labels }}
 {{- end }}
-{{- with $namespaces.selector.matchExpressions }}
+{{- with ($namespaces.selector).matchExpressions }}
 {{- $_ := set $selector "matchExpressions" . }}
 {{- end }}
 {{- if $selector }}

@@ -143,9 +143,29 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
             ],
             "'/namespaces/selector/matchExpressions/0/values': maxItems: got 1, want 0",
         ),
+        (&["operator.nodeSelector.pool=1"], "'/operator/nodeSelector/pool': got number, want string"),
+        (&["webhook.nodeSelector.pool=1"], "'/webhook/nodeSelector/pool': got number, want string"),
+        (
+            &["operator.extraEnv[0].name=A", "operator.extraEnv[0].value=1"],
+            "'/operator/extraEnv/0/value': got number, want string",
+        ),
+        (&["operator.leaseName=a_b"], "'/operator/leaseName': 'a_b' does not match pattern"),
+        (&["operator.leaseName=null"], "'/operator': missing property 'leaseName'"),
+        (&["operator.schedulerNames=null"], "'/operator': missing property 'schedulerNames'"),
+        (&["operator.schedulerNames[0]="], "'/operator/schedulerNames/0': minLength: got 0, want 1"),
+        (
+            &["metrics.prometheusRule.thresholds.certificateDays=null"],
+            "'/metrics/prometheusRule/thresholds': missing property 'certificateDays'",
+        ),
+        (
+            &["webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=ClusterIssuer"],
+            "'/webhook/certManager/issuerRef': missing property 'name'",
+        ),
+        (&["namespaces=null"], "missing property 'namespaces'"),
     ] {
         refused("giveway-system", values, words).await;
     }
+    rendered(&["namespaces.selector=null", "gangs.namespaceSelector=null"]).await;
     rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
     let outside = ["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"];
     rendered(&[&outside[..], &["operator.replicas=0", "webhook.replicas=0"]].concat()).await;
@@ -257,6 +277,56 @@ async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
 async fn the_namespace_of_helms_test_is_one_that_is_served() {
     let labels = |manifests: &str| object(manifests, "Namespace", "giveway-system-test")["metadata"]["labels"].clone();
     let usual = labels(&rendered(&[]).await);
+/// The namespace of `helm test`.
+const TEST: &str = "giveway-test-3252bef2";
+
+#[tokio::test]
+async fn helm_deletes_no_namespace_that_was_there_before_its_test() {
+    let manifests = rendered(&[]).await;
+    let namespace = object(&manifests, "Namespace", TEST);
+    let when = &namespace["metadata"]["annotations"]["helm.sh/hook-delete-policy"];
+    assert_eq!(when, "hook-succeeded,hook-failed");
+    let other = String::from_utf8(render("other", &[]).await.stdout).unwrap();
+    assert!(!other.contains(TEST) && other.contains("name: \"giveway-test-"), "each installation has its own");
+}
+
+/// The values that are something, and that a schema does not require.
+fn holes(schema: &Value, values: &Value, path: &str, found: &mut Vec<String>) {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let (inner, path) = (&schema["properties"][key], format!("{path}{key}"));
+        let object = inner["properties"].is_object();
+        let empty =
+            matches!(value, Value::Null | Value::Bool(false)) || [json!(""), json!([]), json!({})].contains(value);
+        if (object || (!empty && !value.is_object())) && !required.contains(&json!(key)) {
+            found.push(path.clone());
+        }
+        if object {
+            holes(inner, value, &format!("{path}."), found);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_the_chart_cannot_do_without_cannot_be_taken_away() {
+    let read = |name: &str| std::fs::read_to_string(paths::repository().join("helm").join(name)).unwrap();
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let values: Value = serde_yaml_ng::from_str(&read("values.yaml")).unwrap();
+    let mut found = Vec::new();
+    holes(&schema, &values, "", &mut found);
+    // Without these there is a default in the templates, or nothing is asked for.
+    let may = [
+        "guard.failurePolicy",
+        "managedPriorityClasses",
+        "mode",
+        "operator.priorityClassName",
+        "victims.evictionsPerMinute",
+        "webhook.priorityClassName",
+    ];
+    found.sort();
+    assert_eq!(found, may);
+}
+
     let selector = "namespaces.selector.matchExpressions";
     let asked = labels(
         &rendered(&[
