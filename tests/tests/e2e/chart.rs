@@ -235,6 +235,10 @@ async fn pods_are_as_the_values_ask() {
     assert_eq!(counted["app.kubernetes.io/component"], "webhook");
     let quota = document(&manifests, "ResourceQuota", "giveway-priority");
     assert!(quota.contains("pods: \"20\"") && quota.contains("values: [\"system-cluster-critical\"]"), "{quota}");
+    // The first is deleted with the chart, before the last Job has a pod.
+    let last = object(&manifests, "ResourceQuota", "giveway-rest-priority");
+    assert_eq!(last["metadata"]["annotations"]["helm.sh/hook"], "post-delete");
+    assert_eq!(last["spec"], object(&manifests, "ResourceQuota", "giveway-priority")["spec"]);
     assert!(!rendered(&[]).await.contains("kind: ResourceQuota"));
 }
 
