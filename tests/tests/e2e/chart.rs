@@ -281,7 +281,7 @@ async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
 const TEST: &str = "giveway-test-3252bef2";
 
 #[tokio::test]
-async fn helm_deletes_no_namespace_that_was_there_before_its_test() {
+async fn helms_test_has_a_namespace_of_a_name_that_nobody_else_has() {
     let manifests = rendered(&[]).await;
     let namespace = object(&manifests, "Namespace", TEST);
     let when = &namespace["metadata"]["annotations"]["helm.sh/hook-delete-policy"];
