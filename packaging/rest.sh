@@ -7,13 +7,7 @@ cd "$(dirname "$0")/.."
 . packaging/names.sh
 helm=${HELM:-helm}
 "$helm" package --destination "$out" helm >/dev/null
-# Hooks are helm's: without it nobody would run them, and `kubectl apply` would run them at once.
-{
-    printf '%s\n' "# Giveway $version, everything in one file: kubectl apply --server-side -f giveway.yaml" \
-        "# Before it is deleted: kubectl giveway release --all; afterwards: kubectl giveway release --taints" \
-        "apiVersion: v1" "kind: Namespace" "metadata:" "  name: giveway-system"
-    "$helm" template giveway helm --namespace giveway-system --no-hooks
-} >"$out/giveway.yaml"
+HELM=$helm packaging/file.sh >"$out/giveway.yaml"
 
 mkdir -p "$out/krew"
 {

@@ -79,6 +79,20 @@ Examples:
     },
 }
 
+impl Command {
+    /// Whether it changes the cluster.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Adopt(args) => !args.flags.dry_run,
+            Self::Release(args) => !args.flags.dry_run,
+            Self::Uninstall(args) => !args.dry_run,
+            Self::Pause(args) | Self::Observe(args) | Self::Resume(args) => !args.dry_run,
+            Self::Check(args) => args.gang.is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// Flags of `plan`.
 #[derive(ClapArgs, Debug)]
 #[command(
@@ -309,9 +323,10 @@ From pods: nominations, annotations of Giveway, and with --release-held-pods the
 are named, and stay held: they start in parts otherwise. From PodGroups: the finalizer. From nodes: taints, as `release
 --taints` does. In Giveway's namespace: the Secrets and the Lease that the operator made, and the ConfigMap of `pause` and
 `observe`. While the operator runs, it puts most of this back; while the chart's policies are in force, they refuse it. Labels
-of pods and owners are their users' own.
+of pods and owners are their users' own. So it refuses while an operator's Deployment has replicas, or its Lease is renewed.
 
-Exit status: 0 when everything is removed; 1 when the cluster fails.")]
+Exit status: 0 when everything is removed; 1 when the cluster fails, an operator runs, or a taint stays of which nobody can tell
+any more whether it is Giveway's.")]
 pub(crate) struct UninstallArgs {
     /// Print what would be removed, and write nothing.
     #[arg(long)]
@@ -320,6 +335,10 @@ pub(crate) struct UninstallArgs {
     /// Also remove the gate of pods that are held, so that they start, without waiting for the rest of their group.
     #[arg(long)]
     pub(crate) release_held_pods: bool,
+
+    /// Do not ask whether an operator runs. The Job of `helm uninstall` does not: the operator has lost its rights by then.
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Name of the operator's Lease.
     #[arg(long, value_name = "NAME", default_value = "giveway-operator")]

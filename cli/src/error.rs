@@ -59,6 +59,10 @@ pub(crate) enum CliError {
     Kubeconfig(String),
     #[error("{what}: {problem}")]
     Cluster { what: String, problem: String },
+    #[error(
+        "nothing was removed, because Giveway still runs: {0}. It would put back what is removed from pods, groups and nodes, and what `pause` and `observe` wrote would be undone: uninstall the chart first, or let this happen all the same with '--force'"
+    )]
+    StillRuns(String),
     #[error("{file}: cannot be written: {source}")]
     Write { file: String, source: std::io::Error },
 }
@@ -67,12 +71,16 @@ impl CliError {
     /// The exit status that goes with it: 2 for input that cannot be used, 1 for everything else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Kubeconfig(_) | Self::Cluster { .. } | Self::Class { .. } | Self::Write { .. } => 1,
+            Self::Kubeconfig(_)
+            | Self::Cluster { .. }
+            | Self::StillRuns(_)
+            | Self::Class { .. }
+            | Self::Write { .. } => 1,
             _ => 2,
         }
     }
 
-    /// Whether whoever reads the output went away, as `head` does: no reason to complain.
+    /// Whether whoever reads the output went away, as `head` does.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
     }

@@ -76,15 +76,19 @@ fn main() -> ExitCode {
         Command::Import(flags) => convert::import(flags, &args.connection).map(|()| 0),
         Command::Completion { shell } => completion(*shell).map(|()| 0),
     };
-    ExitCode::from(outcome.unwrap_or_else(|error| complain(&error)))
+    ExitCode::from(match outcome {
+        Ok(status) => status,
+        // Whoever reads the answer went away, as `head` does: no reason to complain, where nothing else was to be done.
+        Err(error) if error.is_broken_pipe() && !args.command.writes() => 0,
+        Err(error) => complain(&error),
+    })
 }
 
 /// Prints an error; returns the exit status that goes with it.
 fn complain(error: &CliError) -> u8 {
-    if error.is_broken_pipe() {
-        return 0;
-    }
-    anstream::eprintln!("{}error:{} {error}", output::style::BAD, output::style::BAD.render_reset());
+    let (bad, reset) = (output::style::BAD, output::style::BAD.render_reset());
+    // With nobody to read it there is still a status.
+    let _ = writeln!(anstream::stderr(), "{bad}error:{reset} {error}");
     error.exit_status()
 }
 

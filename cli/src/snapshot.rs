@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) fn run(args: &SnapshotArgs, connection: &Connection) -> Result<(), CliError> {
     let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
     for note in &objects.notes {
-        anstream::eprintln!("note: {note}");
+        crate::output::note(note);
     }
     if args.anonymize {
         anonymize(&mut objects.items);

@@ -136,7 +136,7 @@ namespaceSelector:
 {{/* Where groups are served, as a LabelSelector in JSON; nothing where they are in all namespaces. */}}
 {{- define "giveway.served" -}}
 {{- $namespaces := .Values.namespaces }}
-{{- $labels := merge (dict) ($namespaces.selector.matchLabels | default dict) }}
+{{- $labels := merge (dict) (($namespaces.selector).matchLabels | default dict) }}
 {{- if $namespaces.optIn }}
 {{- $_ := set $labels "scheduling.giveway.dev/enabled" "true" }}
 {{- end }}
@@ -144,7 +144,7 @@ namespaceSelector:
 {{- if $labels }}
 {{- $_ := set $selector "matchLabels" $labels }}
 {{- end }}
-{{- with $namespaces.selector.matchExpressions }}
+{{- with ($namespaces.selector).matchExpressions }}
 {{- $_ := set $selector "matchExpressions" . }}
 {{- end }}
 {{- if $selector }}
@@ -158,7 +158,7 @@ expressions is against. A namespace cannot choose the label that is its name.
 */}}
 {{- define "giveway.servedLabels" -}}
 {{- $selector := include "giveway.served" . | default "{}" | fromJson }}
-{{- $labels := merge (dict) ($selector.matchLabels | default dict) }}
+{{- $labels := omit ($selector.matchLabels | default dict) "kubernetes.io/metadata.name" }}
 {{- range $asked := $selector.matchExpressions }}
 {{- if and (has .operator (list "In" "Exists")) (not (hasKey $labels .key)) (ne .key "kubernetes.io/metadata.name") }}
 {{- range $value := $asked.values | default (list "true") }}
@@ -175,6 +175,11 @@ expressions is against. A namespace cannot choose the label that is its name.
 {{- end }}
 {{- end }}
 {{- toJson $labels }}
+{{- end }}
+
+{{/* Name of the namespace that `helm test` makes. */}}
+{{- define "giveway.testNamespace" -}}
+giveway-test-{{ sha256sum .Release.Namespace | trunc 8 }}
 {{- end }}
 
 {{/*

@@ -95,6 +95,13 @@ impl WorldBuilder {
         self.fresh()
     }
 
+    /// One more flag of the API server, which is its own then.
+    #[must_use]
+    pub fn server_flag(mut self, flag: &str) -> Self {
+        self.options.server_args.push(flag.to_owned());
+        self
+    }
+
     /// One more flag of kube-controller-manager.
     #[must_use]
     pub fn controller_flag(mut self, flag: &str) -> Self {

@@ -12,7 +12,7 @@ pub(crate) mod store;
 use crate::args::{AdoptArgs, ChangeFlags, ClassKind, ReleaseArgs};
 use crate::connect::{Connection, block_on};
 use crate::error::CliError;
-use crate::output;
+use crate::output::Telling;
 use crate::role::Role;
 use form::Change;
 use giveway_crds::priority::SYSTEM_PREFIX;
@@ -49,16 +49,18 @@ fn run_all(
             Some(names) => names.clone(),
             None => managed(&store).await?,
         };
+        let mut telling = Telling::default();
         if names.is_empty() {
-            output::show("No PriorityClass is managed.\n")?;
+            telling.say("No PriorityClass is managed.\n");
         }
         let mut status = 0;
         for name in &names {
             match one(&store, change, name, flags.dry_run).await {
-                Ok(text) => output::show(&text)?,
+                Ok(text) => telling.say(&text),
                 Err(error) => status = status.max(crate::complain(&error)),
             }
         }
+        telling.end()?;
         Ok(status)
     })
 }

@@ -10,6 +10,7 @@ use super::step::{Step, Why, next};
 use super::store::Store;
 use crate::connect::CallError;
 use crate::error::CliError;
+use crate::output::note;
 use crate::role::Role;
 use giveway_crds::keys::ANNOTATION_MANAGED;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -305,10 +306,6 @@ impl<'a> Run<'a> {
 fn default_in(message: &str) -> Option<String> {
     let (before, _) = message.split_once(" is already marked as default")?;
     before.rsplit(' ').next().map(str::to_owned)
-}
-
-fn note(text: &str) {
-    anstream::eprintln!("note: {text}");
 }
 
 #[cfg(test)]

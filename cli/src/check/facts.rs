@@ -3,7 +3,7 @@
 use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something, or why it is not known.
 pub(super) type Known<T> = Result<T, String>;
@@ -25,8 +25,8 @@ pub(super) struct Facts {
     pub(super) mutating: Known<Option<Configuration>>,
     /// The validating webhook configuration.
     pub(super) validating: Known<Option<Configuration>>,
-    /// The names of the ValidatingAdmissionPolicies that are in force.
-    pub(super) policies: Known<BTreeSet<String>>,
+    /// The chart's ValidatingAdmissionPolicies, and what their bindings do.
+    pub(super) policies: Known<BTreeMap<String, BTreeSet<String>>>,
     /// Who renews the webhook's certificate.
     pub(super) renewer: Renewer,
     /// Name of the Secret with the webhook's certificate.

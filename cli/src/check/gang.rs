@@ -2,8 +2,11 @@
 
 use super::finding::Finding;
 use crate::connect::{Api, CallError};
-use giveway_crds::keys::{GATE, LABEL_POD_GROUP};
+use giveway_crds::keys::{ANNOTATION_SERVED, GATE, LABEL_POD_GROUP};
+use giveway_planner::model::{Cluster, not_served};
 use http::Method;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,13 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Starts the gang in a namespace with pods of this image, and removes it.
 pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     let gang = Gang { api, namespace };
+    if gang.is_served().await == Some(false) {
+        return Finding::warn(
+            "gang",
+            format!("No gang was tried. {}", not_served(namespace)),
+            "Try one where groups are served: kubectl giveway check --gang IMAGE -n NAMESPACE.",
+        );
+    }
     gang.remove().await;
     let outcome = gang.run(image).await;
     gang.remove().await;
@@ -43,6 +53,17 @@ struct Gang<'a> {
 }
 
 impl Gang<'_> {
+    /// Whether groups in its namespace are served, by what the chart says of that; `None` where it cannot be asked.
+    async fn is_served(&self) -> Option<bool> {
+        let policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/giveway-namespaces";
+        let policy: Value = self.api.call(Method::GET, policy, Vec::new()).await.ok()?;
+        let Some(selector) = policy["metadata"]["annotations"][ANNOTATION_SERVED].as_str() else { return Some(true) };
+        let selector: LabelSelector = serde_json::from_str(selector).ok()?;
+        let path = format!("/api/v1/namespaces/{}", self.namespace);
+        let namespace: Namespace = self.api.call(Method::GET, &path, Vec::new()).await.ok()?;
+        Some(serves(&selector, &namespace))
+    }
+
     async fn run(&self, image: &str) -> Result<Duration, String> {
         let said = |error: CallError| error.to_string();
         let group = json!({
@@ -97,6 +118,14 @@ impl Gang<'_> {
     }
 }
 
+/// Whether groups in this namespace are served where the chart says that they are in those which this selector matches.
+fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
+    let mut cluster = Cluster::default();
+    cluster.upsert_namespace(namespace);
+    cluster.serve_groups_in(Some(selector));
+    cluster.serves_groups_in(namespace.metadata.name.as_deref().unwrap_or_default())
+}
+
 /// A member, which asks for next to nothing, ends at once and is accepted in namespaces of the level `restricted`.
 fn pod(index: usize, image: &str) -> Value {
     let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
@@ -115,4 +144,27 @@ fn pod(index: usize, image: &str) -> Value {
 
 fn held(pod: &Value) -> bool {
     pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_served_when_the_selector_matches_its_name_and_labels() {
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": "giveway-test", "labels": {"team": "ml"}}})).unwrap();
+        let by_name = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
+        let among = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}]});
+        for (selector, served) in [
+            (json!({"matchLabels": {"team": "ml"}}), true),
+            (json!({"matchLabels": {"team": "web"}}), false),
+            (by_name("giveway-test"), true),
+            (by_name("billing"), false),
+            (among, false),
+        ] {
+            let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+            assert_eq!(serves(&selector, &namespace), served, "{selector:?}");
+        }
+    }
 }

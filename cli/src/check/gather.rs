@@ -301,8 +301,8 @@ async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliEr
     }
 }
 
-/// The policies that are bound so that they refuse.
-async fn policies(api: &Api) -> Result<Known<BTreeSet<String>>, CliError> {
+/// The chart's policies, by its label or by their names, and what their bindings do.
+async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>, CliError> {
     let group = "/apis/admissionregistration.k8s.io/v1";
     let all: Known<Option<ObjectList<ValidatingAdmissionPolicy>>> =
         get(api, &format!("{group}/validatingadmissionpolicies")).await?;
@@ -312,12 +312,18 @@ async fn policies(api: &Api) -> Result<Known<BTreeSet<String>>, CliError> {
         (Ok(all), Ok(bindings)) => (all, bindings),
         (Err(problem), _) | (_, Err(problem)) => return Ok(Err(problem)),
     };
-    let specs = bindings.into_iter().flat_map(|list| list.items).filter_map(|binding| binding.spec);
-    let denies = |actions: &Option<Vec<String>>| actions.iter().flatten().any(|action| action == "Deny");
-    let bound: BTreeSet<String> =
-        specs.filter(|spec| denies(&spec.validation_actions)).filter_map(|spec| spec.policy_name).collect();
-    let names = all.into_iter().flat_map(|list| list.items).filter_map(|policy| policy.metadata.name);
-    Ok(Ok(names.filter(|name| bound.contains(name)).collect()))
+    let names = all.into_iter().flat_map(|list| list.items).filter_map(|policy| {
+        let labels = policy.metadata.labels.unwrap_or_default();
+        let chart = labels.get("app.kubernetes.io/name").is_some_and(|name| name == "giveway");
+        policy.metadata.name.filter(|name| chart || name.starts_with("giveway-"))
+    });
+    let mut found: BTreeMap<String, BTreeSet<String>> = names.map(|name| (name, BTreeSet::new())).collect();
+    for spec in bindings.into_iter().flat_map(|list| list.items).filter_map(|binding| binding.spec) {
+        if let Some(actions) = spec.policy_name.and_then(|name| found.get_mut(&name)) {
+            actions.extend(spec.validation_actions.into_iter().flatten());
+        }
+    }
+    Ok(Ok(found))
 }
 
 /// Pods, budgets and classes, as the planner sees them.

@@ -7,13 +7,15 @@ use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
 use giveway_crds::mode::{CONFIG_MAP, Mode};
+use std::collections::BTreeSet;
 
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
-/// The policies of the chart.
-const POLICIES: [&str; 8] = [
+/// The policies that the chart makes whatever its values are; others come with what they protect.
+const POLICIES: [&str; 9] = [
     "giveway-bindings",
     "giveway-critical-addons",
+    "giveway-namespaces",
     "giveway-operator",
     "giveway-operator-groups",
     "giveway-placeholders",
@@ -21,6 +23,8 @@ const POLICIES: [&str; 8] = [
     "giveway-pods",
     "giveway-preemptions",
 ];
+/// Those that only warn whoever writes; all others refuse.
+const WARNINGS: [&str; 2] = ["giveway-critical-pods", "giveway-unserved"];
 /// The resources that have to be served.
 const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
@@ -93,12 +97,17 @@ fn policies(facts: &Facts) -> Finding {
         Ok(known) => known,
         Err(why) => return Finding::unknown("policies", "Whether the chart's policies are in force", why),
     };
-    let missing: Vec<&str> = POLICIES.into_iter().filter(|name| !known.contains(*name)).collect();
+    let acts = |name: &str, actions: &BTreeSet<String>| {
+        actions.contains("Deny") || (WARNINGS.contains(&name) && actions.contains("Warn"))
+    };
+    let idle = known.iter().filter(|(name, actions)| !acts(name, actions)).map(|(name, _)| name.as_str());
+    let gone = POLICIES.into_iter().filter(|name| !known.contains_key(*name));
+    let missing: Vec<&str> = idle.chain(gone).collect::<BTreeSet<_>>().into_iter().collect();
     match missing.is_empty() {
         true => Finding::ok("policies", "What is Giveway's on pods and groups is protected by the chart's policies."),
         false => {
             let message = format!(
-                "These ValidatingAdmissionPolicies do not exist, or have no binding that denies: {}. What they protect can \
+                "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: {}. What they protect can \
                  be written by anybody with the right to the objects.",
                 missing.join(", ")
             );

@@ -117,7 +117,7 @@ fn print(converted: Vec<Converted>) -> Result<(), CliError> {
     let mut text = String::new();
     for Converted { object, notes } in converted {
         for note in notes {
-            anstream::eprintln!("note: {} {}: {note}", object["kind"].as_str().unwrap_or_default(), name_of(&object));
+            output::note(&format!("{} {}: {note}", object["kind"].as_str().unwrap_or_default(), name_of(&object)));
         }
         let yaml = serde_yaml_ng::to_string(&object).map_err(|error| CliError::stdout(std::io::Error::other(error)))?;
         text.push_str("---\n");

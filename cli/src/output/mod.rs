@@ -20,6 +20,30 @@ pub(crate) fn print(answer: &Answer, format: Format, explain: bool) -> Result<()
     show(&text.map_err(CliError::stdout)?)
 }
 
+/// What a command says while it changes the cluster. Whoever reads it may go away, as `head` does: the work is done all the same,
+/// and the failure is told in the end.
+#[derive(Debug, Default)]
+pub(crate) struct Telling(Option<CliError>);
+
+impl Telling {
+    /// Says something.
+    pub(crate) fn say(&mut self, text: &str) {
+        if self.0.is_none() {
+            self.0 = show(text).err();
+        }
+    }
+
+    /// Whether all of it was said.
+    pub(crate) fn end(self) -> Result<(), CliError> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+/// Writes on standard error what is worth knowing on the way. Nobody has to read it, so that it cannot stop a change in the middle.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(anstream::stderr(), "note: {text}");
+}
+
 /// Writes a text on standard output; colours only where they are wanted.
 pub(crate) fn show(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();

@@ -7,9 +7,9 @@ mod node;
 mod own;
 pub(crate) mod store;
 
-use crate::connect::{Connection, block_on};
+use crate::connect::{Api, Connection, block_on};
 use crate::error::CliError;
-use crate::output;
+use crate::output::Telling;
 use store::Store;
 
 /// What is done to a taint of Giveway's.
@@ -32,37 +32,59 @@ impl Mode {
 
 /// `release --taints`. Returns the exit status.
 pub(crate) fn release(dry_run: bool, connection: &Connection) -> Result<u8, CliError> {
+    let mut telling = Telling::default();
+    let status = block_on(async { all(connection.api().await?, dry_run, &mut telling).await })?;
+    telling.end()?;
+    Ok(status)
+}
+
+/// Goes over all nodes. Returns the exit status.
+pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
     let mode = if dry_run { Mode::DryRun } else { Mode::Remove };
-    block_on(async {
-        let store = Store { api: connection.api().await? };
-        let Some(uids) = store.tainted_for().await? else {
-            output::show("The cluster has no Preemptions, so none of its taints is Giveway's.\n")?;
-            return Ok(0);
+    let store = Store { api };
+    let Some(uids) = store.tainted_for().await? else { return unknown(&store, telling).await };
+    let (mut status, mut found) = (0, false);
+    for node in store.nodes().await? {
+        let name = own::name(&node).to_owned();
+        // One node that fails does not keep the others from it.
+        let removed = match mode {
+            Mode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
+            Mode::Remove => node::clear(&store, node, &uids).await,
         };
-        let (mut status, mut found) = (0, false);
-        for node in store.nodes().await? {
-            let name = own::name(&node).to_owned();
-            // One node that fails does not keep the others from it.
-            let removed = match mode {
-                Mode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
-                Mode::Remove => node::clear(&store, node, &uids).await,
-            };
-            match removed {
-                Ok(removed) => {
-                    found |= !removed.is_empty();
-                    for taint in removed {
-                        output::show(&format!("node/{name}: taint {taint} {}\n", mode.done()))?;
-                    }
-                }
-                Err(error) => {
-                    found = true;
-                    status = status.max(crate::complain(&error));
+        match removed {
+            Ok(removed) => {
+                found |= !removed.is_empty();
+                for taint in removed {
+                    telling.say(&format!("node/{name}: taint {taint} {}\n", mode.done()));
                 }
             }
+            Err(error) => {
+                found = true;
+                status = status.max(crate::complain(&error));
+            }
         }
-        if !found {
-            output::show("No node has a taint of Giveway's.\n")?;
+    }
+    if !found {
+        telling.say("No node has a taint of Giveway's.\n");
+    }
+    Ok(status)
+}
+
+/// Without the kind `Preemption` nothing tells any more which taints are Giveway's: what looks like one of them is named, and stays.
+async fn unknown(store: &Store, telling: &mut Telling) -> Result<u8, CliError> {
+    let mut status = 0;
+    for node in store.nodes().await? {
+        let name = own::name(&node);
+        for taint in own::alike(&node) {
+            let problem = format!(
+                "taint {taint} stays: it looks like one of Giveway's, but the cluster has no Preemptions any more, which would \
+                 tell. Remove it, unless somebody else wants it: kubectl taint node {name} {taint}-"
+            );
+            status = status.max(crate::complain(&CliError::Cluster { what: format!("node/{name}"), problem }));
         }
-        Ok(status)
-    })
+    }
+    if status == 0 {
+        telling.say("The cluster has no Preemptions, and no node has a taint that looks like one of Giveway's.\n");
+    }
+    Ok(status)
 }

@@ -35,6 +35,24 @@ pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
     (!split.ours.is_empty()).then_some(split)
 }
 
+/// The taints of a node, as kubectl writes them, that look like Giveway's: the value is a UID.
+pub(super) fn alike(node: &Value) -> Vec<String> {
+    let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let alike = taints.iter().filter_map(|taint| {
+        let field = |name: &str| taint[name].as_str().unwrap_or_default();
+        let uid = critical::uid_of(field("key"), field("value"), field("effect")).filter(|uid| is_uid(uid))?;
+        Some(format!("{}={uid}:{}", field("key"), field("effect")))
+    });
+    alike.collect()
+}
+
+/// Whether it is a UID as API servers give them: 32 hexadecimal digits in five parts.
+fn is_uid(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +80,20 @@ mod tests {
             let ours = vec![format!("CriticalAddonsOnly={UID}:NoSchedule")];
             assert_eq!(split(&node, &uids), Some(Split { ours, others: others.to_vec() }), "{place}");
         }
+    }
+
+    #[test]
+    fn a_taint_whose_value_is_a_uid_looks_like_one_of_giveways() {
+        let taint = |key: &str, value: &str, effect: &str| json!({"key": key, "value": value, "effect": effect});
+        let taints = [
+            taint("CriticalAddonsOnly", UID, "NoSchedule"),
+            taint("CriticalAddonsOnly", UID, "NoExecute"),
+            taint("CriticalAddonsOnly", "true", "NoSchedule"),
+            taint("CriticalAddonsOnly", "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7g", "NoSchedule"),
+            taint("dedicated", UID, "NoSchedule"),
+        ];
+        assert_eq!(alike(&json!({"spec": {"taints": taints}})), [format!("CriticalAddonsOnly={UID}:NoSchedule")]);
+        assert_eq!(alike(&json!({"spec": {}})), [""; 0]);
     }
 
     #[test]

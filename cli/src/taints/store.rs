@@ -4,6 +4,7 @@ use super::node::Nodes;
 use super::own;
 use crate::connect::{Api, CallError, Got, page_of};
 use crate::error::CliError;
+use crate::output;
 use giveway_crds::critical;
 use giveway_crds::preemption::PreemptionSpec;
 use http::Method;
@@ -37,10 +38,10 @@ impl Store {
             match PreemptionSpec::deserialize(&plan["spec"]) {
                 Ok(spec) => uids.extend(critical::tainted_for(&spec).map(str::to_owned)),
                 // One plan of another version does not keep the taints of all others on their nodes.
-                Err(error) => anstream::eprintln!(
-                    "note: Preemption {} cannot be read, so a taint for its pod stays: {error}",
+                Err(error) => output::note(&format!(
+                    "Preemption {} cannot be read, so a taint for its pod stays: {error}",
                     own::name(plan)
-                ),
+                )),
             }
         }
         Ok(Some(uids))

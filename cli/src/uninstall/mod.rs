@@ -7,10 +7,12 @@ use crate::adopt::store::Store;
 use crate::args::UninstallArgs;
 use crate::connect::{Api, CallError, Connection, Got, block_on};
 use crate::error::CliError;
-use crate::output;
+use crate::output::Telling;
 use crate::taints::{self, store};
 use giveway_crds::keys::GROUP;
 use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use traces::{Cleaning, Trace};
 
@@ -18,54 +20,104 @@ use traces::{Cleaning, Trace};
 const ATTEMPTS: u32 = 10;
 const PODS: &str = "/api/v1/pods";
 const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/podgroups";
+/// What the chart makes, whatever its values, as helm deletes it; its kinds come on top.
+const OF_THE_CHART: [(&str, &str); 20] = [
+    ("mutatingwebhookconfiguration", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    ("validatingwebhookconfiguration", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
+    ("validatingadmissionpolicy", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+    ("validatingadmissionpolicybinding", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
+    ("clusterrole", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+    ("clusterrolebinding", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    ("role", "/apis/rbac.authorization.k8s.io/v1/roles"),
+    ("rolebinding", "/apis/rbac.authorization.k8s.io/v1/rolebindings"),
+    ("deployment", "/apis/apps/v1/deployments"),
+    ("service", "/api/v1/services"),
+    ("serviceaccount", "/api/v1/serviceaccounts"),
+    ("networkpolicy", "/apis/networking.k8s.io/v1/networkpolicies"),
+    ("poddisruptionbudget", "/apis/policy/v1/poddisruptionbudgets"),
+    ("resourcequota", "/api/v1/resourcequotas"),
+    ("configmap", "/api/v1/configmaps"),
+    ("servicemonitor", "/apis/monitoring.coreos.com/v1/servicemonitors"),
+    ("podmonitor", "/apis/monitoring.coreos.com/v1/podmonitors"),
+    ("prometheusrule", "/apis/monitoring.coreos.com/v1/prometheusrules"),
+    ("certificate", "/apis/cert-manager.io/v1/certificates"),
+    ("issuer", "/apis/cert-manager.io/v1/issuers"),
+];
 /// Under which name the operator writes.
 const OPERATOR: &str = "giveway-operator";
 
 /// Looks, cleans and prints. Returns the exit status.
 pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, CliError> {
-    if args.dry_run {
-        block_on(async { release(&connection.api().await?, args).await })?;
-    }
-    let taints = taints::release(args.dry_run, connection)?;
-    let rest = block_on(async {
+    let mut telling = Telling::default();
+    let status = block_on(async {
         let api = connection.api().await?;
-        let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: 0, done: 0 };
+        if args.dry_run {
+            release(&api, args, &mut telling).await?;
+        } else if !args.force {
+            nobody_runs(&api, args).await?;
+        }
+        let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
+        let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
         sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
         sweep.all(GROUPS, traces::of_group).await?;
         sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
-        if sweep.done == 0 {
-            output::show("No pod or group has anything of Giveway's.\n")?;
+        let Sweep { status, done, .. } = sweep;
+        if done == 0 {
+            telling.say("No pod or group has anything of Giveway's.\n");
         }
-        Ok(sweep.status)
+        Ok(status)
     })?;
-    Ok(taints.max(rest))
+    telling.end()?;
+    Ok(status)
+}
+
+/// Refuses while an operator runs, in whatever namespace, as far as Deployments and the Lease tell.
+async fn nobody_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
+    let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
+    let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
+    if let Some(one) = deployments.iter().find(|one| one["spec"]["replicas"] != 0) {
+        let (namespace, replicas) =
+            (one["metadata"]["namespace"].as_str().unwrap_or_default(), &one["spec"]["replicas"]);
+        return Err(CliError::StillRuns(format!("replicas of Deployment {namespace}/{} are {replicas}", name(one))));
+    }
+    let (namespace, lease) = (&args.giveway_namespace, &args.lease_name);
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
+    let found: Lease = match api.get(&path).await? {
+        Got::Found(lease) => lease,
+        Got::Missing => return Ok(()),
+        Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+    };
+    match leader(&found, Timestamp::now()) {
+        Some((holder, age)) => Err(CliError::StillRuns(format!(
+            "{holder} leads; it renewed the Lease {namespace}/{lease} {age} s ago, by the clock of this machine"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Who leads by this Lease, and how many seconds ago it was renewed; nobody does when it has run out.
+fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+    let age = now.duration_since(spec.renew_time.as_ref()?.0).as_secs();
+    (age <= i64::from(spec.lease_duration_seconds?)).then_some((holder, age.max(0)))
 }
 
 /// What helm removes, and what its first Job gives back.
-async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
+async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Result<(), CliError> {
     let store = Store { api, namespace: &args.giveway_namespace };
     let failed =
         |error: CallError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
     for class in store.annotated().await.map_err(failed)? {
-        output::show(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"))?;
+        telling.say(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"));
     }
-    let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
-    let (namespaced, admission) =
-        (format!("namespaces/{}", args.giveway_namespace), "/apis/admissionregistration.k8s.io/v1");
-    let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    for (kind, path) in [
-        ("mutatingwebhookconfiguration", format!("{admission}/mutatingwebhookconfigurations")),
-        ("validatingwebhookconfiguration", format!("{admission}/validatingwebhookconfigurations")),
-        ("validatingadmissionpolicy", format!("{admission}/validatingadmissionpolicies")),
-        ("validatingadmissionpolicybinding", format!("{admission}/validatingadmissionpolicybindings")),
-        ("clusterrole", format!("{rbac}/clusterroles")),
-        ("clusterrolebinding", format!("{rbac}/clusterrolebindings")),
-        ("deployment", format!("/apis/apps/v1/{namespaced}/deployments")),
-        ("service", format!("/api/v1/{namespaced}/services")),
-        ("serviceaccount", format!("/api/v1/{namespaced}/serviceaccounts")),
-    ] {
-        for object in store::list(api, &format!("{path}?{selector}")).await?.unwrap_or_default() {
-            output::show(&format!("{kind}/{}: would be deleted\n", name(&object)))?;
+    for (kind, path) in OF_THE_CHART {
+        let path = format!("{path}?labelSelector=app.kubernetes.io%2Fname%3Dgiveway");
+        for object in store::list(api, &path).await?.unwrap_or_default() {
+            // One right, and perhaps the dashboard, is in another namespace.
+            let elsewhere = object["metadata"]["namespace"].as_str().filter(|one| *one != args.giveway_namespace);
+            let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+            telling.say(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
         }
     }
     let kinds = store::list(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?.unwrap_or_default();
@@ -77,7 +129,7 @@ async fn release(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
         let fate = if kept { "stays" } else { "would be deleted" };
         let plural = if objects == 1 { "object" } else { "objects" };
-        output::show(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)))?;
+        telling.say(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)));
     }
     Ok(())
 }
@@ -88,6 +140,7 @@ struct Sweep<'a> {
     dry_run: bool,
     status: u8,
     done: usize,
+    telling: &'a mut Telling,
 }
 
 impl Sweep<'_> {
@@ -101,7 +154,7 @@ impl Sweep<'_> {
             let found =
                 if self.dry_run { Ok(cleaning(&object).found) } else { self.one(&path, object, &cleaning).await };
             match found {
-                Ok(found) => self.tell(&told, &found)?,
+                Ok(found) => self.tell(&told, &found),
                 Err(error) => {
                     let error = CliError::Cluster { what: told, problem: error.to_string() };
                     self.status = self.status.max(crate::complain(&error));
@@ -151,7 +204,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, object: &str, found: &[Trace]) -> Result<(), CliError> {
+    fn tell(&mut self, object: &str, found: &[Trace]) {
         self.done += found.len();
         let removed = if self.dry_run { "would be removed" } else { "removed" };
         let mut text = String::new();
@@ -166,7 +219,7 @@ impl Sweep<'_> {
                 Trace::Finalizer => format!("{object}: finalizer {removed}\n"),
             };
         }
-        output::show(&text)
+        self.telling.say(&text);
     }
 
     /// What the operator made in its own namespace while it ran, and the ConfigMap that switched it. A Secret of somebody else
@@ -202,7 +255,7 @@ impl Sweep<'_> {
                 }
             }
             self.done += 1;
-            output::show(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)))?;
+            self.telling.say(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)));
         }
         Ok(())
     }
@@ -210,4 +263,23 @@ impl Sweep<'_> {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leads_by_a_lease_leads_until_it_has_run_out() {
+        let now: Timestamp = "2026-11-21T12:00:15Z".parse().unwrap();
+        let lease = |holder: &str, renewed: &str| -> Lease {
+            let spec = json!({"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15});
+            serde_json::from_value(json!({"metadata": {"name": "giveway-operator"}, "spec": spec})).unwrap()
+        };
+        assert_eq!(leader(&lease("a-1", "2026-11-21T12:00:12.000000Z"), now), Some(("a-1", 3)));
+        assert_eq!(leader(&lease("a-1", "2026-11-21T12:00:20.000000Z"), now), Some(("a-1", 0)), "clocks differ");
+        assert_eq!(leader(&lease("a-1", "2026-11-21T11:59:59.000000Z"), now), None, "it has run out");
+        assert_eq!(leader(&lease("", "2026-11-21T12:00:12.000000Z"), now), None, "it was given back");
+        assert_eq!(leader(&Lease::default(), now), None);
+    }
 }

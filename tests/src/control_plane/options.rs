@@ -14,6 +14,8 @@ pub struct Options {
     pub in_tree: bool,
     /// Client limits of kube-scheduler, requests a second and burst; its own defaults (50 and 100) when absent.
     pub scheduler_rate: Option<(u32, u32)>,
+    /// More arguments of the API server.
+    pub server_args: Vec<String>,
     /// More arguments of kube-scheduler.
     pub scheduler_args: Vec<String>,
     /// More arguments of kube-controller-manager.
@@ -44,7 +46,7 @@ impl Options {
 
     /// Whether etcd and API server are those of any other test, and can be another one's next.
     pub(super) fn lasting(&self) -> bool {
-        !self.fresh && !self.in_tree && !self.own_machine && self.directory.is_none()
+        !self.fresh && !self.in_tree && self.server_args.is_empty() && !self.own_machine && self.directory.is_none()
     }
 
     /// The flag that turns the in-tree group preemption on, for each of the three programs that know it.

@@ -81,6 +81,7 @@ pub(super) fn api_server(
     if options.in_tree {
         args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
     }
+    args.extend(options.server_args.iter().cloned());
     kubernetes(directory, "kube-apiserver", options.kubernetes, &args)
 }
 

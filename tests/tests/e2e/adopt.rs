@@ -55,6 +55,35 @@ fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
     class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status() {
+    let mut world = World::start().await;
+    for name in ["a", "b", "c"] {
+        world.class(name, 1000).managed().create().await;
+    }
+    let mut command = std::process::Command::new(paths::giveway_program("kubectl-giveway").unwrap());
+    command.args(["release", "--all"]).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", "/nonexistent");
+    let mut release =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // As `| head -0` does, to both.
+    drop((release.stdout.take(), release.stderr.take()));
+    let status = tokio::task::spawn_blocking(move || release.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(1));
+    for name in ["a", "b", "c"] {
+        let class = classes(&world).get(name).await.unwrap();
+        assert!(!is_managed(&class), "{class:?}");
+    }
+    assert_eq!(left(&world).await, Vec::<String>::new());
+    // Who only reads goes without a word.
+    let mut command = std::process::Command::new(paths::giveway_program("kubectl-giveway").unwrap());
+    command.args(["check"]).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", "/nonexistent");
+    let mut check = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(check.stdout.take());
+    let status = tokio::task::spawn_blocking(move || check.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+    world.check_promises().await;
+}
+
 fn is_managed(class: &PriorityClass) -> bool {
     annotation(class, ANNOTATION_MANAGED) == Some("true") && class.preemption_policy.as_deref() == Some("Never")
 }

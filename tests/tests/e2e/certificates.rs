@@ -3,9 +3,13 @@
 
 use crate::MINUTE;
 use crate::cli::giveway;
+use crate::uninstall::{helm, succeeds};
 use giveway_crds::keys;
 use giveway_tests::World;
 use giveway_tests::cluster::{Shape, scheduling_gates};
+use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::giveway::install_chart;
+use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -239,6 +243,47 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     })
     .await;
     world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bundle_changes_hands_to_an_authority_of_the_user_and_back() {
+    let mut world = World::bare().await;
+    let chart = paths::repository().join("helm");
+    let find = |program: &str| paths::giveway_program(program).unwrap();
+    let mut giveway = install_chart(world.plane(), &chart, &[], find).await.unwrap();
+    let client = world.client();
+    let operators = wait_for("the operator has written the bundle", MINUTE, async || trusted(&client).await).await;
+    let own = world.plane().pki().ca().as_bytes().to_vec();
+    let bundle = format!("webhook.caBundle={}", kubeconfig::base64(&own));
+    let path = chart.display().to_string();
+    let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values"];
+    let own_values = ["--set", "webhook.certificate.secretName=mine", "--set", &bundle];
+    let mine = [&upgrade[..], &own_values].concat();
+    // The field is the operator's until it is taken over, as docs/certificates.md says.
+    let refused = helm(&mut world, &mine).wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("conflicts with \"giveway-operator\""), "{said}");
+    succeeds(helm(&mut world, &[&mine[..], &["--force-conflicts"]].concat())).await;
+    // The Deployment replaces an operator that makes certificates by one that does not.
+    giveway.operator.terminate().await;
+    assert_eq!(trusted(&client).await, Ok(own));
+    let args = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o", "jsonpath={..args}"];
+    assert!(world.kubectl(&args).await.unwrap().contains("--certificates=external"));
+    // Once it is the user's, no flag is asked for.
+    succeeds(helm(&mut world, &mine)).await;
+
+    // And back: nobody is trusted until the operator has written its authority.
+    let back = ["--set", "webhook.certificate.secretName=", "--set", "webhook.caBundle="];
+    succeeds(helm(&mut world, &[&upgrade[..], &back].concat())).await;
+    assert_eq!(bundles(&client).await, [Vec::<u8>::new()]);
+    giveway.operator.spawn().unwrap();
+    wait_for("the operator has written the bundle again", MINUTE, async || match trusted(&client).await? {
+        now if now == operators => Ok(()),
+        _ => Err("another authority".to_owned()),
+    })
+    .await;
+    let port = port(&client).await;
+    handshake(port, &operators).await.unwrap();
 }
 
 /// Writes keys of a Secret.

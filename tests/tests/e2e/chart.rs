@@ -143,9 +143,29 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
             ],
             "'/namespaces/selector/matchExpressions/0/values': maxItems: got 1, want 0",
         ),
+        (&["operator.nodeSelector.pool=1"], "'/operator/nodeSelector/pool': got number, want string"),
+        (&["webhook.nodeSelector.pool=1"], "'/webhook/nodeSelector/pool': got number, want string"),
+        (
+            &["operator.extraEnv[0].name=A", "operator.extraEnv[0].value=1"],
+            "'/operator/extraEnv/0/value': got number, want string",
+        ),
+        (&["operator.leaseName=a_b"], "'/operator/leaseName': 'a_b' does not match pattern"),
+        (&["operator.leaseName=null"], "'/operator': missing property 'leaseName'"),
+        (&["operator.schedulerNames=null"], "'/operator': missing property 'schedulerNames'"),
+        (&["operator.schedulerNames[0]="], "'/operator/schedulerNames/0': minLength: got 0, want 1"),
+        (
+            &["metrics.prometheusRule.thresholds.certificateDays=null"],
+            "'/metrics/prometheusRule/thresholds': missing property 'certificateDays'",
+        ),
+        (
+            &["webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=ClusterIssuer"],
+            "'/webhook/certManager/issuerRef': missing property 'name'",
+        ),
+        (&["namespaces=null"], "missing property 'namespaces'"),
     ] {
         refused("giveway-system", values, words).await;
     }
+    rendered(&["namespaces.selector=null", "gangs.namespaceSelector=null"]).await;
     rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
     let outside = ["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"];
     rendered(&[&outside[..], &["operator.replicas=0", "webhook.replicas=0"]].concat()).await;
@@ -215,6 +235,10 @@ async fn pods_are_as_the_values_ask() {
     assert_eq!(counted["app.kubernetes.io/component"], "webhook");
     let quota = document(&manifests, "ResourceQuota", "giveway-priority");
     assert!(quota.contains("pods: \"20\"") && quota.contains("values: [\"system-cluster-critical\"]"), "{quota}");
+    // The first is deleted with the chart, before the last Job has a pod.
+    let last = object(&manifests, "ResourceQuota", "giveway-rest-priority");
+    assert_eq!(last["metadata"]["annotations"]["helm.sh/hook"], "post-delete");
+    assert_eq!(last["spec"], object(&manifests, "ResourceQuota", "giveway-priority")["spec"]);
     assert!(!rendered(&[]).await.contains("kind: ResourceQuota"));
 }
 
@@ -253,9 +277,59 @@ async fn the_pods_of_the_charts_jobs_are_as_the_operators() {
     }
 }
 
+/// The namespace of `helm test`.
+const TEST: &str = "giveway-test-3252bef2";
+
+#[tokio::test]
+async fn helms_test_has_a_namespace_of_a_name_that_nobody_else_has() {
+    let manifests = rendered(&[]).await;
+    let namespace = object(&manifests, "Namespace", TEST);
+    let when = &namespace["metadata"]["annotations"]["helm.sh/hook-delete-policy"];
+    assert_eq!(when, "hook-succeeded,hook-failed");
+    let other = String::from_utf8(render("other", &[]).await.stdout).unwrap();
+    assert!(!other.contains(TEST) && other.contains("name: \"giveway-test-"), "each installation has its own");
+}
+
+/// The values that are something, and that a schema does not require.
+fn holes(schema: &Value, values: &Value, path: &str, found: &mut Vec<String>) {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let (inner, path) = (&schema["properties"][key], format!("{path}{key}"));
+        let object = inner["properties"].is_object();
+        let empty =
+            matches!(value, Value::Null | Value::Bool(false)) || [json!(""), json!([]), json!({})].contains(value);
+        if (object || (!empty && !value.is_object())) && !required.contains(&json!(key)) {
+            found.push(path.clone());
+        }
+        if object {
+            holes(inner, value, &format!("{path}."), found);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_the_chart_cannot_do_without_cannot_be_taken_away() {
+    let read = |name: &str| std::fs::read_to_string(paths::repository().join("helm").join(name)).unwrap();
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let values: Value = serde_yaml_ng::from_str(&read("values.yaml")).unwrap();
+    let mut found = Vec::new();
+    holes(&schema, &values, "", &mut found);
+    // Without these there is a default in the templates, or nothing is asked for.
+    let may = [
+        "guard.failurePolicy",
+        "managedPriorityClasses",
+        "mode",
+        "operator.priorityClassName",
+        "victims.evictionsPerMinute",
+        "webhook.priorityClassName",
+    ];
+    found.sort();
+    assert_eq!(found, may);
+}
+
 #[tokio::test]
 async fn the_namespace_of_helms_test_is_one_that_is_served() {
-    let labels = |manifests: &str| object(manifests, "Namespace", "giveway-system-test")["metadata"]["labels"].clone();
+    let labels = |manifests: &str| object(manifests, "Namespace", TEST)["metadata"]["labels"].clone();
     let usual = labels(&rendered(&[]).await);
     let selector = "namespaces.selector.matchExpressions";
     let asked = labels(
@@ -273,6 +347,9 @@ async fn the_namespace_of_helms_test_is_one_that_is_served() {
         ])
         .await,
     );
+    // What a namespace is called is not its label to choose: helm's Job says that it tries no gang.
+    let by_name = "namespaces.selector.matchLabels.kubernetes\\.io/metadata\\.name=billing";
+    assert_eq!(labels(&rendered(&[by_name]).await), usual);
     let more = [("scheduling.giveway.dev/enabled", "true"), ("team", "ml"), ("stage", "live"), ("cost", "true")];
     let mut wanted = usual;
     more.iter().for_each(|(key, value)| wanted[key] = json!(value));
@@ -535,7 +612,7 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
     let mut world = World::bare().await;
     world.install_crds().await;
     // The second is that of `helm test`, which is made only meanwhile.
-    for namespace in ["giveway-system", "giveway-system-test"] {
+    for namespace in ["giveway-system", TEST] {
         world.kubectl(&["create", "namespace", namespace]).await.unwrap();
     }
     let asked = world.plane().directory().join("asked.yaml");

@@ -62,13 +62,22 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
 
-    // A policy whose binding only warns protects nothing.
+    // A policy whose binding only warns, or that has none, protects nothing; those that come with a value are looked at as well.
     let action = |action: &str| format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
     let binding = ["patch", "validatingadmissionpolicybinding", "giveway-pods", "--type=merge", "-p"];
     world.kubectl(&[&binding[..], &[action("Warn").as_str()]].concat()).await.unwrap();
+    for policy in
+        ["giveway-namespaces", "giveway-nodes", "giveway-kept-nodes", "giveway-webhook", "giveway-critical-pods"]
+    {
+        world.kubectl(&["delete", "validatingadmissionpolicybinding", policy]).await.unwrap();
+    }
     let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
     assert_eq!((lines.len(), &lines[0]["check"]), (1, &"policies".into()), "{lines:#?}");
-    world.kubectl(&[&binding[..], &[action("Deny").as_str()]].concat()).await.unwrap();
+    let named = ": giveway-critical-pods, giveway-kept-nodes, giveway-namespaces, giveway-nodes, giveway-pods, giveway-webhook. ";
+    assert!(lines[0]["message"].as_str().unwrap().contains(named), "{lines:#?}");
+    let manifest = world.plane().directory().join("giveway.yaml").display().to_string();
+    world.kubectl(&["apply", "-f", &manifest]).await.unwrap();
+    assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
     // Without an operator nobody releases what is held; the remedy does.
     world.gang("train", 2).create_group().await;
@@ -121,7 +130,7 @@ async fn without_giveway_every_missing_part_is_named() {
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
-            "These ValidatingAdmissionPolicies do not exist, or have no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
             "No operator has ever led: there is no Lease in namespace giveway-system.",
         ]
     );

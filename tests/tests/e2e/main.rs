@@ -30,6 +30,7 @@ mod guard;
 mod guard_cost;
 mod guard_seats;
 mod half_bound;
+mod helm;
 mod ledger;
 mod malformed;
 mod metrics;

@@ -2,7 +2,8 @@
 //! its rights, and leave no taint of Giveway's on a node.
 
 use crate::MINUTE;
-use giveway_crds::keys::TAINT_CRITICAL;
+use crate::cli::giveway as cli;
+use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, LABEL_POD_GROUP, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
@@ -19,7 +20,7 @@ const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 const NODE: &str = "/api/v1/nodes/node-000";
 
 /// Starts helm. It waits for the Jobs of hooks, which the test carries out meanwhile.
-fn helm(world: &mut World, args: &[&str]) -> Child {
+pub(crate) fn helm(world: &mut World, args: &[&str]) -> Child {
     let mut command = Command::new(paths::control_plane_program("helm").unwrap());
     let plane = world.plane();
     command.args(args).args(["--namespace", NAMESPACE, "--timeout", "120s"]);
@@ -28,13 +29,13 @@ fn helm(world: &mut World, args: &[&str]) -> Child {
     command.kill_on_drop(true).spawn().unwrap()
 }
 
-async fn succeeds(helm: Child) {
+pub(crate) async fn succeeds(helm: Child) {
     let output = helm.wait_with_output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Carries out the Job of a hook with the programs that were built with the tests.
-async fn carry_out(world: &mut World, job: &str) -> String {
+pub(crate) async fn carry_out(world: &mut World, job: &str) -> String {
     giveway::carry_out(world, job, |program| paths::giveway_program(program).unwrap()).await
 }
 
@@ -105,4 +106,239 @@ async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_u
     }
     // What happened stays readable.
     Call::get(&format!("{ledger}/critical")).allowed(&admin, "the history").await;
+}
+
+/// Where Kubernetes lets nobody have a system- class without a quota that says so, as on GKE.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_job_has_its_priority_where_a_quota_must_allow_it() {
+    let limits = paths::repository().join("tests/controlplane/limited-classes.yaml");
+    let limits = format!("--admission-control-config-file={}", limits.display());
+    let mut world = World::builder().bare().server_flag(&limits).start().await;
+    world.nodes(1).create().await;
+    let chart = paths::repository().join("helm").display().to_string();
+    let asked = ["--create-namespace", "--set", "priorityClassQuota.enabled=true"];
+    succeeds(helm(&mut world, &[&["install", "giveway", &chart][..], &asked].concat())).await;
+    let uninstall = helm(&mut world, &["uninstall", "giveway"]);
+    carry_out(&mut world, "giveway-uninstall").await;
+    carry_out(&mut world, "giveway-rest").await;
+    succeeds(uninstall).await;
+    let left = world.kubectl(&["get", "resourcequota,job", "-n", NAMESPACE, "-o", "name"]).await.unwrap();
+    assert_eq!(left, "");
+    // Without it nobody has: the limit is real.
+    let refused =
+        world.kubectl(&["run", "a", "--image=a", "-n", NAMESPACE, "--overrides", CRITICAL]).await.unwrap_err();
+    assert!(refused.contains("insufficient quota to match these scopes"), "{refused}");
+}
+
+const CRITICAL: &str = r#"{"spec": {"priorityClassName": "system-cluster-critical"}}"#;
+
+/// A class that Giveway preempts for, as it is stored.
+const MANAGED: &str = "
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata:
+  name: high
+  annotations:
+    scheduling.giveway.dev/managed: 'true'
+    scheduling.giveway.dev/preemption-policy: PreemptLowerPriority
+value: 1000
+preemptionPolicy: Never
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
+    let mut world = World::bare().await;
+    world.apply(MANAGED).await.unwrap();
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut install =
+        vec!["install", "giveway", &chart, "--create-namespace", "--set", "webhook.url=https://127.0.0.1:1"];
+    install.extend(["--set", "managedPriorityClasses=all"]);
+    succeeds(helm(&mut world, &install)).await;
+    // Whether a class that is given back would be managed again, only the webhook knows.
+    let program = paths::giveway_program("kubectl-giveway").unwrap();
+    let kubeconfig = world.plane().kubeconfig();
+    let release = async |flags: &[&str]| {
+        crate::cli::run(&program, &[&["release", "--all"], flags].concat(), &kubeconfig, None).await
+    };
+    wait_for("API servers ask the webhook", MINUTE, async || {
+        let said = release(&["--dry-run"]).await;
+        if said.err.contains("failed calling webhook") { Ok(()) } else { Err(said.out) }
+    })
+    .await;
+    assert_eq!(release(&[]).await.status, Some(1));
+    // What is for afterwards is refused before.
+    let early = cli(&mut world, &["uninstall"]).await;
+    let words = "error: nothing was removed, because Giveway still runs: replicas of Deployment giveway-system/giveway-operator are 1.";
+    assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
+
+    succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;
+    wait_for("API servers ask no webhook any more", MINUTE, async || {
+        let said = release(&[]).await;
+        if said.out == "priorityclass.scheduling.k8s.io/high released\n" { Ok(()) } else { Err(said.err) }
+    })
+    .await;
+    cli(&mut world, &["uninstall"]).await.ok();
+    let policy = ["get", "priorityclass", "high", "-o", "jsonpath={.preemptionPolicy} {.metadata.annotations}"];
+    assert_eq!(world.kubectl(&policy).await.unwrap().trim(), "PreemptLowerPriority");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_taken_away_while_an_operator_leads() {
+    let mut world = World::start().await;
+    cli(&mut world, &["pause"]).await.ok();
+    let early = cli(&mut world, &["uninstall"]).await;
+    let words = " leads; it renewed the Lease giveway-system/giveway-operator ";
+    assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
+    let switch = ["get", "configmap", "giveway-mode", "-n", NAMESPACE, "-o", "jsonpath={.data.mode}"];
+    assert_eq!(world.kubectl(&switch).await.unwrap(), "off", "it is paused as before");
+    // It gives its Lease back when it is asked to end.
+    world.operator().terminate().await;
+    let said = cli(&mut world, &["uninstall"]).await;
+    assert!(said.ok().contains("configmap/giveway-system/giveway-mode: deleted\n"), "{}", said.out);
+    world.operator().start().await;
+    cli(&mut world, &["uninstall", "--force"]).await.ok();
+    world.check_promises().await;
+}
+
+/// Kinds of others, of which the chart makes objects when it is asked to.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors"),
+    ("monitoring.coreos.com", "PodMonitor", "podmonitors"),
+    ("monitoring.coreos.com", "PrometheusRule", "prometheusrules"),
+    ("cert-manager.io", "Certificate", "certificates"),
+    ("cert-manager.io", "Issuer", "issuers"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_tell_any_more_are_named_afterwards() {
+    let mut world = World::bare().await;
+    world.nodes(1).create().await;
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    for (group, kind, plural) in KINDS {
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
+        let names =
+            json!({"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")});
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+        });
+        world.apply(&crd.to_string()).await.unwrap();
+    }
+    world.kubectl(&["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.unwrap();
+    world.kubectl(&["create", "namespace", "grafana"]).await.unwrap();
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut install = vec!["install", "giveway", &chart, "--create-namespace"];
+    for value in [
+        "crds.keep=false",
+        "priorityClassQuota.enabled=true",
+        "webhook.certManager.enabled=true",
+        "metrics.serviceMonitor.enabled=true",
+        "metrics.prometheusRule.enabled=true",
+        "metrics.dashboard.enabled=true",
+        "metrics.dashboard.namespace=grafana",
+    ] {
+        install.extend(["--set", value]);
+    }
+    succeeds(helm(&mut world, &install)).await;
+    let preview = cli(&mut world, &["uninstall", "--dry-run"]).await;
+    let manifest = helm(&mut world, &["get", "manifest", "giveway"]).wait_with_output().await.unwrap();
+    let manifest = String::from_utf8(manifest.stdout).unwrap();
+    let mut kinds = std::collections::BTreeSet::new();
+    for document in manifest.split("\n---\n") {
+        let object: Value = serde_yaml_ng::from_str(document).unwrap();
+        let (Some(kind), Some(name)) = (object["kind"].as_str(), object["metadata"]["name"].as_str()) else { continue };
+        let place = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) if namespace != NAMESPACE => format!("{namespace}/"),
+            _ => String::new(),
+        };
+        let line = format!("{}/{place}{name}: would be deleted", kind.to_lowercase());
+        assert!(preview.ok().contains(&line), "{line} is not in:\n{}", preview.out);
+        kinds.insert(kind.to_owned());
+    }
+    assert!(kinds.len() >= 20, "{kinds:?}");
+
+    // With the Preemptions goes what tells whose a taint is.
+    let admin = world.client();
+    let foreign = json!({"key": TAINT_CRITICAL, "value": "true", "effect": "NoSchedule"});
+    taint(&admin, &foreign).await;
+    succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;
+    wait_for("the kinds are gone", MINUTE, async || {
+        let left = world.kubectl(&["get", "crd", "-o", "name"]).await?;
+        if left.contains("giveway") { Err(left) } else { Ok(()) }
+    })
+    .await;
+    let command = format!("kubectl taint node node-000 {TAINT_CRITICAL}={UID}:NoSchedule-");
+    let said = cli(&mut world, &["uninstall"]).await;
+    assert!(said.status == Some(1) && said.err.contains(&command), "{}", said.err);
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    world.kubectl(&words).await.unwrap();
+    cli(&mut world, &["uninstall"]).await.ok();
+    let node = Call::get(NODE).allowed(&admin, "a look").await;
+    assert_eq!(node["spec"]["taints"], json!([foreign]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_file_installs_goes_by_the_commands_in_its_first_lines() {
+    let mut world = World::bare().await;
+    world.nodes(1).create().await;
+    world.install_crds().await;
+    // A group with a member, and a node that is kept by an operator that was stopped.
+    let group = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "train", "finalizers": [FINALIZER_PROTECTION]},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-0", "labels": {LABEL_POD_GROUP: "train"}},
+        "spec": {"schedulingGates": [{"name": GATE}], "containers": [{"name": "main", "image": "main"}]}
+    });
+    let plan = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "critical"},
+        "spec": {
+            "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": UID, "priority": 0},
+            "strategy": "critical-addon", "placements": [], "victims": [],
+            "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
+        }
+    });
+    for object in [group, pod, plan] {
+        world.apply(&object.to_string()).await.unwrap();
+    }
+    let foreign = json!({"key": TAINT_CRITICAL, "effect": "NoExecute"});
+    taint(&world.client(), &foreign).await;
+
+    let mut print = Command::new(paths::repository().join("packaging/file.sh"));
+    let output = print.env("HELM", paths::control_plane_program("helm").unwrap()).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let file = world.plane().directory().join("one-file.yaml").display().to_string();
+    std::fs::write(&file, &text).unwrap();
+    world.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file]).await.unwrap();
+    let commands: Vec<&str> = text
+        .lines()
+        .take_while(|line| line.starts_with('#'))
+        .filter_map(|line| line.strip_prefix("#   kubectl "))
+        .collect();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    let mut said = String::new();
+    for command in commands {
+        let words: Vec<&str> =
+            command.split(' ').map(|word| if word == "giveway.yaml" { file.as_str() } else { word }).collect();
+        match words.split_first().unwrap() {
+            (&"giveway", words) => said += cli(&mut world, words).await.ok(),
+            _ => said += &world.kubectl(&[&words[..], &["--timeout=60s"]].concat()).await.unwrap(),
+        }
+    }
+    for line in [
+        &format!("node/node-000: taint CriticalAddonsOnly={UID}:NoSchedule removed\n"),
+        "podgroup/default/train: finalizer removed\n",
+        "pod/default/train-0: HELD, and nobody releases it",
+    ] {
+        assert!(said.contains(line), "{line} is not in:\n{said}");
+    }
+    let left =
+        world.kubectl(&["get", "crd,namespaces,clusterroles,validatingadmissionpolicies", "-o", "name"]).await.unwrap();
+    assert!(!left.contains("giveway"), "{left}");
+    let node = Call::get(NODE).allowed(&world.client(), "a look").await;
+    assert_eq!(node["spec"]["taints"], json!([foreign]));
 }

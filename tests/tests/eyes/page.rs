@@ -18,7 +18,9 @@ and to everybody else in Prometheus' text format. The chart makes what the Prome
 * No label has a value that a tenant may choose: no names of pods, groups or namespaces. Names of priority classes are
   administrators'; the first 32 that each operator sees are told apart, and all others, and those that do not exist, are `other`.
   `none` is who names no class.
-* Counters and histograms begin at zero with each process.
+* Counters and histograms begin anew with each process, and each series of one with labels only with its first event, with the
+  value that it has then. `increase()` counts from there, so it misses the first burst; the alerts ask
+  `(x unless x offset 1h) or increase(x[1h])` instead: of a series that is younger than that hour all is new.
 ";
 
 fn table(text: &mut String, title: &str, metrics: &[About]) {

@@ -56,6 +56,10 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     // As the quick start says it.
     world.kubectl(&["apply", "-f", "examples/1-background.yaml"]).await.unwrap();
     world.kubectl(&["rollout", "status", "deployment/background", "--timeout=120s"]).await.unwrap();
+    let kubeconfig = world.plane().kubeconfig().display().to_string();
+    let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
+    let planned = cli(&["plan", "-f", "examples/2-gang.yaml"]);
+    assert!(planned.contains("It fits once its victims are gone: 16 pods"), "{planned}");
     world.kubectl(&["apply", "-f", "examples/2-gang.yaml"]).await.unwrap();
     let state = ["get", "gpg", "train", "-o", "jsonpath={.status.scheduled} {.status.preemption.state}"];
     wait_for("the gang runs", LIMIT, async || {
@@ -63,8 +67,16 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         if said == "16/16 Completed" { Ok(()) } else { Err(said) }
     })
     .await;
-    let kubeconfig = world.plane().kubeconfig().display().to_string();
-    let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
+    let described = world.kubectl(&["describe", "gpg", "train"]).await.unwrap();
+    for words in [
+        "16 pods have a node, 16 needed.",
+        "16 pods of priority 10 or less give way to 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
+        "16 pods have a place and start.",
+    ] {
+        assert!(described.contains(words), "{words} is not in:\n{described}");
+    }
+    let history = cli(&["history", "podgroup/train"]);
+    assert!(history.contains("Completed") && history.contains("16"), "{history}");
     let checked = cli(&["check"]);
     for kind in ["crds", "webhook", "policies", "certificate", "operator"] {
         assert!(checked.contains(&format!("OK      {kind}")), "{kind} is not well:\n{checked}");
@@ -74,14 +86,15 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     let tested = carry_out(&mut world, "giveway-test", &find).await;
     succeeds(test).await;
     assert!(tested.contains("A gang of two pods was held until both existed, and both got a node after"), "{tested}");
-    assert!(tested.contains("\n0 wrong, "), "{tested}");
+    assert!(tested.contains("\n0 wrong, ") && !tested.contains("is not known"), "{tested}");
 
     // An upgrade brings the kinds up to date again, and changes what it is told to.
     let column = r#"[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]"#;
     let kind = "podgroups.scheduling.giveway.dev";
     world.kubectl(&["patch", "crd", kind, "--type=json", "-p", column]).await.unwrap();
     let path = chart.display().to_string();
-    let upgrade = ["upgrade", "giveway", &path, "--reuse-values", "--set", "operator.evictionsPerSecond=400"];
+    let upgrade =
+        ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "operator.evictionsPerSecond=400"];
     succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
     let first = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}";
     assert_eq!(world.kubectl(&["get", "crd", kind, "-o", first]).await.unwrap(), "Mode");
@@ -119,7 +132,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     }
     assert_eq!(preview, cli(&["uninstall", "--dry-run"]), "nothing was written");
 
-    let held = ["upgrade", "giveway", &path, "--reuse-values", "--set", "uninstall.releaseHeldPods=true"];
+    let held = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
     succeeds(helm(&mut world, &[&held[..], &["--force-conflicts"]].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     carry_out(&mut world, "giveway-uninstall", &find).await;
@@ -203,7 +216,16 @@ async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_ado
         let objects = format!("{kind}.scheduling.giveway.dev");
         wait_for(&format!("{kind} are served"), LIMIT, async || world.kubectl(&["get", &objects, "-A"]).await).await;
     }
-    world.kubectl(&["delete", "-f", &file, "--timeout=120s"]).await.unwrap();
+    // Removed as its first lines say; `e2e` has the same with something in the cluster.
+    for (wanted, namespace) in
+        [("app.kubernetes.io/component!=crds", true), ("app.kubernetes.io/component=crds", false)]
+    {
+        let command = format!("#   kubectl delete -f giveway.yaml -l {wanted}\n");
+        assert!(std::fs::read_to_string(&file).unwrap().contains(&command), "{command}");
+        let said = world.kubectl(&["delete", "-f", &file, "-l", wanted, "--timeout=120s"]).await.unwrap();
+        assert_eq!(said.contains("namespace \"giveway-system\""), namespace, "{said}");
+        assert_eq!(said.contains("customresourcedefinition"), !namespace, "{said}");
+    }
 
     // Somebody has applied the kinds alone: helm says so, and takes them over when it is told to.
     world.install_crds().await;
@@ -226,4 +248,30 @@ fn a_plan_is_shown_without_a_cluster() {
     let make = run(Path::new("make"), &["--silent", "demo-plan"], &[("KUBECONFIG", "/nonexistent")]);
     assert!(make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims are gone"), "{make}");
     assert!(make.contains("0 budget violations"), "{make}");
+}
+
+/// A release has one name for each of its files, and GitHub takes the last part of the path for it.
+#[test]
+fn the_files_of_a_release_have_names_of_their_own() {
+    let workflow = paths::repository().join(".github/workflows/release.yml");
+    let workflow = std::fs::read_to_string(workflow).unwrap();
+    let (_, command) = workflow.split_once("gh release create ").unwrap();
+    let assets = command.lines().next().unwrap().split(' ').filter(|word| word.starts_with("target/"));
+    let mut names = Vec::new();
+    for asset in assets {
+        assert!(!asset.contains('#'), "{asset}: what follows a # is a label, and the name stays");
+        match asset.strip_suffix("/*.*") {
+            Some(folder) => {
+                let files = std::fs::read_dir(paths::repository().join(folder)).unwrap();
+                let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+                names.extend(files.filter(|name| name.contains('.')));
+            }
+            None => names.push(asset.rsplit('/').next().unwrap().to_owned()),
+        }
+    }
+    let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    for name in ["giveway.yaml", "krew-giveway.yaml", "SHA256SUMS"] {
+        assert!(names.iter().any(|there| there == name), "{name} is not among {names:?}");
+    }
 }

@@ -80,7 +80,7 @@ pub async fn helm_test_starts_a_gang_and_finds_nothing_wrong(world: &mut World) 
     let said = world.helm(&["test", "giveway", "--namespace", NAMESPACE, "--timeout", "3m"]).await.unwrap();
     assert!(said.contains("Succeeded"), "{said}");
     // A namespace takes a while to end.
-    let wait = ["wait", "namespace/giveway-system-test", "--for=delete", "--timeout=60s"];
+    let wait = ["wait", "namespace/giveway-test-3252bef2", "--for=delete", "--timeout=60s"];
     world.kubectl(&wait).await.unwrap();
 }
 

@@ -4,11 +4,34 @@ use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer, Swi
 use super::super::finding::Status;
 use super::*;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// CN=giveway.test, valid from 2026-01-01 to 2026-12-31.
 const PEM: &[u8] = include_bytes!("../../../tests/data/certificate.pem");
 const NOW: &str = "2026-11-21T12:00:00Z";
+
+/// These policies, each with a binding that refuses.
+fn in_force(names: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    names.iter().map(|name| ((*name).to_owned(), BTreeSet::from(["Deny".to_owned()]))).collect()
+}
+
+#[test]
+fn a_policy_of_the_chart_without_a_binding_that_does_what_it_is_for_protects_nothing() {
+    let message = |name: &str, actions: &[&str]| {
+        let mut known = in_force(&POLICIES);
+        known.insert(name.to_owned(), actions.iter().map(|action| (*action).to_owned()).collect());
+        let found = all(&Facts { policies: Ok(known), ..healthy() });
+        found.into_iter().find(|one| one.check == "policies" && one.status == Status::Fail).map(|one| one.message)
+    };
+    assert_eq!(message("giveway-nodes", &["Deny"]), None);
+    assert_eq!(message("giveway-unserved", &["Warn"]), None, "it is meant to warn");
+    for (name, actions) in
+        [("giveway-nodes", &[][..]), ("giveway-webhook", &["Warn", "Audit"]), ("giveway-unserved", &[])]
+    {
+        let said = message(name, actions).unwrap_or_default();
+        assert!(said.contains(&format!("puts them into force: {name}. ")), "{name}: {said}");
+    }
+}
 
 /// An installation in which everything is well.
 pub(in super::super) fn healthy() -> Facts {
@@ -30,7 +53,7 @@ pub(in super::super) fn healthy() -> Facts {
         validating: Ok(Some(configuration)),
         renewer: Renewer::default(),
         secret: "giveway-webhook-tls".into(),
-        policies: Ok(POLICIES.into_iter().map(str::to_owned).collect()),
+        policies: Ok(in_force(&POLICIES)),
         serving: Ok(Some(PEM.to_vec())),
         deployments: Ok(vec![deployment("giveway-operator"), deployment("giveway-webhook")]),
         lease: Ok(Some(Lease {
@@ -161,10 +184,10 @@ fn each_fault_is_one_line_with_its_weight() {
             "Whether admission works is not known: forbidden",
         ),
         (
-            Facts { policies: Ok(BTreeSet::from(["giveway-pods".into()])), ..healthy() },
+            Facts { policies: Ok(in_force(&["giveway-pods"])), ..healthy() },
             Fail,
             "policies",
-            "no binding that denies: giveway-bindings, giveway-critical-addons, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
+            "no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
         (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (
