@@ -232,7 +232,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
             both.as_object_mut().unwrap().extend(spread(ZONE).as_object().unwrap().clone());
             let mut c = large.clone();
             let p = gang(&mut c, 64, HIGH, gpu2, &both);
-            ask("X5b", &format!("the same, spread over zones"), &c, &p, &none);
+            ask("X5b", "the same, spread over zones", &c, &p, &none);
         }
         let tolerations: Vec<Value> =
             (0..5000).map(|n| json!({"key": format!("k{n}"), "operator": "Exists", "effect": "NoSchedule"})).collect();
@@ -431,7 +431,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
                 &Preemptor::Pod(ObjectKey::new(TEAM, "lone")),
                 &none,
             );
-            ask("X15f", &format!("the same, spread"), &c, &Preemptor::Pod(ObjectKey::new(TEAM, "lone-spread")), &none);
+            ask("X15f", "the same, spread", &c, &Preemptor::Pod(ObjectKey::new(TEAM, "lone-spread")), &none);
         }
     }
     if run("X9") {

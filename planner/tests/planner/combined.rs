@@ -427,7 +427,7 @@ impl World {
             self.pods.iter().filter(|p| p.mate && !p.departing && !p.leaving).map(|p| self.nodes[p.node].1).collect();
         match pins.len() {
             0 => None,
-            1 => Some(*pins.first().unwrap()),
+            1 => pins.first().copied(),
             _ => Some(None),
         }
     }
