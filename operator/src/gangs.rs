@@ -318,10 +318,10 @@ impl Gangs {
         };
         let risen = self.risen.get(key).copied();
         let known = self.owners.entry(owner.clone()).or_default();
+        // What was said before the first pods came does not count: they wait for the answer.
+        let early = known.read.as_ref().is_some_and(|(at, _)| risen.is_some_and(|risen| *at < risen));
         if let Some((at, result)) = &known.read {
             let age = now.duration_since(*at);
-            // What was said before the first pods came does not count: they wait for the answer.
-            let early = risen.is_some_and(|risen| *at < risen);
             match result {
                 Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
                     return Some(result.clone());
@@ -333,7 +333,8 @@ impl Gangs {
             }
         }
         let reading = self.reading.get(&key.namespace).copied().unwrap_or_default();
-        if known.call.due(now) && reading < READS {
+        let answered_early = early && matches!(known.call, Call::Done(_));
+        if (known.call.due(now) || answered_early) && reading < READS {
             known.call.start();
             known.asked = Some(now);
             self.reading.insert(key.namespace.clone(), reading + 1);

@@ -211,7 +211,7 @@ fn counts_are_by_state_and_the_column_shows_live_pods() {
     let status = case.status();
     let counts = status.pods.unwrap();
     assert_eq!((counts.total, counts.held, counts.scheduled, counts.running), (4, 1, 2, 3));
-    assert_eq!(status.scheduled.as_deref(), Some("2/4"));
+    assert_eq!(status.scheduled.as_deref(), Some("2/3"));
 }
 
 #[test]
