@@ -263,9 +263,9 @@ async fn the_bundle_changes_hands_to_an_authority_of_the_user_and_back() {
     let refused = helm(&mut world, &mine).wait_with_output().await.unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("conflicts with \"giveway-operator\""), "{said}");
-    succeeds(helm(&mut world, &[&mine[..], &["--force-conflicts"]].concat())).await;
-    // The Deployment replaces an operator that makes certificates by one that does not.
+    // An operator that still runs would take it back at once, so it is scaled to zero before.
     giveway.operator.terminate().await;
+    succeeds(helm(&mut world, &[&mine[..], &["--force-conflicts"]].concat())).await;
     assert_eq!(trusted(&client).await, Ok(own));
     let args = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o", "jsonpath={..args}"];
     assert!(world.kubectl(&args).await.unwrap().contains("--certificates=external"));

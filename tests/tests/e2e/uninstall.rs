@@ -178,8 +178,8 @@ async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
     })
     .await;
     cli(&mut world, &["uninstall"]).await.ok();
-    let policy = ["get", "priorityclass", "high", "-o", "jsonpath={.preemptionPolicy} {.metadata.annotations}"];
-    assert_eq!(world.kubectl(&policy).await.unwrap().trim(), "PreemptLowerPriority");
+    let policy = ["get", "priorityclass", "high", "-o", "jsonpath={.preemptionPolicy}"];
+    assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -242,8 +242,7 @@ async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_te
     }
     succeeds(helm(&mut world, &install)).await;
     let preview = cli(&mut world, &["uninstall", "--dry-run"]).await;
-    let manifest = helm(&mut world, &["get", "manifest", "giveway"]).wait_with_output().await.unwrap();
-    let manifest = String::from_utf8(manifest.stdout).unwrap();
+    let manifest = world.helm(&["get", "manifest", "giveway", "--namespace", NAMESPACE]).await.unwrap();
     let mut kinds = std::collections::BTreeSet::new();
     for document in manifest.split("\n---\n") {
         let object: Value = serde_yaml_ng::from_str(document).unwrap();
@@ -260,7 +259,7 @@ async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_te
 
     // With the Preemptions goes what tells whose a taint is.
     let admin = world.client();
-    let foreign = json!({"key": TAINT_CRITICAL, "value": "true", "effect": "NoSchedule"});
+    let foreign = json!({"key": TAINT_CRITICAL, "effect": "NoExecute"});
     taint(&admin, &foreign).await;
     succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;
     wait_for("the kinds are gone", MINUTE, async || {
