@@ -755,6 +755,7 @@ fn scheduler_message(pod: &Pod) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::input::{Input, Update};
     use crate::testing::{TestPod, World};
     use giveway_crds::keys::LABEL_GANG;
     use giveway_planner::model::ObjectKey;
@@ -778,6 +779,25 @@ mod tests {
         assert!(!asked(&world, &key));
         world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").held());
         assert!(!asked(&world, &world.key("other")), "nobody asked for that one by a label");
+    }
+
+    #[test]
+    fn a_group_of_the_name_of_an_earlier_one_is_told_from_it_also_when_nobody_saw_that_go() {
+        let mut world = World::new();
+        let key = world.key("train");
+        let group = |uid: &str| {
+            let object = serde_json::json!({"metadata": {"name": "train", "namespace": "default", "uid": uid},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 10}});
+            Update::Applied(Box::new(serde_json::from_value(object).unwrap()))
+        };
+        world.model.apply(Input::Group(group("u1")));
+        world.model.apply(Input::Group(group("u1")));
+        assert!(world.model.namesakes.is_empty());
+        world.model.apply(Input::Group(Update::Replaced(vec![group("u2")])));
+        assert_eq!(std::mem::take(&mut world.model.namesakes), [key.clone()]);
+        world.model.apply(Input::Group(Update::Deleted(key)));
+        world.model.apply(Input::Group(group("u3")));
+        assert!(world.model.namesakes.is_empty(), "its going was seen");
     }
 
     #[test]

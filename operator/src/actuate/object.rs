@@ -104,13 +104,7 @@ pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, prote
 
 /// Emits an event.
 pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) -> Result<(), CallError> {
-    let event = Event {
-        type_: if notice.warning { EventType::Warning } else { EventType::Normal },
-        reason: notice.reason.as_str().to_owned(),
-        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
-        action: shorten(&notice.action, ACTION),
-        secondary: None,
-    };
+    let event = event(notice, names);
     let api_version = match &notice.kind {
         Subject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
         Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
@@ -130,6 +124,16 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
     Ok(())
 }
 
+fn event(notice: &Notice, names: Names) -> Event {
+    Event {
+        type_: if notice.warning { EventType::Warning } else { EventType::Normal },
+        reason: notice.reason.as_str().to_owned(),
+        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
+        action: shorten(&notice.action, ACTION),
+        secondary: None,
+    }
+}
+
 /// Of an event the API server takes notes of at most so many bytes.
 const NOTE: usize = 1024;
 /// And actions of at most so many.
@@ -144,4 +148,35 @@ fn shorten(text: &str, most: usize) -> String {
         end -= 1;
     }
     format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_crds::condition::Reason;
+    use giveway_planner::model::ObjectKey;
+
+    #[test]
+    fn an_event_is_never_longer_than_the_api_server_takes() {
+        let notice = |text: &str| Notice {
+            kind: "Pod".into(),
+            key: ObjectKey::new("default", "p"),
+            uid: "u".into(),
+            warning: true,
+            reason: Reason::Preempted,
+            action: text.to_owned(),
+            note: text.into(),
+        };
+        let said = |text: &str| {
+            let event = event(&notice(text), Names::default());
+            (event.action, event.note.unwrap())
+        };
+        let fits = "a".repeat(128);
+        assert_eq!(said(&fits), (fits.clone(), fits));
+        for letter in ["a", "é", "…"] {
+            let (action, note) = said(&letter.repeat(3_000));
+            assert!(action.len() <= 128 && note.len() <= 1024 && action.ends_with('…') && note.ends_with('…'));
+            assert!(action.len() > 120 && note.len() > 1000, "{letter}: as much as fits");
+        }
+    }
 }

@@ -162,3 +162,18 @@ fn who_was_made_instead_of_one_that_went_does_not_end_the_plan() {
     run.world.remove_pod("l1").node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     assert_eq!(run.dropped(), "", "of a group that was begun those go that the plan names");
 }
+
+#[test]
+fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finishes_what_was_begun() {
+    let mut run = resumed(PlanState::Evicting);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.remove_pod("l1").cordoned("n2", 1);
+    assert!(run.dropped().contains("does not fit on node n2 any more"), "{}", run.dropped());
+    assert_eq!(names(&run.step()), ["evict l2"], "its group was begun");
+    // Of which nobody was taken, nobody goes.
+    let mut run = resumed(PlanState::Evicting);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.cordoned("n2", 1);
+    assert!(run.dropped().contains("does not fit on node n2 any more"), "{}", run.dropped());
+    assert!(names(&run.step()).iter().all(|name| !name.starts_with("evict")));
+}
