@@ -87,6 +87,10 @@ async fn users_and_drains_take_single_pods_and_the_rest_stays() {
     classes(&world).await;
     let nodes = world.nodes(2).cpus(3).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(3).await;
+    // An operator that has not seen them whole would say that pods are missing.
+    for group in &low {
+        group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    }
     low[0].pods[0].delete().await;
     low[0].pods[0].wait_gone(MINUTE).await;
     let node = low[1].pods[0].get().await.unwrap().spec.unwrap().node_name.unwrap();
