@@ -143,10 +143,11 @@ impl Flight {
         self.checked = Some((model.version, check));
     }
 
-    /// Whether all members were released, and the scheduler has bound none of them for so long.
+    /// Whether all members were released, and, where room was made for them, the scheduler has bound none of them for so long. A plan for
+    /// free room is made again and again while they are not bound, so that it would never have waited long enough.
     pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
-        let since = self.released.filter(|_| self.plan.state == PlanState::Releasing);
-        since.is_some_and(|since| now.duration_since(since) >= after)
+        let waited = || self.released.is_some_and(|since| now.duration_since(since) >= after);
+        self.plan.state == PlanState::Releasing && (!self.evicts() || waited())
     }
 
     pub(super) fn release(

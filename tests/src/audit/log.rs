@@ -3,6 +3,7 @@
 use super::record::REST;
 use crate::wait;
 use anyhow::{Context as _, Result};
+use giveway_crds::answers::managed_fields::left_out_of;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -127,7 +128,9 @@ impl Reader {
         text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
         let known = self.lines.len();
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let event = serde_json::from_slice(line)
+            // Whoever wrote the object may have nested these deeper than is read.
+            let read = left_out_of(line.to_vec().into());
+            let event = serde_json::from_slice(&read)
                 .with_context(|| format!("an audit event: {}", String::from_utf8_lossy(line)))?;
             self.lines.push(event);
         }

@@ -314,4 +314,9 @@ fn members_that_were_released_just_now_do_not_stand_still() {
     assert!(!run.flight.stands_still(after, run.now));
     run.later(1);
     assert!(run.flight.stands_still(after, run.now));
+    // Nobody went for a place in free room.
+    let mut free = run.flight.clone();
+    free.plan.victims.clear();
+    free.released = Some(run.now);
+    assert!(free.stands_still(after, run.now) && !run.flight.stands_still(after * 2, run.now));
 }
