@@ -794,7 +794,7 @@ mod tests {
         world.model.apply(Input::Group(group("u1")));
         assert!(world.model.namesakes.is_empty());
         world.model.apply(Input::Group(Update::Replaced(vec![group("u2")])));
-        assert_eq!(std::mem::take(&mut world.model.namesakes), [key.clone()]);
+        assert_eq!(std::mem::take(&mut world.model.namesakes), std::slice::from_ref(&key));
         world.model.apply(Input::Group(Update::Deleted(key)));
         world.model.apply(Input::Group(group("u3")));
         assert!(world.model.namesakes.is_empty(), "its going was seen");
