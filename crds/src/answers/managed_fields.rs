@@ -15,8 +15,8 @@ use tower::{Layer, Service};
 
 /// The field.
 const NAME: &[u8] = b"managedFields";
-/// Kinds that only administrators write, and of which it matters who wrote them.
-const KEPT: [&str; 2] = ["/priorityclasses", "webhookconfigurations"];
+/// What only administrators write, and of which it matters who wrote it: the Secrets are those of Giveway's own namespace.
+const KEPT: [&str; 3] = ["/priorityclasses", "webhookconfigurations", "/secrets/giveway-"];
 
 /// Puts this around a client.
 #[derive(Clone, Copy, Debug, Default)]

@@ -48,6 +48,7 @@ async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
 async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     let (_roots, find) = unpacked().await;
     let mut world = World::builder().bare().unjudged().start().await;
+    // One more than in the quick start, because Giveway's own pods need room too: some of the gang fit without anybody.
     world.nodes(21).cpus(8).create().await;
     assert_eq!(of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
     let chart = shipped(&format!("giveway-{VERSION}.tgz"));
@@ -59,7 +60,10 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     let kubeconfig = world.plane().kubeconfig().display().to_string();
     let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
     let planned = cli(&["plan", "-f", "examples/2-gang.yaml"]);
-    assert!(planned.contains("It fits once its victims are gone: 16 pods"), "{planned}");
+    let victims =
+        planned.split_once("It fits once its victims are gone: ").and_then(|(_, rest)| rest.split_once(" pods"));
+    let victims: usize = victims.and_then(|(count, _)| count.parse().ok()).unwrap_or_default();
+    assert!((8..=16).contains(&victims), "{planned}");
     world.kubectl(&["apply", "-f", "examples/2-gang.yaml"]).await.unwrap();
     let state = ["get", "gpg", "train", "-o", "jsonpath={.status.scheduled} {.status.preemption.state}"];
     wait_for("the gang runs", LIMIT, async || {
@@ -67,16 +71,22 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         if said == "16/16 Completed" { Ok(()) } else { Err(said) }
     })
     .await;
-    let described = world.kubectl(&["describe", "gpg", "train"]).await.unwrap();
-    for words in [
+    let told = [
         "16 pods have a node, 16 needed.",
-        "16 pods of priority 10 or less give way to 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
+        "pods of priority 10 or less give way to 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
         "16 pods have a place and start.",
-    ] {
-        assert!(described.contains(words), "{words} is not in:\n{described}");
-    }
+    ];
+    // Events are written when there is nothing more urgent.
+    wait_for("the gang's description tells it", LIMIT, async || {
+        let described = world.kubectl(&["describe", "gpg", "train"]).await?;
+        match told.iter().find(|words| !described.contains(**words)) {
+            Some(words) => Err(format!("{words} is not in:\n{described}")),
+            None => Ok(()),
+        }
+    })
+    .await;
     let history = cli(&["history", "podgroup/train"]);
-    assert!(history.contains("Completed") && history.contains("16"), "{history}");
+    assert!(history.contains("Completed") && history.contains(&victims.to_string()), "{history}");
     let checked = cli(&["check"]);
     for kind in ["crds", "webhook", "policies", "certificate", "operator"] {
         assert!(checked.contains(&format!("OK      {kind}")), "{kind} is not well:\n{checked}");
