@@ -18,12 +18,11 @@ mod problem;
 mod search;
 
 pub use answer::{Bystander, Sparing, plan, spared, still_fits};
+pub use api::sentence;
 pub use api::{
     Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Reservation, Shortfall,
     Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
-
-pub use api::sentence;
 pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;

@@ -51,8 +51,13 @@ fn unlooked(demand: &Demand, unknown: Unknown) -> Decision {
         return Decision::Unknown(unknown);
     }
     let (needed, priority) = (demand.need, demand.priority);
+    for_want_of(unknown, Shortfall { needed, priority, ..Shortfall::default() })
+}
+
+/// A shortfall that is due to what is not known.
+fn for_want_of(unknown: Unknown, shortfall: Shortfall) -> Decision {
     let unknown = Some(unknown.why.join("; ").into());
-    Decision::Unschedulable(Shortfall { needed, priority, unknown, ..Shortfall::default() })
+    Decision::Unschedulable(Shortfall { unknown, ..shortfall })
 }
 
 /// Members of which not all is known are placed where there is room by what is known; eviction may not help them.
@@ -60,10 +65,7 @@ fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknow
     let demand = Demand { policy: PreemptionPolicy::Never, ..demand };
     match by_what_is_known(cluster, &demand, context) {
         // The scheduler alone would not keep them within one domain.
-        Decision::Unschedulable(shortfall) if demand.domains.is_some() => {
-            let unknown = Some(unknown.why.join("; ").into());
-            Decision::Unschedulable(Shortfall { unknown, ..shortfall })
-        }
+        Decision::Unschedulable(shortfall) if demand.domains.is_some() => for_want_of(unknown, shortfall),
         decision if demand.domains.is_some() => decision,
         Decision::Unschedulable(_) | Decision::Preempt(_) => Decision::Unknown(unknown),
         decision => decision,
