@@ -11,7 +11,6 @@ use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Who carries commands out. What came of one is heard later, as a [`Report`](crate::report::Report).
@@ -57,11 +56,7 @@ pub enum Command {
         group: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The status it was, by our knowledge.
-        from: Box<PodGroupStatus>,
-        /// Everything that it may have beside, because nobody knows what became of earlier writes.
-        doubt: Option<Box<Value>>,
-        /// The status it gets.
+        /// The status it gets, whatever it was.
         to: Box<PodGroupStatus>,
         /// Whether no decision waits for it.
         background: bool,
@@ -70,6 +65,8 @@ pub enum Command {
     WriteWorkloadStatus {
         /// The workload.
         workload: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
         /// Its new status.
         status: Box<WorkloadStatus>,
     },

@@ -28,7 +28,6 @@ pub mod input;
 pub mod lease;
 pub mod ledger;
 pub mod letting_go;
-pub mod merge;
 pub mod metrics;
 pub mod missing;
 pub mod model;

@@ -13,7 +13,6 @@ const LAYERS: [&[&str]; 11] = [
         "fallen",
         "gather",
         "lease",
-        "merge",
         "metrics",
         "missing",
         "observed",

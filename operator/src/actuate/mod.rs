@@ -25,6 +25,7 @@ use crate::words::Names;
 use background::Background;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
+use giveway_crds::{PodGroup, Workload};
 use kube::Client;
 use kube::runtime::events::Recorder;
 use lanes::Lanes;
@@ -143,15 +144,14 @@ impl Actuator {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
                 Report::BackFilled { pod, uid, result }
             }
-            Command::WriteGroupStatus { group, uid, from, doubt, to, .. } => {
-                let before = (&*from, doubt.as_deref());
+            Command::WriteGroupStatus { group, uid, to, .. } => {
                 let result =
-                    self.write("group-status", object::write_group_status(client, &group, &uid, before, &to)).await;
+                    self.write("group-status", object::write_status::<PodGroup>(client, &group, &uid, &to)).await;
                 Report::GroupStatus { group, status: to, result }
             }
-            Command::WriteWorkloadStatus { workload, status } => {
-                let result =
-                    self.write("workload-status", object::write_workload_status(client, &workload, &status)).await;
+            Command::WriteWorkloadStatus { workload, uid, status } => {
+                let write = object::write_status::<Workload>(client, &workload, &uid, &status);
+                let result = self.write("workload-status", write).await;
                 Report::Object { what: format!("status of workload {workload}"), result }
             }
             Command::StorePlan { plan, status } => {

@@ -2,16 +2,19 @@
 
 use super::FIELD_MANAGER;
 use crate::command::{Notice, Subject};
-use crate::merge::{merge_patch, overwriting_patch, union};
 use crate::report::CallError;
 use crate::words::Names;
-use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
+use giveway_crds::{PodGroup, keys};
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::NamespaceResourceScope;
 use kube::runtime::events::{Event, EventType, Recorder};
-use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::fmt::Debug;
 
 pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
@@ -21,34 +24,24 @@ fn failed(error: impl std::fmt::Display) -> CallError {
     CallError::Failed(error.to_string())
 }
 
-/// Writes what differs between two statuses of a group.
-pub(super) async fn write_group_status(
+/// Writes the whole status of an object, whatever it was. For a kind of ours the API server heeds no UID in a patch of a status, so it is
+/// tested like any other field.
+pub(super) async fn write_status<K>(
     client: &Client,
-    group: &ObjectKey,
+    object: &ObjectKey,
     uid: &str,
-    (from, doubt): (&PodGroupStatus, Option<&Value>),
-    to: &PodGroupStatus,
-) -> Result<(), CallError> {
-    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
-    let from = serde_json::to_value(from).map_err(failed)?;
-    let to = serde_json::to_value(to).map_err(failed)?;
-    let status = match doubt {
-        Some(doubt) => overwriting_patch(&union(from, doubt.clone()), &to),
-        None => merge_patch(&from, &to),
-    };
-    let patch = json!({ "metadata": { "uid": uid }, "status": status });
-    groups.patch_status(&group.name, &params(), &Patch::Merge(patch)).await?;
-    Ok(())
-}
-
-/// Writes the status of a workload.
-pub(super) async fn write_workload_status(
-    client: &Client,
-    workload: &ObjectKey,
-    status: &WorkloadStatus,
-) -> Result<(), CallError> {
-    let workloads: Api<Workload> = Api::namespaced(client.clone(), &workload.namespace);
-    workloads.patch_status(&workload.name, &params(), &Patch::Merge(json!({ "status": status }))).await?;
+    status: &impl Serialize,
+) -> Result<(), CallError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let objects: Api<K> = Api::namespaced(client.clone(), &object.namespace);
+    let patch = json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid },
+        { "op": "add", "path": "/status", "value": status },
+    ]);
+    let patch = serde_json::from_value(patch).map_err(failed)?;
+    objects.patch_status(&object.name, &params(), &Patch::<()>::Json(patch)).await?;
     Ok(())
 }
 

@@ -5,7 +5,6 @@ use super::{Arbiter, measures};
 use crate::command::Command;
 use crate::gather::Gathering;
 use crate::ledger::Clock;
-use crate::merge::union;
 use crate::report::CallError;
 use crate::status::{self, Facts};
 use crate::survey;
@@ -14,7 +13,6 @@ use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// How long what was written is believed although the watch does not show it. After that what the watch shows is true: somebody
@@ -32,8 +30,8 @@ pub(super) struct Writing {
     pending: bool,
     /// What was written last, and when that was answered: newer than what the watch may show.
     written: Option<(PodGroupStatus, Instant)>,
-    /// What may be written beside that: of a write that failed nobody knows whether it was made.
-    doubt: Option<Value>,
+    /// A write failed, and nobody knows whether it was made.
+    doubt: bool,
     /// After a failure, not before.
     not_before: Option<Instant>,
     /// Whether the time until it was scheduled was counted.
@@ -71,12 +69,11 @@ impl Arbiter {
             Ok(()) => {
                 writing.written = Some((status, now));
                 self.later.insert(group.clone(), now + BELIEVED);
-                writing.doubt = None;
+                writing.doubt = false;
             }
             Err(error) => {
                 tracing::warn!(%group, %error, "status not written");
-                let asked = serde_json::to_value(status).unwrap_or_default();
-                writing.doubt = Some(union(writing.doubt.take().unwrap_or_default(), asked));
+                writing.doubt = true;
                 writing.not_before = Some(now + AGAIN);
             }
         }
@@ -137,7 +134,7 @@ impl Arbiter {
                     self.metrics.group_bound_after(&class, Duration::from_secs(took));
                 }
             }
-            if to == record.status && writing.doubt.is_none() {
+            if to == record.status && !writing.doubt {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
@@ -148,7 +145,7 @@ impl Arbiter {
                 continue;
             }
             // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
-            if !status::is_news(&record.status, &to) && writing.doubt.is_none() {
+            if !status::is_news(&record.status, &to) && !writing.doubt {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
                 let due = gathering.due();
@@ -166,8 +163,6 @@ impl Arbiter {
                 background: !awaited,
                 group: key.clone(),
                 uid: record.uid.clone(),
-                from: Box::new(record.status),
-                doubt: writing.doubt.clone().map(Box::new),
                 to: Box::new(to),
             });
         }

@@ -6,6 +6,7 @@ use crate::ledger::Clock;
 use crate::model::Model;
 use crate::status;
 use giveway_planner::model::ObjectKey;
+use kube::ResourceExt;
 
 impl Housekeeping {
     /// Writes it when it differs from what is there.
@@ -17,6 +18,7 @@ impl Housekeeping {
         }
         self.again_workloads.insert(workload.clone());
         let due = self.calls.start(format!("status of workload {workload}"), clock.now);
-        due.then(|| Command::WriteWorkloadStatus { workload, status: Box::new(wanted) })
+        let uid = record.object.uid().unwrap_or_default().into();
+        due.then(|| Command::WriteWorkloadStatus { workload, uid, status: Box::new(wanted) })
     }
 }

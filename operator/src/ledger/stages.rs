@@ -1,8 +1,9 @@
 //! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, current, is_gone};
+use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone};
 use crate::command::Command;
 use crate::model::Model;
+use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
@@ -111,12 +112,13 @@ impl Flight {
                 let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
                 let fits_now = victims_gone && fits(&BTreeSet::new()).is_ok();
                 if !fits_now && let Err(why) = fits(&self.leaving(cluster, context)) {
-                    let overdue = self.departing().find(|uid| context.lingering.contains(*uid));
-                    let what = match overdue {
-                        Some(_) => "A victim should have been gone by now and nobody waits for it any more",
-                        None => "The place was taken while victims left",
+                    let lingers = |victim: &&VictimPod| context.lingering.contains(&victim.uid);
+                    let what = match self.victims.iter().find(lingers) {
+                        Some(victim) => Sentence::about("pod", &victim.pod, &victim.uid)
+                            .text(" should have been gone by now and nobody waits for it any more"),
+                        None => "The place was taken while victims left".into(),
                     };
-                    self.drop_plan(PlanState::Cancelled, format!("{what}: {why}"));
+                    self.drop_plan(PlanState::Cancelled, what.text(format!(": {why}")));
                     return;
                 }
                 Check { fits_now, no_other_room: false }

@@ -62,6 +62,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
     match fault {
         Fault::Answer(code) => return refusal(code),
         Fault::Hang => std::future::pending().await,
+        Fault::Break => return Err(anyhow!("nobody listens")),
         Fault::Delay(time) => tokio::time::sleep(time).await,
         Fault::KillBefore => {
             kill(shared);

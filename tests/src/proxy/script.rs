@@ -31,6 +31,8 @@ pub enum Fault {
     Answer(u16),
     /// It is never answered, and not carried out.
     Hang,
+    /// Its connection breaks, and it is not carried out: as if nobody listened.
+    Break,
     /// It is carried out so much later.
     Delay(Duration),
     /// It is carried out, and answered so much later.
@@ -59,6 +61,7 @@ impl Fault {
             Self::Answer(503) => "503",
             Self::Answer(_) => "other answer",
             Self::Hang => "hang",
+            Self::Break => "broken connection",
             Self::Delay(_) => "delay",
             Self::LateAnswer(_) => "late answer",
             Self::LoseAnswer => "lost answer",

@@ -73,3 +73,26 @@ async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there() {
+    let world = World::start().await;
+    world.nodes(1).cpus(2).create().await;
+    world.class("high", 1000).managed().create().await;
+    let builder = world.gang("later", 3).priority("high").basic();
+    let mut group = builder.without_group();
+    group.add_pods(3).await;
+    for pod in &group.pods {
+        pod.wait_event("PodGroupNotFound", MINUTE).await;
+    }
+    builder.create_group().await;
+    // There is room for two of them, and nobody waits for the third.
+    giveway_tests::wait::wait_for("two are bound, and the third one is held", MINUTE, async || {
+        let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
+        if (counts.scheduled, counts.held) == (2, 1) { Ok(()) } else { Err(format!("{counts:?}")) }
+    })
+    .await;
+    world.nodes(1).cpus(1).prefix("late").create().await;
+    group.wait_bound(MINUTE).await;
+    world.check_promises().await;
+}

@@ -4,7 +4,7 @@ use crate::{MINUTE, SCHEDULED, told};
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{GRACE_SECONDS, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -183,4 +183,58 @@ async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room() {
     pods.delete("slow", &DeleteParams::default().grace_period(0)).await.unwrap();
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
+    let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    world.class("urgent", 2000).managed().create().await;
+    let nodes = world.nodes(8).cpus(1).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang = world.gang("train", 8).priority("high").create().await;
+    evicted(&world, 1).await;
+    let urgent = world.gang("urgent", 8).priority("urgent").create().await;
+    urgent.wait_bound(2 * MINUTE).await;
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    assert!(message.starts_with("The plan does not fit any more; nobody else is evicted: "), "{message}");
+    told(
+        &gang,
+        SCHEDULED,
+        "False Unschedulable",
+        "8 pods needed, 0 fit now. Missing 8 cpu. No workload has a priority below 1000.",
+    )
+    .await;
+    let history = world.audit().await;
+    let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
+    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim once");
+    let plan_of = |removal| history.plan_of(removal).map(|record| record.plan.preemptor.name.clone());
+    let mine = history.evicted().iter().filter(|removal| plan_of(removal).as_deref() == Some("train")).count();
+    // Before the urgent one was there: one a second, and its pods take a moment to create.
+    assert!((1..8).contains(&mine), "{mine} went for the first gang");
+    gang.delete().await;
+    world.check(&Promises::new().excuse_unbound("train", mine)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("middle", 20).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(1).create().await;
+    // Its node says nothing of it any more.
+    let stuck = world.pod("stuck").cpu(1).priority("low").grace_seconds(1).annotation(GRACE_SECONDS, "86400");
+    let stuck = stuck.on(&nodes[0]).create().await;
+    world.pod("other").cpu(1).priority("middle").on(&nodes[1]).grace_seconds(1).create().await;
+    let gang = world.gang("train", 1).priority("high").create().await;
+    gang.wait_bound(2 * MINUTE).await;
+    let message = gang.wait_event("Cancelled", MINUTE).await;
+    let words = "Pod default/stuck should have been gone by now and nobody waits for it any more: ";
+    assert!(message.starts_with(words), "{message}");
+    assert_eq!(world.audit().await.evicted_names(), ["other", "stuck"]);
+    world.kit().api::<Pod>().delete("stuck", &DeleteParams::default().grace_period(0)).await.unwrap();
+    stuck.wait_gone(MINUTE).await;
+    world.check(&Promises::new().allow_in_vain(1)).await;
 }

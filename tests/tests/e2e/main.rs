@@ -6,6 +6,7 @@ mod addon_cli;
 mod admission;
 mod adopt;
 mod backfill;
+mod backoff;
 mod barrier;
 mod budgets;
 mod cascade;

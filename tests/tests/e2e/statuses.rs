@@ -1,14 +1,20 @@
 //! How often the operator writes the status of a group, and what becomes of an older one.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::PodGroup;
 use giveway_tests::audit::OPERATOR;
+use giveway_tests::audit::log::Line;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::proxy::Fault;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs() {
@@ -57,5 +63,59 @@ async fn an_older_status_that_lands_late_is_put_right() {
     })
     .await;
     gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_now() {
+    let world = World::builder().proxy().start().await;
+    world.class("high", 1000).managed().create().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    world.proxy().play(Box::new(move |call| {
+        let first = call.path.ends_with("/podgroups/train/status") && count.fetch_add(1, Ordering::Relaxed) == 0;
+        if first { Fault::Delay(Duration::from_secs(2)) } else { Fault::None }
+    }));
+    let first = world.gang("train", 2).priority("high").create_group().await;
+    let uid = first.get().await.metadata.uid;
+    wait_for("a status is on its way", MINUTE, async || {
+        if asked.load(Ordering::Relaxed) > 0 { Ok(()) } else { Err("none is".to_owned()) }
+    })
+    .await;
+    first.delete().await;
+    let namesake = world.gang("train", 5).priority("high").create_group().await;
+    assert_ne!(namesake.get().await.metadata.uid, uid, "it is another one");
+    wait_for("the late status was refused", MINUTE, async || {
+        let lines = world.audit_lines().await;
+        let of_status = |line: &&Line| line.object_ref.name == "train" && line.object_ref.subresource == "status";
+        let codes: Vec<u16> = lines.iter().filter(of_status).map(|line| line.response_status.code).collect();
+        if codes.contains(&422) { Ok(()) } else { Err(format!("{codes:?}")) }
+    })
+    .await;
+    let words = "5 pods needed, 0 exist.";
+    told(&namesake, SCHEDULED, "False WaitingForPods", words).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name() {
+    let world = World::start().await;
+    world.nodes(1).cpus(2).create().await;
+    let pod = world.pod("worker").create().await;
+    pod.wait_running(MINUTE).await;
+    let pods: Api<Pod> = Api::default_namespaced(world.client_of(OPERATOR).await);
+    let before = "00000000-0000-4000-8000-000000000000";
+    let parts =
+        [json!({"status": {"nominatedNodeName": "node-000"}}), json!({"spec": {"activeDeadlineSeconds": 3600}})];
+    for mut part in parts {
+        part["metadata"] = json!({"uid": before});
+        let params = PatchParams::default();
+        let answer = match part.get("status") {
+            Some(_) => pods.patch_status("worker", &params, &Patch::Merge(&part)).await,
+            None => pods.patch("worker", &params, &Patch::Strategic(&part)).await,
+        };
+        let Err(kube::Error::Api(refusal)) = answer else { panic!("{answer:?}") };
+        assert_eq!((refusal.code, refusal.message.contains("metadata.uid: Invalid value")), (422, true), "{refusal:?}");
+    }
     world.check_promises().await;
 }

@@ -6,7 +6,6 @@ use crate::server::{Request, Server, refusal};
 use giveway_crds::keys;
 use giveway_crds::preemption::{PART_BYTES, parts_of};
 use giveway_operator::command::{Command, EvictCall, EvictOutcome};
-use giveway_operator::merge::{merge_patch, overwriting_patch, union};
 use giveway_operator::report::{CallError, Report};
 use giveway_tests::audit::OPERATOR;
 use kube::core::Status;
@@ -49,15 +48,10 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
             reply(server.patch(patch(Kind::Pod, &pod.name, "", body)))
         }
         Command::Evict(call) => evict(server, call, step),
-        Command::WriteGroupStatus { group, uid, from, doubt, to, .. } => {
-            let value = |status| serde_json::to_value(status).expect("a status");
-            let (from, to) = (value(from.as_ref()), value(to.as_ref()));
-            let status = match doubt {
-                Some(doubt) => overwriting_patch(&union(from, Value::clone(doubt)), &to),
-                None => merge_patch(&from, &to),
-            };
+        Command::WriteGroupStatus { group, uid, to, .. } => {
+            let status = serde_json::to_value(to.as_ref()).expect("a status");
             let body = json!({"metadata": {"uid": uid.as_str()}, "status": status});
-            reply(server.patch(patch(Kind::Group, &group.name, "status", body)))
+            reply(server.write_status(patch(Kind::Group, &group.name, "status", body)))
         }
         Command::StorePlan { plan, status } => {
             let parts = parts_of(plan, PART_BYTES);

@@ -127,6 +127,15 @@ impl Server {
 
     /// A merge patch whose UID is a precondition.
     pub fn patch(&mut self, request: Request<'_>) -> Result<(), Box<Status>> {
+        self.write(request, merge)
+    }
+
+    /// The whole status, with the UID as a precondition.
+    pub fn write_status(&mut self, request: Request<'_>) -> Result<(), Box<Status>> {
+        self.write(request, |object, body| object["status"] = body["status"].clone())
+    }
+
+    fn write(&mut self, request: Request<'_>, change: fn(&mut Value, &Value)) -> Result<(), Box<Status>> {
         let (kind, name) = (request.kind, request.name);
         let Some(object) = self.get(kind, name) else {
             return Err(refusal(404, format!("{} {name} not found", kind.name())));
@@ -136,7 +145,7 @@ impl Server {
             return Err(refusal(409, "Precondition failed: UID in precondition: another object has the name"));
         }
         let body = request.body.clone();
-        self.change(kind, name, |object| merge(object, &body));
+        self.change(kind, name, |object| change(object, &body));
         let answer = self.get(kind, name).cloned();
         self.log(request, 200, answer.as_deref());
         Ok(())

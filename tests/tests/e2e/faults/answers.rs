@@ -13,7 +13,12 @@ const PERCENT: usize = 20;
 
 /// Plays all scenarios side by side under a script.
 async fn play(world: &World, name: &str, script: Script) {
-    let all = [("preemption", Scenario::Preemption), ("cascade", Scenario::Cascade(4)), ("budget", Scenario::Budget)];
+    let all = [
+        ("preemption", Scenario::Preemption),
+        ("cascade", Scenario::Cascade(4)),
+        ("budget", Scenario::Budget),
+        ("adoption", Scenario::Adoption),
+    ];
     let scenes =
         all.map(|(what, scenario)| async move { Scene::set(&world.kit(), &format!("{name}-{what}"), scenario).await });
     let scenes = join_all(scenes).await;
@@ -47,6 +52,16 @@ async fn a_fifth_of_all_calls_is_refused_in_one_way_after_the_other() {
     for kind in ["409", "429", "500", "503"] {
         assert!(tally[kind] >= 5, "{tally:?}");
     }
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fifth_of_all_writes_is_never_answered() {
+    let world = stage().await;
+    play(&world, "hang", often("hang", Fault::Hang, |call| call.write > 0)).await;
+    let tally = world.proxy().tally();
+    println!("{tally:?}");
+    assert!(tally["hang"] >= 5, "{tally:?}");
     world.check_promises().await;
 }
 

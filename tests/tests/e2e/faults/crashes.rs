@@ -20,6 +20,11 @@ async fn a_cascade_survives_a_crash_at_every_write() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adoption_survives_a_crash_at_every_write() {
+    survives(Scenario::Adoption).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guarded_budget_survives_a_crash_at_every_write() {
     survives(Scenario::Budget).await;
 }

@@ -6,11 +6,12 @@ use giveway_tests::audit::History;
 use giveway_tests::audit::log::mark_rest;
 use giveway_tests::audit::rest::Objects;
 use giveway_tests::cluster::{
-    BudgetBuilder, FillBuilder, Group, GroupBuilder, Kit, NodesBuilder, PodBuilder, Shaped as _,
+    BudgetBuilder, ClassBuilder, FillBuilder, Group, GroupBuilder, Kit, NodesBuilder, PodBuilder, Shaped as _,
 };
 use giveway_tests::wait::wait_for;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 
@@ -25,6 +26,9 @@ pub enum Scenario {
     /// kube-scheduler takes one pod of a whole group, and the rest goes. Its pods end after so many seconds: one that is taken and
     /// gone while no operator runs leaves no trace.
     Cascade(u32),
+    /// The class of a group that waits for its pods is adopted: deleted and created again, as a managed one. Then its pods come, and
+    /// take the place of others.
+    Adoption,
     /// Of a guarded service one pod is evicted as its budget allows, and then one more, by who may, against the budget.
     Budget,
 }
@@ -51,6 +55,10 @@ impl Scene {
                 low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
                 scene.fill("single").await;
             }
+            Scenario::Adoption => {
+                scene.fill("low").await;
+                ClassBuilder::new(scene.kit.clone(), &scene.class(), 1000).create().await;
+            }
             Scenario::Cascade(grace) => {
                 let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(grace);
                 let low = low.on(&[&scene.nodes[0]; 3]).create().await;
@@ -70,6 +78,11 @@ impl Scene {
         FillBuilder::new(self.kit.clone(), &self.nodes).prefix(prefix).priority("low").singles().await;
     }
 
+    /// The class that is adopted.
+    fn class(&self) -> String {
+        format!("adopted-{}", self.kit.namespace)
+    }
+
     fn pod(&self, name: &str, class: &str) -> PodBuilder {
         PodBuilder::new(self.kit.clone(), name).priority(class).node_selector(POOL, &self.kit.namespace)
     }
@@ -85,6 +98,17 @@ impl Scene {
         match self.scenario {
             Scenario::Preemption => {
                 self.gang().await.wait_bound(PATIENCE).await;
+            }
+            Scenario::Adoption => {
+                let gang = GroupBuilder::new(self.kit.clone(), "train", 4).priority(&self.class());
+                let mut gang = gang.node_selector(POOL, &self.kit.namespace).create_group().await;
+                Api::<PriorityClass>::all(self.kit.client.clone())
+                    .delete(&self.class(), &DeleteParams::default())
+                    .await
+                    .unwrap();
+                ClassBuilder::new(self.kit.clone(), &self.class(), 1000).managed().create().await;
+                gang.add_pods(4).await;
+                gang.wait_bound(PATIENCE).await;
             }
             Scenario::Cascade(_) => {
                 // On the other node there is no room: the scheduler has to take a pod of the group.
@@ -128,6 +152,10 @@ impl Scene {
         self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
         self.kit.api::<PodGroup>().delete_collection(&quick, &all).await.unwrap();
+        if self.scenario == Scenario::Adoption {
+            let classes = Api::<PriorityClass>::all(self.kit.client.clone());
+            classes.delete(&self.class(), &DeleteParams::default()).await.unwrap();
+        }
         for node in &self.nodes {
             Api::<Node>::all(self.kit.client.clone()).delete(node, &quick).await.unwrap();
         }

@@ -62,6 +62,56 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_finished_and_were_collected_count_for_the_next_operator_too() {
+    let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.nodes(1).cpus(3).create().await;
+    let mut train = job("train", 3, "low");
+    train["spec"]["completions"] = json!(3);
+    apply(&world, &train).await;
+    let selector = "batch.kubernetes.io/job-name=train";
+    wait_bound(&world, selector, 3).await;
+    let names = world.kubectl(&["get", "pods", "-l", selector, "-o", "name"]).await.unwrap();
+    let names: Vec<&str> = names.lines().collect();
+    for done in &names[..2] {
+        let phase = json!({"status": {"phase": "Succeeded"}}).to_string();
+        world.kubectl(&["patch", done, "--subresource=status", "--type=merge", "-p", &phase]).await.unwrap();
+    }
+    let mut uids = Vec::new();
+    for done in &names[..2] {
+        uids.push(field(&world, done, ".metadata.uid").await);
+    }
+    wait_for("Job and group have counted those that have finished", MINUTE, async || {
+        let (counted, known) = (
+            field(&world, "job/train", ".status.succeeded").await,
+            field(&world, "gpg/train", ".status.finished").await,
+        );
+        if counted == "2" && uids.iter().all(|uid| known.contains(uid)) {
+            Ok(())
+        } else {
+            Err(format!("{counted} {known}"))
+        }
+    })
+    .await;
+    world.operator().kill();
+    for done in &names[..2] {
+        world.kubectl(&["delete", done]).await.unwrap();
+    }
+    let phase = json!({"status": {"phase": "Failed"}}).to_string();
+    world.kubectl(&["patch", names[2], "--subresource=status", "--type=merge", "-p", &phase]).await.unwrap();
+    world.operator().start().await;
+    // The Job makes it anew, and nobody makes those that have finished.
+    wait_for("the pod that is made anew starts", 2 * MINUTE, async || {
+        let path = "jsonpath={range .items[*]}pod/{.metadata.name} {.spec.nodeName}{\"\\n\"}{end}";
+        let pods = world.kubectl(&["get", "pods", "-l", selector, "-o", path]).await?;
+        let started = |line: &str| !names.iter().any(|name| line.starts_with(name)) && !line.ends_with(' ');
+        if pods.lines().any(started) { Ok(()) } else { Err(pods) }
+    })
+    .await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;

@@ -1,0 +1,54 @@
+//! After plans that came to nothing a group waits for longer and longer, but not when room appears.
+
+use crate::{MINUTE, SCHEDULED};
+use giveway_crds::Preemption;
+use giveway_crds::condition::find;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use kube::Api;
+use kube::api::DeleteParams;
+
+/// Each plan that comes to nothing doubles the time until the next one, from half a second on.
+const PLANS: usize = 7;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    let gang =
+        world.gang("train", 2).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let plans: Api<Preemption> = Api::all(world.client());
+    let mut last = String::new();
+    for _ in 0..PLANS {
+        let plan = wait_for("there is another plan", 2 * MINUTE, async || {
+            let plan = gang.wait_plan(PlanState::Planned, 2 * MINUTE).await;
+            if plan.id == last { Err(plan.id) } else { Ok(plan) }
+        })
+        .await;
+        plans.delete(&plan.id, &DeleteParams::default()).await.unwrap();
+        last = plan.id;
+    }
+    let words = wait_for("the group says when it tries again", MINUTE, async || {
+        let conditions = gang.get().await.status.unwrap_or_default().conditions;
+        let said = find(&conditions, SCHEDULED).map(|told| told.message.clone()).unwrap_or_default();
+        if said.contains("the next plan is made at ") { Ok(said) } else { Err(said) }
+    })
+    .await;
+    assert!(
+        words.starts_with("Its Preemption was deleted. Room that becomes free is taken at once; the next plan"),
+        "{words}"
+    );
+    let (_, time) = words.trim_end_matches('.').rsplit_once(" at ").unwrap();
+    let next: jiff::Timestamp = time.parse().unwrap();
+    world.nodes(1).cpus(2).prefix("late").create().await;
+    gang.wait_bound(MINUTE).await;
+    let bound = world.audit().await.bindings.iter().map(|binding| binding.at).max().unwrap();
+    assert!(bound < next, "bound at {bound}, and the next plan was to come at {next}");
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
