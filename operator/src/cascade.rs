@@ -391,6 +391,17 @@ mod tests {
     }
 
     #[test]
+    fn who_was_made_in_the_second_in_which_kube_scheduler_took_one_does_not_go_for_the_next_leader() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        // Seen for the first time on its way out, as a new leader sees it.
+        world.pod(member("l4").preempted(200, THEIRS).terminating()).pod(member("again").created(200));
+        cascades.fallen(&mut world.model);
+        let mut going = evictions(&mut cascades, &world, now);
+        going.sort();
+        assert_eq!(going, ["l1 force", "l2 force", "l3 force"]);
+    }
+
+    #[test]
     fn the_rest_of_a_group_goes_when_kube_scheduler_takes_one_and_the_group_says_who_began() {
         let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
         world.pod(member("l2").preempted(200, THEIRS));

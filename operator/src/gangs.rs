@@ -36,6 +36,8 @@ const READS: usize = 8;
 const SETTLES: Duration = Duration::from_secs(10);
 /// How many groups a second are looked at in turn.
 const TURNS: usize = 5;
+/// How many groups that are gone leave the queue at a time, at most.
+const MOST_GONE: usize = 10_000;
 
 /// What is known of an owner.
 #[derive(Debug, Default)]
@@ -218,11 +220,17 @@ impl Gangs {
             return;
         }
         self.turned = Some(now);
-        for _ in 0..TURNS.min(self.turns.len()) {
-            let Some(key) = self.turns.pop_front() else { return };
+        let (mut left, queued) = (TURNS, self.turns.len());
+        // Who is gone takes nobody's turn, or what somebody makes and deletes would stand before everybody else's.
+        for _ in 0..queued.min(MOST_GONE) {
+            if left == 0 {
+                break;
+            }
+            let Some(key) = self.turns.pop_front() else { break };
             if self.followed.contains_key(&key) && members(model, &key).0.is_some() {
                 self.pending.entry(key.clone()).or_insert(now);
                 self.turns.push_back(key);
+                left -= 1;
             } else {
                 self.followed.remove(&key);
                 self.spares.remove(&key);

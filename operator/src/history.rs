@@ -17,6 +17,8 @@ const EVERY: Duration = Duration::from_secs(10);
 const MOST: usize = 100;
 /// What the history may take in etcd, about: plans of thousands of pods go before their time.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
+/// For how long nobody must know of a plan before it is struck out: longer than a watch that is taken for whole may be behind.
+const UNKNOWN: Duration = Duration::from_secs(60);
 /// For how long something may be there that the watch or an answer has not told of yet, in seconds.
 const GRACE: i64 = 60;
 
@@ -35,6 +37,8 @@ pub struct Keep {
 #[derive(Debug, Default)]
 pub struct Keeper {
     next: Option<Instant>,
+    /// Plans of which nobody knows, and since when. The watch may show late what became of them.
+    suspects: BTreeMap<SmolStr, Instant>,
 }
 
 /// What is to be done.
@@ -59,6 +63,7 @@ impl Keeper {
             objects.entry(plan_of_part(name)).or_default().push((name, record));
         }
         let mut over = Vec::new();
+        let before = std::mem::take(&mut self.suspects);
         for (plan, parts) in objects {
             if book.holds(plan) {
                 continue;
@@ -70,6 +75,11 @@ impl Keeper {
                     over.push(((first.finished(), first.created, plan.len(), plan), parts));
                 }
                 Some(first) if old(first) => {
+                    let since = before.get(plan).copied().unwrap_or(clock.now);
+                    self.suspects.insert(plan.into(), since);
+                    if clock.now.duration_since(since) < UNKNOWN {
+                        continue;
+                    }
                     let end = Some(clock.time());
                     let message = "No decision stands behind this plan; nobody is evicted for it.".to_owned();
                     let last = PreemptionStatus { finished_at: end, ..dropped(&first.status, message) };
@@ -182,8 +192,17 @@ mod tests {
         let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
         let step = pass(&model, KEEP, 160);
         assert!(step.struck.is_empty() && step.commands.is_empty(), "a moment ago");
-        let step = pass(&model, KEEP, 161);
+        let (mut keeper, begin) = (Keeper::default(), Instant::now());
+        let mut later = |seconds: i64| {
+            let now = begin + Duration::from_secs(seconds.unsigned_abs());
+            let clock = Clock { now, epoch_seconds: 161 + seconds };
+            keeper.pass(&model.plans, &Book::default(), KEEP, clock)
+        };
+        let step = later(0);
         assert_eq!(forgotten(&step), ["lost.2"]);
+        assert!(step.struck.is_empty(), "the watch may show late what became of it");
+        assert!(later(50).struck.is_empty());
+        let step = later(60);
         let (name, last) = &step.struck[0];
         assert_eq!((name.as_str(), last.state.as_str()), ("ghost", "Cancelled"));
         assert_eq!(last.message, "No decision stands behind this plan; nobody is evicted for it.");

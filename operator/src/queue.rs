@@ -45,6 +45,8 @@ pub struct Waiting {
     pub refusal: Option<String>,
     /// Plans in a row that were given up for a refusal.
     pub refusals: u32,
+    /// Plans in a row that were given up because a member went, of which there were enough.
+    pub again: u32,
     /// Whether an eviction was not allowed at all: of the next plan nobody goes before all may.
     pub careful: bool,
     /// Members, by UID, and nodes on which the scheduler did not bind them though they fit, and until when nobody goes for them
@@ -54,6 +56,8 @@ pub struct Waiting {
     pub unbound: String,
     /// When the plan was made in whose place the next one is made at once.
     pub put_off_since: Option<Time>,
+    /// Until when others go first, because it was taken down.
+    pub stands_back: Option<Instant>,
 }
 
 impl Waiting {
@@ -64,9 +68,34 @@ impl Waiting {
         self.seen = None;
     }
 
+    /// Notes that a plan was given up for a member that went. The next one is made at once; after many in a row it waits as after a
+    /// failure, or who makes and deletes a pod again and again would fill the history with plans.
+    pub fn planned_again(&mut self, now: Instant) {
+        self.again += 1;
+        if self.again > REFUSALS {
+            self.back_off(now);
+        }
+    }
+
     /// Notes that it was taken down, because it was bound by half: for a while others go first.
     pub fn stand_back(&mut self, now: Instant) {
-        *self = Self { not_before: Some(now + STAND_BACK), ..Self::default() };
+        self.stands_back = Some(now + STAND_BACK);
+        (self.failures, self.seen) = (0, None);
+    }
+
+    /// Until when others go first, if they do.
+    pub fn stands_back(&mut self, now: Instant) -> Option<Instant> {
+        if self.stands_back.take_if(|until| *until <= now).is_some() {
+            self.seen = None;
+        }
+        self.stands_back
+    }
+
+    /// Whether it is not forgotten when it waits for nothing at the moment: for ten minutes at most.
+    pub fn remembers(&self, now: Instant) -> bool {
+        let mut times =
+            self.spared.values().chain(self.unbindable.values()).chain(&self.not_before).chain(&self.stands_back);
+        times.any(|until| *until > now)
     }
 
     /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made
@@ -274,6 +303,42 @@ mod tests {
             "looked at again, though nothing changed"
         );
         assert_eq!(waiting.unbound_on(&uid).count(), 0);
+    }
+
+    #[test]
+    fn a_plan_whose_member_went_is_followed_by_another_at_once_but_not_again_and_again() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for _ in 0..REFUSALS {
+            waiting.planned_again(now);
+            assert_eq!(waiting.not_before, None);
+        }
+        waiting.planned_again(now);
+        waiting.planned_again(now);
+        assert_eq!(waiting.not_before, Some(now + Duration::from_secs(1)), "longer each time");
+    }
+
+    #[test]
+    fn who_was_taken_down_lets_others_go_first_whatever_else_happens_to_it() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        waiting.careful = true;
+        waiting.stand_back(now);
+        waiting.back_off(now);
+        waiting.not_before = None;
+        let later = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!(waiting.stands_back(later(59)), Some(later(60)), "also when a plan of it fails meanwhile");
+        assert!(waiting.remembers(later(59)) && waiting.careful, "what is known of it stays known");
+        waiting.seen = Some(7);
+        assert_eq!(waiting.stands_back(later(60)), None);
+        assert_eq!(waiting.turn(7, later(60)), Some(false), "it is looked at again");
+    }
+
+    #[test]
+    fn a_member_that_the_scheduler_did_not_bind_is_remembered_while_it_does_not_wait() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        assert!(!waiting.remembers(now));
+        waiting.not_bound(&[("uid-p".into(), "n1".into())], "It was not bound.", now);
+        assert!(waiting.remembers(now + UNBINDABLE - Duration::from_secs(1)));
+        assert!(!waiting.remembers(now + UNBINDABLE));
     }
 
     #[test]

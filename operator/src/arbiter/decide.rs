@@ -30,12 +30,16 @@ impl Arbiter {
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
         self.waiting.retain(|preemptor, waiting| {
-            let stays = present.contains(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
-            if let (false, Some(_), Preemptor::Group(key)) = (stays, &waiting.last_word, preemptor) {
+            let waits = present.contains(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
+            if !waits
+                && waiting.last_word.take().is_some()
+                && let Preemptor::Group(key) = preemptor
+            {
                 // Its status says it still.
                 self.dirty.insert(key.clone());
             }
-            stays
+            // kube-scheduler may be trying it, and then it does not wait for us.
+            waits || (waiting.remembers(clock.now) && self.model.uid_of(preemptor).is_some())
         });
         self.observed.retain(|preemptor| present.contains(preemptor));
         let off = self.switch.mode() == Mode::Off;
@@ -68,6 +72,10 @@ impl Arbiter {
                 self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
                 // It is decided when they are gone, and also when only the time is over.
                 self.waiting.entry(preemptor).or_default().seen = None;
+                continue;
+            }
+            if let Some(until) = self.waiting.get_mut(&preemptor).and_then(|waiting| waiting.stands_back(clock.now)) {
+                self.word(&preemptor, Some(Self::others_go_first(&clock.at(until).to_string())), clock.now);
                 continue;
             }
             let version = self.model.version;
@@ -111,6 +119,12 @@ impl Arbiter {
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
         !self.gangs.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
+    }
+
+    /// For a gang that was taken down.
+    fn others_go_first(until: &str) -> LastWord {
+        let message = format!("It was bound by half, and was taken down: others go first until {until}.");
+        LastWord { reason: Reason::HalfBound, message }
     }
 
     /// For a group of which pods are still to go.

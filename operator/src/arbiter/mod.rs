@@ -48,14 +48,15 @@ use crate::watches::Watches;
 use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
-use giveway_planner::Context;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Terms;
+use giveway_planner::{Context, Reservation};
 use notices::Repeated;
 use round::Round;
 use statuses::Writing;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,6 +67,8 @@ use waiters::Waiters;
 const BATCH: usize = 4096;
 /// How long a batch may gather: a burst of events is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
+/// How long the watch may take to show that a nomination was withdrawn.
+const SHOWN: Duration = Duration::from_secs(2);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -75,6 +78,8 @@ pub struct Arbiter {
     flights: Flights,
     /// Victims of plans that are over, by UID, while the watch may not show yet that they go.
     evicted: BTreeMap<SmolStr, Call>,
+    /// Places of plans that were given up just now, and when: the watch may show their nominations still.
+    given_up: Vec<(Reservation, Instant)>,
     waiting: BTreeMap<Preemptor, Waiting>,
     round: Round,
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
@@ -131,6 +136,7 @@ impl Arbiter {
             model: Model::of(config.protected_namespaces.iter().cloned().collect(), config.served_namespaces.as_ref()),
             flights: Flights::new(),
             evicted: BTreeMap::new(),
+            given_up: Vec::new(),
             waiting: BTreeMap::new(),
             round: Round::default(),
             last_plans: BTreeMap::new(),
@@ -328,7 +334,11 @@ impl Arbiter {
 
     fn advance(&mut self, clock: Clock) {
         let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
-        let order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        // Of plans that do not fit side by side any more the least important and youngest is given up, and the others keep their places.
+        let mut order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        order.sort_by_key(|preemptor| {
+            self.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
+        });
         // A critical add-on cannot wait as long as others can.
         let kind = |flight: &Flight| {
             let begun = flight.plan.state > PlanState::Planned;
@@ -343,8 +353,12 @@ impl Arbiter {
             let known = if evicts { ledger::without_guests(known, &self.flights, priority) } else { known };
             Context { lingering, ..known }
         };
-        let contexts: BTreeMap<(i32, bool, bool, bool), Context> =
+        let mut contexts: BTreeMap<(i32, bool, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
+        self.given_up.retain(|(_, at)| clock.now.duration_since(*at) < SHOWN);
+        let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
+        given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
+        contexts.values_mut().for_each(|context| ledger::without_given_up(context, &given_up));
         let version = self.model.version;
         self.evicted.retain(|_, call| !call.due(clock.now));
         let asked =
@@ -353,7 +367,7 @@ impl Arbiter {
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
-            let before = flight.plan.state;
+            let (before, went_on) = (flight.plan.state, flight.ending.is_none());
             if before == PlanState::Planned
                 && let Preemptor::Group(key) = &preemptor
             {
@@ -361,6 +375,14 @@ impl Arbiter {
             }
             let mut advance = flight.advance(&self.model, context, clock, limits);
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
+            let places = if went_on { flight.given_up_places() } else { Vec::new() };
+            if !places.is_empty() {
+                let uids: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
+                for context in contexts.values_mut() {
+                    context.reservations.retain(|reservation| !uids.contains(&reservation.uid));
+                    ledger::without_given_up(context, &places);
+                }
+            }
             let now = flight.plan.state;
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
@@ -441,23 +463,29 @@ impl Arbiter {
         let Some(flight) = self.flights.remove(preemptor) else { return };
         self.round.hurry();
         self.evicted.extend(flight.evicted_just_now(clock.now));
+        self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
         tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
         self.count_ending(&flight, ending.state, clock);
         self.trace(&flight, ending, clock);
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
-        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        // What an earlier one of its name went through is nothing to another.
+        let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
+        let mut forgotten = Waiting::default();
+        let waiting = if is_another { &mut forgotten } else { self.waiting.entry(preemptor.clone()).or_default() };
         waiting.last_word = None;
         waiting.seen = None;
         waiting.not_bound(&flight.unbound, &told, clock.now);
         match ending.state {
-            PlanState::Completed => (waiting.failures, waiting.refusals, waiting.careful) = (0, 0, false),
+            PlanState::Completed => {
+                (waiting.failures, waiting.refusals, waiting.again, waiting.careful) = (0, 0, 0, false);
+            }
             _ if flight.superseded => waiting.put_off_since.clone_from(&flight.plan.planned_at),
             _ if !flight.refused.is_empty() => {
                 waiting.refused(flight.refused.keys(), &flight.forbidden, &told, clock.now);
             }
-            _ if ending.again => {}
+            _ if ending.again => waiting.planned_again(clock.now),
             _ => waiting.back_off(clock.now),
         }
         // A plan that did no harm is made anew at once, the first time.
@@ -504,7 +532,7 @@ impl Arbiter {
             self.book.close(&flight, clock.time());
         }
         if let Preemptor::Group(key) = preemptor {
-            if flight.evicts() {
+            if flight.evicts() && !is_another {
                 self.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
             }
             self.dirty.insert(key.clone());

@@ -337,3 +337,20 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
     assert_eq!(told, ["Pod group train cannot be made: exceeded quota: q (403). The pod waits until it can."]);
     assert!((8..=12).contains(&tries), "{tries}");
 }
+
+#[test]
+fn groups_that_come_and_go_take_nobody_s_turn_and_are_forgotten() {
+    let mut scene = Scene::new();
+    for number in 0..200 {
+        let name = format!("gone-{number}");
+        scene.world.pod(member(&name, &name, "u"));
+        scene.pass();
+        scene.world.remove_pod(&name);
+        scene.pass();
+    }
+    scene.world.pod(member("a", "train", "u1"));
+    scene.pass();
+    scene.later(1).pass();
+    assert_eq!(scene.gangs.turns, [scene.world.key("train")]);
+    assert!(scene.gangs.followed.len() == 1 && scene.gangs.spares.len() <= 1, "{:?}", scene.gangs.followed);
+}

@@ -80,6 +80,14 @@ impl Call {
         *self = Self::Failed(now, (self.tries() + 1).min(UNANSWERED_TRIES));
     }
 
+    /// Notes that it was taken back before it was made. What became of an earlier one that failed is as unknown as before.
+    pub fn withdrawn(&mut self, now: Instant) {
+        *self = match self.tries() {
+            0 => Self::Idle,
+            tries => Self::Failed(now, tries),
+        };
+    }
+
     /// Whether an answer is awaited.
     pub fn pending(self) -> bool {
         matches!(self, Self::Pending(_))

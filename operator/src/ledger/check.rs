@@ -5,8 +5,9 @@ use super::{Clock, Ending, Flight, current};
 use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
+use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
-use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Preemptor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -33,14 +34,14 @@ pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) ->
 impl Flight {
     /// The call that failed so often that the plan has no prospect, if there is one. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> Option<Sentence> {
+        let begun = self.begun_units();
         let members = self.members.iter().flat_map(|m| {
             [(m.nominate, "Nominating a node for"), (m.release, "Removing the scheduling gate of")]
                 .map(|(call, what)| (call, what, m.pod.clone(), &m.uid))
         });
         let victims = self.victims.iter().flat_map(|v| {
             let dry_run = (v.rehearsal, "Trying the eviction of", v.pod.clone(), &v.uid);
-            let single = self.plan.victims[v.unit].kind != "PodGroup";
-            let eviction = single.then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
+            let eviction = (!begun.contains(&v.unit)).then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
             iter::once(dry_run).chain(eviction)
         });
         let node = self
@@ -183,16 +184,30 @@ impl Flight {
         }
         let begun = self.begun_units();
         for victim in self.victims.iter().filter(|v| !v.asked() && !begun.contains(&v.unit)) {
-            if let Some(pod) = current(cluster, &victim.pod, &victim.uid)
-                && cluster.effective_priority(pod) >= self.priority
-            {
-                let named = Sentence::default().object("pod", &victim.pod, &victim.uid);
-                return Some(named.text(" is not of lower priority any more."));
-            }
+            let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
+            let why = if cluster.effective_priority(pod) >= self.priority {
+                " is not of lower priority any more."
+            } else if pod.live() && !self.goes_with(cluster, pod, victim.unit) {
+                " gives way with another unit now."
+            } else {
+                continue;
+            };
+            return Some(Sentence::default().object("pod", &victim.pod, &victim.uid).text(why));
         }
         let (key, uid) = self.grown_units(cluster).into_iter().map(|unit| self.group_of(cluster, unit)).next()?;
         let named = Sentence::default().object("pod group", &key, &uid);
         Some(named.text(" has more pods than when the plan was made."))
+    }
+
+    /// Whether a pod gives way with the unit that the plan lists it in: with its group, where that goes whole, or else alone.
+    pub(super) fn goes_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
+        let unit = &self.plan.victims[unit];
+        let key = ObjectKey::new(&unit.namespace, &unit.name);
+        let whole = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup);
+        match unit.kind.as_str() {
+            "PodGroup" => whole.is_some_and(|group| group.key == key),
+            _ => whole.is_none() && pod.key == key,
+        }
     }
 
     fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {

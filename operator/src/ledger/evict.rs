@@ -44,7 +44,7 @@ impl Flight {
             }
             EvictOutcome::Error(_) => call.answered(false, now),
             EvictOutcome::Unanswered(_) => call.unanswered(now),
-            EvictOutcome::Withdrawn => *call = Call::Idle,
+            EvictOutcome::Withdrawn => call.withdrawn(now),
         }
     }
 
@@ -200,12 +200,14 @@ impl Flight {
         pods.filter_map(|v| model.threshold(current(&model.cluster, &v.pod, &v.uid)?)).max()
     }
 
-    /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody.
+    /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody, and neither did calls that failed again
+    /// and again: each of them looked first whether the one before had been carried out.
     pub(super) fn begun_units(&self) -> BTreeSet<usize> {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();
         }
-        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !self.refused.contains_key(&v.uid));
+        let denied = |v: &VictimPod| self.refused.contains_key(&v.uid) || v.call.exhausted();
+        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !denied(v));
         self.victims
             .iter()
             .filter(|v| asked(v) || (self.resumed && v.left))

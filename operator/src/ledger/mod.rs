@@ -285,6 +285,15 @@ impl Flight {
         })
     }
 
+    /// The places that it has given up: until its nominations are withdrawn, nobody is kept from them.
+    pub fn given_up_places(&self) -> Vec<Reservation> {
+        let keeps = |ending: &Ending| ending.state == PlanState::Completed || ending.again || !self.refused.is_empty();
+        match &self.ending {
+            Some(ending) if !keeps(ending) => self.reservations().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The placements as the planner takes them.
     pub fn placements(&self) -> Vec<Placement> {
         self.members
@@ -485,6 +494,15 @@ pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -
         flights.values().filter(waits).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));
     context
+}
+
+/// The same after these places were given up, of which the cluster still has the nominations: two equal plans that do not fit side by
+/// side any more must not be given up for each other, nor the second one for what is left of the first. Who has a place anew keeps it.
+pub fn without_given_up(context: &mut Context, places: &[Reservation]) {
+    let kept: BTreeSet<SmolStr> = context.reservations.iter().map(|reservation| reservation.uid.clone()).collect();
+    // A reservation that holds nothing: without any, the pod's nomination would hold the place.
+    let free = places.iter().filter(|place| !kept.contains(&place.uid));
+    context.reservations.extend(free.map(|place| Reservation { priority: i32::MIN, ..place.clone() }));
 }
 
 /// The same for a plan that has begun to evict: it is not given up for the place of an equal or less important one for which nobody

@@ -7,7 +7,7 @@ use super::{Flight, current};
 use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredVictim};
-use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Context, Preemptor};
 use std::collections::BTreeSet;
@@ -72,18 +72,13 @@ impl Flight {
         let listed = self.victims.iter().filter(|v| v.unit == index);
         let here: Vec<&Pod> = listed.filter_map(|v| current(cluster, &v.pod, &v.uid)).collect();
         for pod in here.iter().copied().filter(|pod| pod.live()) {
-            let whole = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup);
-            let of_unit = match unit.kind.as_str() {
-                "PodGroup" => whole.is_some_and(|group| group.key == key),
-                _ => whole.is_none() && pod.key == key,
-            };
             let wrong = if pod.mirror {
                 " is a static pod."
             } else if cluster.protection(&pod.key.namespace).is_some() {
                 " is in a protected namespace."
             } else if self.rescue.is_none() && cluster.effective_priority(pod) >= self.priority {
                 " is not of lower priority."
-            } else if !of_unit {
+            } else if !self.goes_with(cluster, pod, index) {
                 " gives way with another unit now."
             } else {
                 continue;

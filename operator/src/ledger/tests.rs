@@ -397,6 +397,94 @@ fn evictions_that_wait_for_their_turn_are_withdrawn_with_the_plan() {
 }
 
 #[test]
+fn a_retry_that_is_withdrawn_does_not_forget_that_the_first_call_may_have_been_carried_out() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Unanswered("the answer was lost".into()), run.now);
+    run.later(1);
+    assert_eq!(names(&run.step()), ["evict l1"], "once more");
+    run.world.remove_pod("g2");
+    run.step();
+    run.flight.evicted("uid-l1", &EvictOutcome::Withdrawn, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Withdrawn, run.now);
+    run.world.remove_pod("l1");
+    let advance = run.step();
+    assert_eq!(names(&advance), ["evict l2"], "the group goes whole");
+    assert!(advance.ended.is_none());
+}
+
+#[test]
+fn a_group_of_which_every_eviction_failed_again_and_again_is_not_begun() {
+    let mut run = Run::evicting();
+    for _ in 0..6 {
+        for uid in ["uid-l1", "uid-l2"] {
+            run.flight.evicted(uid, &EvictOutcome::Error("a webhook of somebody else is down".into()), run.now);
+        }
+        run.later(7);
+        run.step();
+    }
+    let ending = run.flight.ending.clone().unwrap();
+    let why = "Evicting pod default/l1 failed 6 times; the operator's log has the answers of the API server.";
+    assert_eq!((ending.state, ending.message.to_string().as_str()), (PlanState::Failed, why));
+    run.later(60);
+    assert!(!names(&run.step()).iter().any(|name| name.starts_with("evict")), "nobody goes for a plan that is over");
+}
+
+#[test]
+fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
+    let other = || Preemptor::Pod(ObjectKey::new("default", "other"));
+    let mut world = World::new();
+    world.node("n1", 3).pod(TestPod::new("l1", 10).on("n1")).pod(TestPod::new("l2", 10).on("n1"));
+    // Somebody whom kube-scheduler bound where two were to go for two.
+    world.pod(TestPod::new("daemon", 2_000).on("n1")).pod(TestPod::new("foreign", 2_000).on("n1"));
+    world.pod(TestPod::new("one", 100).nominated("n1")).pod(TestPod::new("other", 100).nominated("n1"));
+    let flight_of = |name: &str, victim_name: &str| {
+        let plan = StoredPlan {
+            placements: vec![placement(name, "n1")],
+            victims: vec![StoredVictim {
+                kind: "Pod".into(),
+                namespace: "default".into(),
+                name: victim_name.into(),
+                priority: 10,
+                pods: vec![victim(victim_name, "n1")],
+                ..StoredVictim::default()
+            }],
+            preemptor: StoredPreemptor {
+                kind: "Pod".into(),
+                uid: format!("uid-{name}"),
+                priority: 100,
+                ..StoredPreemptor::default()
+            },
+            ..StoredPlan::default()
+        };
+        let preemptor = Preemptor::Pod(ObjectKey::new("default", name));
+        let mut flight = Flight::new(preemptor.clone(), 100, plan, Instant::now());
+        flight.plan.state = PlanState::WaitingForVictims;
+        flight.stored = Some(PlanState::WaitingForVictims);
+        flight.victims.iter_mut().for_each(|victim| victim.accepted = true);
+        (preemptor, flight)
+    };
+    let mut flights = Flights::from([flight_of("one", "l1"), flight_of("other", "l2")]);
+    let clock = Clock { now: Instant::now(), epoch_seconds: 0 };
+    let mut known = context(&flights, 100);
+    let mut first = flights.remove(&other()).unwrap();
+    first.advance(&world.model, &known, clock, LIMITS);
+    assert_eq!(first.given_up_places().len(), 1, "there is room for one only: {:?}", first.ending);
+    let places = first.given_up_places();
+    known.reservations.retain(|reservation| reservation.uid != "uid-other");
+    let (_, second) = flights.iter_mut().next().unwrap();
+    let mut kept_away = second.clone();
+    kept_away.advance(&world.model, &known, clock, LIMITS);
+    assert!(kept_away.ending.is_some(), "the nomination of the other one would hold the place");
+    without_given_up(&mut known, &places);
+    second.advance(&world.model, &known, clock, LIMITS);
+    assert_eq!(second.ending, None, "neither its place nor its nomination counts any more");
+    // One that has another place by now keeps it.
+    let mut anew = Context { reservations: places.clone(), ..Context::default() };
+    without_given_up(&mut anew, &places);
+    assert_eq!(anew.reservations, places);
+}
+
+#[test]
 fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
     let mut run = Run::evicting();
     let mut flights = Flights::new();
