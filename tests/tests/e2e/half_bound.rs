@@ -1,8 +1,8 @@
 //! Gangs that kube-scheduler binds by half, for a reason that nobody can know before.
 
-use crate::MINUTE;
+use crate::{MINUTE, SCHEDULED};
 use giveway_tests::audit::Promises;
-use giveway_tests::cluster::{Denial, Group};
+use giveway_tests::cluster::{Denial, GRACE_SECONDS, Group};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::batch::v1::Job;
@@ -37,8 +37,12 @@ async fn train(world: &World) -> Group {
         "spec": {
             "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 20,
             "template": {
-                "metadata": {"labels": {giveway_crds::keys::LABEL_POD_GROUP: "train"}},
-                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+                // Those that are made instead are there while these still end.
+                "metadata": {
+                    "labels": {giveway_crds::keys::LABEL_POD_GROUP: "train"},
+                    "annotations": {GRACE_SECONDS: "4"}
+                },
+                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 4,
                     "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}]}
             }
         }
@@ -81,6 +85,8 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
     let words = "Pod group train is bound by half for 8 s: 1 of 2 pods has a node. All its pods are evicted, so that those made \
                  instead wait for each other.";
     assert!(told.starts_with(words) && told.contains("second pods are not bound"), "{told}");
+    let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
+    assert!(words.starts_with("It was bound by half, and was taken down: others go first until "), "{words}");
     other.wait_bound(MINUTE).await;
     let again = wait_for("both pods are made anew and wait together", MINUTE, async || {
         let pods = pods(&world).await;
