@@ -30,7 +30,7 @@ use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
-use crate::ledger::{self, Call, Clock, Ending, Flight, Flights, Limits};
+use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
 use crate::letting_go::LettingGo;
 use crate::metrics::Metrics;
 use crate::model::Model;
@@ -67,6 +67,8 @@ use waiters::Waiters;
 const BATCH: usize = 4096;
 /// How long a batch may gather: a burst of events is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
+/// How long the watch may take to show that an eviction was accepted: after that whoever it was about is as good as any other.
+const UNSEEN: Duration = Duration::from_secs(60);
 /// How long the watch may take to show that a nomination was withdrawn.
 const SHOWN: Duration = Duration::from_secs(2);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
@@ -76,8 +78,8 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct Arbiter {
     model: Model,
     flights: Flights,
-    /// Victims of plans that are over, by UID, while the watch may not show yet that they go.
-    evicted: BTreeMap<SmolStr, Call>,
+    /// Victims of plans that are over, by UID, while the watch does not show yet that they go, and since when.
+    evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
     /// Places of plans that were given up just now, and when: the watch may show their nominations still.
     given_up: Vec<(Reservation, Instant)>,
     waiting: BTreeMap<Preemptor, Waiting>,
@@ -360,7 +362,10 @@ impl Arbiter {
         given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
         contexts.values_mut().for_each(|context| ledger::without_given_up(context, &given_up));
         let version = self.model.version;
-        self.evicted.retain(|_, call| !call.due(clock.now));
+        self.evicted.retain(|uid, (pod, at)| {
+            let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
+            unseen && clock.now.duration_since(*at) < UNSEEN
+        });
         let asked =
             self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys()).chain(self.cascades.asked());
         let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
@@ -462,7 +467,8 @@ impl Arbiter {
     fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.flights.remove(preemptor) else { return };
         self.round.hurry();
-        self.evicted.extend(flight.evicted_just_now(clock.now));
+        let unseen = flight.evicted_unseen(&self.model.cluster);
+        self.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
         self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());

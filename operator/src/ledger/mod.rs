@@ -331,10 +331,11 @@ impl Flight {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 
-    /// Victims whose eviction was accepted, with the call that the watch may not show yet.
-    pub fn evicted_just_now(&self, now: Instant) -> impl Iterator<Item = (SmolStr, Call)> + '_ {
-        let done = move |v: &&VictimPod| matches!(v.call, Call::Done(_)) && !v.call.due(now);
-        self.victims.iter().filter(done).map(|v| (v.uid.clone(), v.call))
+    /// Victims whose eviction was accepted, which the watch does not show yet.
+    pub fn evicted_unseen<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a SmolStr, &'a ObjectKey)> {
+        let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
+        let unseen = |v: &&VictimPod| current(cluster, &v.pod, &v.uid).is_some_and(Pod::live);
+        self.victims.iter().filter(done).filter(unseen).map(|v| (&v.uid, &v.pod))
     }
 
     /// How many victims are gone.

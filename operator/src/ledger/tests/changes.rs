@@ -290,7 +290,9 @@ fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun()
         world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     });
     assert_eq!(why, "Nobody was evicted: pod group default/low has more pods than when the plan was made.");
-    let why = outdated(|world| drop(world.group("low", 2, 10, "Pod")));
+    let why = outdated(|world| {
+        world.group("low", 2, 10, "Pod");
+    });
     assert_eq!(why, "Nobody was evicted: pod default/l1 gives way with another unit now.");
 }
 

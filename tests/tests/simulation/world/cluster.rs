@@ -2,10 +2,13 @@
 
 use super::{Event, World};
 use crate::evictions::deadline;
-use crate::excuses::Touch;
+use crate::excuses::{Disturbance, Touch};
 use crate::object::{Kind, Pod, terminating, uid};
 use serde_json::Value;
 use std::rc::Rc;
+
+/// So many milliseconds after it should have been gone nobody waits for a pod any more.
+const OVERDUE: u64 = 30_000;
 
 impl World {
     /// What follows from what was written.
@@ -65,8 +68,10 @@ impl World {
             end = left + self.faults.between(10_000, 90_000);
             self.say("kubelet", format!("{} hangs", Pod(pod).name()));
             self.faults.note("pods that do not go in time");
-            // Nobody waits for it, and its place may be lost.
-            self.disturb(Touch::Node(Pod(pod).node().unwrap_or_default().to_owned()));
+            // From some time on nobody waits for it any more, and its place may be lost: now, or then for who came later.
+            let touch = Touch::Node(Pod(pod).node().unwrap_or_default().to_owned());
+            self.disturb(touch.clone());
+            self.disturbed.push(Disturbance { at: self.now + left + OVERDUE, touch });
         }
         if self.random.percent(50) {
             self.after(end, Event::Ended(uid.clone()));
