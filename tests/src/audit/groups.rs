@@ -1,6 +1,7 @@
 //! PodGroups and priority classes, as the audit log tells of them, and what their members are worth.
 
-use super::history::{History, Key, PodRecord, key_of};
+use super::SCHEDULER;
+use super::history::{History, Key, PodRecord, Removal, key_of};
 use super::log::Line;
 use super::record::{is, map, number, text};
 use giveway_crds::{keys, native};
@@ -121,5 +122,20 @@ impl History {
     /// The members of a group that were created, by UID.
     pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
         self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
+    }
+
+    /// Whether the stock scheduler took another pod of the same whole group, while this one was there: that excuses the rest of this
+    /// group, once, and not the pods that its owner makes instead.
+    pub(super) fn began_by_scheduler(&self, removal: &Removal) -> bool {
+        let Some(pod) = self.pods.get(&removal.uid) else { return false };
+        let Some(group) = &pod.group else { return false };
+        let key = (removal.pod.0.clone(), group.clone());
+        let whole = self.groups.get(&key).is_some_and(|group| group.whole);
+        let there = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
+        whole
+            && self.removed_by(SCHEDULER).iter().any(|earlier| {
+                let same = self.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
+                same && earlier.pod.0 == key.0 && earlier.at < removal.at && there(earlier.at)
+            })
     }
 }

@@ -353,7 +353,7 @@ pub fn unplanned_count(history: &History) -> usize {
 fn unplanned(history: &History) -> impl Iterator<Item = &Removal> {
     let unplanned = history.evicted().into_iter().filter(|removal| preemptor_of(history, removal).is_none());
     // The rest of a group of which the stock scheduler took a pod goes without a plan.
-    unplanned.filter(|removal| !began_by_scheduler(history, removal))
+    unplanned.filter(|removal| !history.began_by_scheduler(removal))
 }
 
 /// Whether the gang of this pod had fewer bound members than it needs when it went.
@@ -365,21 +365,6 @@ fn bound_by_half(history: &History, removal: &Removal) -> bool {
     };
     let bound = history.members(&key).filter(|(_, pod)| there(pod)).count();
     history.groups.get(&key).is_some_and(|group| bound < group.min_count)
-}
-
-/// Whether the stock scheduler took another pod of the same whole group, while this one was there: that excuses the rest of this
-/// group, once, and not the pods that its owner makes instead.
-fn began_by_scheduler(history: &History, removal: &Removal) -> bool {
-    let Some(pod) = history.pods.get(&removal.uid) else { return false };
-    let Some(group) = &pod.group else { return false };
-    let key = (removal.pod.0.clone(), group.clone());
-    let whole = history.groups.get(&key).is_some_and(|group| group.whole);
-    let there = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
-    whole
-        && history.removed_by(SCHEDULER).iter().any(|earlier| {
-            let same = history.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
-            same && earlier.pod.0 == key.0 && earlier.at < removal.at && there(earlier.at)
-        })
 }
 
 fn preemptor_of(history: &History, removal: &Removal) -> Option<Preemptor> {

@@ -13,6 +13,10 @@ pub(super) fn broken(history: &History) -> Vec<String> {
 }
 
 fn breach(history: &History, removal: &Removal) -> Option<String> {
+    // It names no plan, and its group goes because kube-scheduler took another pod of it: a plan that lists it too is not why.
+    if removal.plan.is_none() && history.began_by_scheduler(removal) {
+        return None;
+    }
     let record = history.last_stored(history.plan_of(removal)?, removal.at);
     let (pod, plan) = (&removal.pod.1, &record.plan);
     let begun = || begun(history, removal, record);

@@ -5,6 +5,7 @@
 
 mod images;
 mod path;
+mod policy;
 mod registry;
 mod sbom;
 mod search;

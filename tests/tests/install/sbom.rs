@@ -27,31 +27,30 @@ fn every_crate_in_a_program_is_named_with_its_licence_and_nothing_of_this_machin
                 named.insert(format!("{} v{}", part["name"].as_str().unwrap(), part["version"].as_str().unwrap()));
             }
         }
-        let target = bill["metadata"]["properties"][0]["value"].as_str().unwrap();
-        let tree = run(
-            Path::new(env!("CARGO")),
-            &[
-                "tree",
-                "--locked",
-                "--package",
-                program,
-                "--edges",
-                "normal",
-                "--target",
-                target,
-                "--prefix",
-                "none",
-                "--format",
-                "{p}",
-            ],
-            &[],
-        );
-        // A line is a crate, its version, and for some where they lie.
-        let mut built: BTreeSet<String> =
-            tree.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
-        assert!(built.remove(&format!("{program} v{}", crate::VERSION)), "{tree}");
-        assert!(built.len() > 100, "{tree}");
+        let built = built(program, target(&bill));
+        assert!(built.len() > 100, "{built:?}");
         let missing: Vec<&String> = built.difference(&named).collect();
         assert!(missing.is_empty(), "{program} has crates that its bill does not name: {missing:?}");
     }
+}
+
+/// The crates of a program, as `NAME vVERSION`, without itself.
+pub(crate) fn built(program: &str, target: &str) -> BTreeSet<String> {
+    let of = ["tree", "--locked", "--package", program, "--edges", "normal", "--target", target];
+    let tree = run(Path::new(env!("CARGO")), &[&of[..], &["--prefix", "none", "--format", "{p}"]].concat(), &[]);
+    // A line is a crate, its version, and for some where they lie.
+    let mut built: BTreeSet<String> =
+        tree.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert!(built.remove(&format!("{program} v{}", crate::VERSION)), "{tree}");
+    built
+}
+
+/// The bill of a program.
+pub(crate) fn bill(program: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(for_this_machine(program, "cdx.json")).unwrap()).unwrap()
+}
+
+/// The machine for which it is.
+pub(crate) fn target(bill: &Value) -> &str {
+    bill["metadata"]["properties"][0]["value"].as_str().unwrap()
 }

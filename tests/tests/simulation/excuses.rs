@@ -42,7 +42,10 @@ pub fn excuse(world: &World, history: &History, helped: &Helped) -> Option<Strin
     if let Some(it) = disturbed.next() {
         return Some(format!("{:?} at {} s", it.touch, it.at / 1_000));
     }
-    let during = |at: Timestamp| (helped.first..=end).contains(&at);
+    // Who came after the plan was made, but of whom the leader need not have heard before the first one went.
+    let made =
+        history.plans.iter().find(|record| record.plan.id == helped.plan).map_or(helped.first, |made| made.asked);
+    let during = |at: Timestamp| (made.min(helped.first)..=end).contains(&at);
     overtaken(history, plan, during)
 }
 
