@@ -6,7 +6,7 @@ use crate::server::time_of;
 use crate::world::World;
 use giveway_crds::plan::StoredPlan;
 use giveway_tests::audit::promises::Helped;
-use giveway_tests::audit::{History, PlanRecord};
+use giveway_tests::audit::{History, PlanRecord, PodRecord};
 use jiff::Timestamp;
 
 /// So long before the first eviction something may have happened that the leader had not heard of, in milliseconds: a watch lags
@@ -71,7 +71,7 @@ impl Touch {
     }
 }
 
-/// Whether somebody more important came: took the preemptor's own pods, was bound to one of its places, or had a plan for one.
+/// Whether somebody more important came: took the preemptor's own pods, was bound or nominated to one of its places, or had a plan for one.
 fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) -> bool) -> Option<String> {
     let (name, priority) = (&plan.plan.preemptor.name, plan.plan.preemptor.priority);
     let own =
@@ -87,6 +87,20 @@ fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) ->
     });
     if let Some(binding) = binding {
         return Some(format!("{} was bound to {}", binding.pod.1, binding.node));
+    }
+    // A plan for which nobody goes is not stored, and holds its places by nominations.
+    let nominated = history.nominations.iter().find(|nomination| {
+        let of_name = |pod: &PodRecord| pod.key == nomination.pod;
+        let uid = history.pods.iter().find(|(_, pod)| of_name(pod)).map_or("", |(uid, _)| uid.as_str());
+        let higher = history.effective_priority(uid).is_some_and(|of| of > priority);
+        during(nomination.at) && higher && !own(uid) && nomination.node.as_deref().is_some_and(place)
+    });
+    if let Some(nomination) = nominated {
+        return Some(format!(
+            "{} was nominated to {}",
+            nomination.pod.1,
+            nomination.node.as_deref().unwrap_or_default()
+        ));
     }
     let higher = history.plans.iter().find(|other| {
         let same = other.plan.placements.iter().any(|other| place(&other.node));
