@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::process::Webhook;
 use crate::stub::Objects;
 use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const MIB: usize = 1 << 20;
 
@@ -92,4 +92,20 @@ async fn objects_of_a_million_pod_templates_cost_little_more_than_their_text() {
         let one = webhook.process.peak();
         assert!(one - before < 16 * MIB, "from {} to {} KiB: {answer}", before / 1024, one / 1024);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_pods_with_20000_labels_each_are_listed_within_the_webhook_s_limit() {
+    let pods = (0..60).map(|pod| {
+        let mut labels: Map<String, Value> = (0..20_000).map(|n| (format!("label-{n:06}"), json!(""))).collect();
+        labels.insert("scheduling.giveway.dev/pod-group".to_owned(), json!("g"));
+        json!({
+            "metadata": {"name": format!("p{pod}"), "namespace": "team", "uid": format!("u{pod}"), "labels": labels},
+            "spec": {"nodeName": "n1", "containers": []}, "status": {"phase": "Running"},
+        })
+    });
+    let webhook = Webhook::start(Objects::from([("pods", pods.collect())])).await;
+    let (resident, peak) = (webhook.process.resident(), webhook.process.peak());
+    println!("{} MiB, {} MiB at most", resident / MIB, peak / MIB);
+    assert!(peak < 128 * MIB, "{} MiB", peak / MIB);
 }
