@@ -237,6 +237,10 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
     }
 
+    pub(super) fn uid(&self) -> Option<&String> {
+        self.metadata.uid.as_ref()
+    }
+
     fn node(&self) -> Option<String> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
     }
@@ -349,7 +353,10 @@ mod tests {
             let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
             let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
             let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
-            matches!(super::super::decide::decide(&cluster.0, &asked(pod.clone())), super::super::decide::Verdict::Refused(_))
+            matches!(
+                super::super::decide::decide(&cluster.0, &asked(pod.clone())),
+                super::super::decide::Verdict::Refused(_)
+            )
         };
         assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
     }
