@@ -192,6 +192,18 @@ async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back(
 }
 
 #[tokio::test]
+async fn of_a_thousand_budgets_over_a_victim_no_more_than_a_few_are_written() {
+    let cluster = (0..1000).fold(permitting(), |cluster, n| cluster.budget(&format!("b{n}"), 1, json!({})));
+    let guarded = scene(cluster.clone(), Duration::from_millis(50), 10, vec![]);
+    let answer = guarded.ask(review("DELETE", json!({}))).await;
+    assert!(message(&answer).contains("more than 8 budgets select it"), "{answer}");
+    assert_eq!(guarded.calls(), ["read web/api-1"]);
+    let reached = scene(cluster.waits("boss", 5000, json!({})), LONG, 10, vec![]);
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+    assert_eq!(reached.calls().len(), 1 + decide::MOST_CLAIMS);
+}
+
+#[tokio::test]
 async fn a_claim_that_fails_keeps_a_guarded_victim_and_no_other() {
     let failed = || vec![("api", Claim::Failed("the API server is away".to_owned()))];
     let guarded = scene(permitting(), Duration::from_millis(50), 10, failed());
