@@ -4,7 +4,7 @@
 //! slower; one that waits for its answer costs nothing. Refused pods of high priority are also first in its queue each
 //! time they come back, so a crowd of them would leave it no time for others: answers go out one by one, [`SPACING`]
 //! apart, as long as that makes nobody wait longer than the longest hold. The number of answers held back is bounded, and
-//! so is the number of those about one victim, so that reviews about a pod of one's own take no room from others;
+//! victims of one namespace get at most half of it, so that reviews about pods of one's own leave room for others;
 //! whoever is above a bound is answered at once. No answer is later than the deadline of its request, and on shutdown
 //! every held one goes out.
 
@@ -20,11 +20,9 @@ use tokio_util::sync::CancellationToken;
 /// The time between two answers while many are held.
 pub const SPACING: Duration = Duration::from_millis(250);
 
-/// The most refusals about one victim that are held at the same time: several pods may be refused the same one.
-pub const MOST_OF_A_VICTIM: usize = 4;
-
-/// How many refusals are held, by UID of the victim.
-type Victims = Arc<Mutex<BTreeMap<String, usize>>>;
+/// How many refusals are held, by namespace of the victim. Not by victim: kube-scheduler 1.33 and 1.34 do not wait for the answer
+/// before they try the same one again, and would be answered at once.
+type Shares = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// Where refusals wait.
 #[derive(Debug)]
@@ -33,7 +31,9 @@ pub struct Holds {
     time: Duration,
     longest: Duration,
     turns: Arc<Mutex<Turns>>,
-    victims: Victims,
+    shares: Shares,
+    /// The most of one namespace.
+    most_of_one: usize,
     end: CancellationToken,
     metrics: GuardMetrics,
 }
@@ -62,14 +62,23 @@ impl Holds {
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
         let slots = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
-        Self { slots, time, longest: longest.max(time), turns, victims: Victims::default(), end, metrics }
+        Self {
+            slots,
+            time,
+            longest: longest.max(time),
+            turns,
+            shares: Shares::default(),
+            most_of_one: most.div_ceil(2),
+            end,
+            metrics,
+        }
     }
 
-    /// Begins to hold a refusal about the victim with this UID, in no case longer than until `deadline`; `None` when too
-    /// many are held, or too many about this victim.
-    pub fn begin(&self, deadline: Deadline, victim: &str) -> Option<Hold> {
-        let victim = Victim::one_more(&self.victims, victim);
-        let (Some(victim), Ok(slot)) = (victim, Arc::clone(&self.slots).try_acquire_owned()) else {
+    /// Begins to hold a refusal about a victim in this namespace, in no case longer than until `deadline`; `None` when too
+    /// many are held.
+    pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
+        let share = Share::one_more(&self.shares, namespace, self.most_of_one);
+        let (Some(share), Ok(slot)) = (share, Arc::clone(&self.slots).try_acquire_owned()) else {
             self.metrics.unheld.inc();
             return None;
         };
@@ -78,38 +87,36 @@ impl Holds {
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
         let (turns, end) = (Arc::clone(&self.turns), self.end.clone());
-        Some(Hold { since, until, latest, turns, end, metrics, _victim: victim, _slot: slot })
+        Some(Hold { since, until, latest, turns, end, metrics, _share: share, _slot: slot })
     }
 }
 
-/// One of the refusals about a victim, until it is dropped.
+/// One of the refusals about victims of a namespace, until it is dropped.
 #[derive(Debug)]
-struct Victim {
-    victims: Victims,
-    uid: String,
+struct Share {
+    shares: Shares,
+    namespace: String,
 }
 
-impl Victim {
-    fn one_more(victims: &Victims, uid: &str) -> Option<Self> {
-        let mut held = victims.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = held.entry(uid.to_owned()).or_default();
-        if *count >= MOST_OF_A_VICTIM {
+impl Share {
+    fn one_more(shares: &Shares, namespace: &str, most: usize) -> Option<Self> {
+        let mut held = shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.get(namespace).copied().unwrap_or_default();
+        if count >= most {
             return None;
         }
-        *count += 1;
-        Some(Self { victims: Arc::clone(victims), uid: uid.to_owned() })
+        held.insert(namespace.to_owned(), count + 1);
+        Some(Self { shares: Arc::clone(shares), namespace: namespace.to_owned() })
     }
 }
 
-impl Drop for Victim {
+impl Drop for Share {
     fn drop(&mut self) {
-        let mut held = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = held.get_mut(&self.uid) {
-            *count -= 1;
-            if *count == 0 {
-                held.remove(&self.uid);
-            }
-        }
+        let mut held = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.get(&self.namespace).copied() {
+            Some(count) if count > 1 => held.insert(self.namespace.clone(), count - 1),
+            _ => held.remove(&self.namespace),
+        };
     }
 }
 
@@ -122,7 +129,7 @@ pub struct Hold {
     turns: Arc<Mutex<Turns>>,
     end: CancellationToken,
     metrics: GuardMetrics,
-    _victim: Victim,
+    _share: Share,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -262,17 +269,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reviews_about_one_victim_take_no_more_than_a_few_slots() {
+    async fn refusals_about_pods_of_one_namespace_leave_room_for_those_of_others() {
         let holds = Holds::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
-        let begin = |victim: &str| holds.begin(Deadline::after(LONG), victim);
+        let begin = |namespace: &str| holds.begin(Deadline::after(LONG), namespace);
         let mut crowd: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
-        assert_eq!((crowd.len(), holds.metrics.unheld.get()), (MOST_OF_A_VICTIM, 26));
+        assert_eq!((crowd.len(), holds.metrics.unheld.get()), (15, 15));
         let other = begin("other").expect("there is room for others");
         assert!(begin("own").is_none());
         crowd.pop();
         let again = begin("own").expect("one of them is over");
         drop((crowd, other, again));
-        assert!(holds.victims.lock().unwrap().is_empty(), "who is held no more is forgotten");
+        assert!(holds.shares.lock().unwrap().is_empty(), "who is held no more is forgotten");
     }
 
     #[tokio::test]

@@ -136,7 +136,7 @@ impl<L: Ledger> Guard<L> {
             verdict = self.judge(&asked)?;
         }
         if matches!(verdict, Verdict::Refused(_)) && !dry_run {
-            hold = self.holds.begin(deadline, &asked.victim.uid);
+            hold = self.holds.begin(deadline, &asked.namespace);
         }
         if let Some(hold) = &hold {
             for look in LOOKS {
@@ -158,7 +158,7 @@ impl<L: Ledger> Guard<L> {
                 }
                 Err(Stays::Judged(refusal)) => verdict = Verdict::Refused(*refusal),
             }
-            hold = hold.or_else(|| self.holds.begin(deadline, &asked.victim.uid));
+            hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
         }
         let Verdict::Refused(refusal) = verdict else { return Err(NotReady) };
         self.refused(refusal.reason);
