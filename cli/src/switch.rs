@@ -2,7 +2,7 @@
 //! it may switch.
 
 use crate::args::SwitchFlags;
-use crate::connect::{Api, CallError, Connection, block_on};
+use crate::connect::{Api, CallError, Connection, Got, block_on};
 use crate::error::CliError;
 use crate::output;
 use crate::role::Role;
@@ -10,13 +10,21 @@ use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
 use http::Method;
 use serde_json::{Value, json};
 
+/// Name of the operator's Deployment, and of its Lease.
+const OPERATOR: &str = "giveway-operator";
+
 /// Switches. Returns the exit status.
 pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
-    block_on(async {
+    let known = block_on(async {
         let api = connection.api().await?;
-        write(&api, namespace, mode, flags.dry_run).await.map_err(|error| failed(&error, "PATCH", namespace))
+        let known = is_known(namespace, &look(&api, namespace).await)?;
+        write(&api, namespace, mode, flags.dry_run).await.map_err(|error| failed(&error, "PATCH", namespace))?;
+        Ok(known)
     })?;
+    if !known {
+        output::note(&unknown(namespace));
+    }
     let what = mode.restraint();
     let done = if flags.dry_run { "Nothing was written: it would say" } else { "It says" };
     output::show(&format!(
@@ -28,10 +36,16 @@ pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Re
 /// Takes back what was switched. Returns the exit status.
 pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
-    let was_there = block_on(async {
+    let (was_there, known) = block_on(async {
         let api = connection.api().await?;
-        remove(&api, namespace, flags.dry_run).await.map_err(|error| failed(&error, "DELETE", namespace))
+        let was_there =
+            remove(&api, namespace, flags.dry_run).await.map_err(|error| failed(&error, "DELETE", namespace))?;
+        // What an installation that is gone left behind may be taken away.
+        Ok((was_there, was_there || is_known(namespace, &look(&api, namespace).await)?))
     })?;
+    if !known {
+        output::note(&unknown(namespace));
+    }
     output::show(&match (was_there, flags.dry_run) {
         (true, false) => {
             format!("ConfigMap {namespace}/{CONFIG_MAP} is gone: the chart's value `mode` counts again.\n")
@@ -48,6 +62,42 @@ pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8,
         }
     })?;
     Ok(0)
+}
+
+/// What a look at one object of an installation tells: whether it is there, or that nothing is known.
+type Look = Option<bool>;
+
+/// Looks whether Giveway is installed in this namespace: at the operator's Deployment, and at its Lease, which is there too where the
+/// operator runs outside of the cluster. A look that fails holds nobody up who has to switch.
+async fn look(api: &Api, namespace: &str) -> [Look; 2] {
+    let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{OPERATOR}");
+    let told = |got| match got {
+        Ok(Got::Found(_)) => Some(true),
+        Ok(Got::Missing) => Some(false),
+        Ok(Got::Forbidden(_)) | Err(_) => None,
+    };
+    [told(api.get::<Value>(&deployment).await), told(api.get::<Value>(&lease).await)]
+}
+
+/// Whether Giveway is known to be installed in this namespace.
+///
+/// # Errors
+/// It is known not to be.
+fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
+    if *looks == [Some(false); 2] {
+        return Err(CliError::NoSuchObject(format!(
+            "--giveway-namespace: {namespace:?}: no Giveway is installed there: it has no Deployment {OPERATOR}"
+        )));
+    }
+    Ok(looks.contains(&Some(true)))
+}
+
+fn unknown(namespace: &str) -> String {
+    format!(
+        "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment and Lease \
+         {OPERATOR} there: `kubectl giveway check` says what it does"
+    )
 }
 
 async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), CallError> {
@@ -87,4 +137,23 @@ fn failed(error: &CallError, verb: &str, namespace: &str) -> CliError {
         _ => error.to_string(),
     };
     CliError::Cluster { what: format!("{verb} {}", path(namespace)), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_giveway_is_an_error_and_one_that_nobody_may_look_at_is_not() {
+        let (yes, no) = (Some(true), Some(false));
+        let said = is_known("team", &[no, no]).unwrap_err();
+        let words =
+            "--giveway-namespace: \"team\": no Giveway is installed there: it has no Deployment giveway-operator";
+        assert_eq!((said.to_string().as_str(), said.exit_status()), (words, 2));
+        for (looks, known) in
+            [([yes, yes], true), ([no, yes], true), ([yes, None], true), ([None, None], false), ([no, None], false)]
+        {
+            assert_eq!(is_known("team", &looks).unwrap(), known, "{looks:?}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
 //! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, the [`kinds`] of which a label
-//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), the vocabulary of
+//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), which [labels] of a pod are remembered, the vocabulary of
 //! [conditions and reasons](condition), and how objects are [read](answers) that anybody may have written. What admission accepts, the
 //! controllers can therefore reconcile.
 
@@ -15,6 +15,7 @@ pub mod critical;
 pub mod finished;
 pub mod keys;
 pub mod kinds;
+pub mod labels;
 pub mod lending;
 pub mod membership;
 pub mod mode;

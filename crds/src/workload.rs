@@ -7,6 +7,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The most templates of one workload.
+pub const MOST_TEMPLATES: usize = 8;
+
 /// Templates for the pod groups of one workload.
 ///
 /// A pod names a template with the labels `scheduling.giveway.dev/workload` and
@@ -38,7 +41,7 @@ pub struct WorkloadSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_ref: Option<ControllerRef>,
     /// The templates, at most 8, each with a name of its own.
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = MOST_TEMPLATES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_group_templates: Vec<PodGroupTemplate>,
 }
 

@@ -1,6 +1,6 @@
 //! Bodies of requests, and how many bytes of them may be in memory.
 //!
-//! Promises: a body is no larger than its limit and arrives within its time; all bodies together hold no more than the
+//! Promises: a body is no larger than its limit and arrives within its time, a small one within less; all bodies together hold no more than the
 //! [`Budget`], whoever sends how many of them; who finds no room waits his turn until his deadline, then the failure
 //! policy decides. An eighth of the budget is kept for small bodies, so that a crowd of huge ones delays no ordinary
 //! request.
@@ -25,11 +25,13 @@ pub struct BodyLimits {
     pub bytes: usize,
     /// How long the body may take.
     pub time: Duration,
+    /// How long a small one may: it is on its way as soon as its request is.
+    pub small: Duration,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { bytes: 8 * 1024 * 1024, time: Duration::from_secs(10) }
+        Self { bytes: 8 * 1024 * 1024, time: Duration::from_secs(10), small: Duration::from_secs(2) }
     }
 }
 
@@ -134,7 +136,8 @@ impl Budget {
             return Err(BodyError::TooLarge);
         }
         let share = self.take(length, deadline).await?;
-        let deadline = deadline.or_earlier(Instant::now() + self.limits.time);
+        let time = if length <= SMALL { self.limits.small.min(self.limits.time) } else { self.limits.time };
+        let deadline = deadline.or_earlier(Instant::now() + time);
         let read = collect(body, announced.unwrap_or_default(), length);
         let bytes = deadline.limit(read).await.unwrap_or(Err(BodyError::TooSlow))?;
         Ok(Body { bytes, _share: Some(share) })
@@ -183,6 +186,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
     const SOON: Duration = Duration::from_millis(20);
+    const LATE: Duration = Duration::from_secs(60);
 
     async fn read(budget: &Budget, length: usize, wait: Duration) -> Result<Body, BodyError> {
         let announced = u64::try_from(length).unwrap();
@@ -191,7 +195,7 @@ mod tests {
     }
 
     fn budget() -> Budget {
-        Budget::new(8 << 20, BodyLimits { bytes: 4 * MIB, time: SOON }, Arc::default())
+        Budget::new(8 << 20, BodyLimits { bytes: 4 * MIB, time: SOON, small: SOON }, Arc::default())
     }
 
     #[tokio::test]
@@ -223,11 +227,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_small_body_that_does_not_come_is_given_up_sooner_than_a_large_one() {
+        let limits = BodyLimits { bytes: 4 * MIB, time: LATE, small: SOON };
+        let budget = Budget::new(8 << 20, limits, Arc::default());
+        let never = || stream::pending::<Result<std::io::Cursor<Vec<u8>>, warp::Error>>();
+        let small = u64::try_from(SMALL).unwrap();
+        assert!(matches!(budget.read(Some(small), never(), Deadline::after(LATE)).await, Err(BodyError::TooSlow)));
+        assert_eq!(budget.metrics.body_bytes.get(), 0, "its room is free again");
+        let large = budget.read(Some(small + 1), never(), Deadline::after(LATE));
+        assert!(tokio::time::timeout(4 * SOON, large).await.is_err(), "still waited for");
+        assert_eq!(BodyLimits::default().small, Duration::from_secs(2));
+    }
+
+    #[tokio::test]
     async fn a_body_of_unknown_length_takes_as_much_as_the_largest_while_it_is_read() {
         let budget = budget();
         let (chunk, body) = tokio::sync::mpsc::channel::<Result<std::io::Cursor<Vec<u8>>, warp::Error>>(1);
         let body = stream::unfold(body, async |mut body| body.recv().await.map(|chunk| (chunk, body)));
-        let endless = BodyLimits { bytes: 4 * MIB, time: Duration::from_secs(60) };
+        let endless = BodyLimits { bytes: 4 * MIB, time: LATE, small: LATE };
         let patient = Budget { limits: endless, ..budget.clone() };
         let reading =
             tokio::spawn(async move { patient.read(None, Box::pin(body), Deadline::after(endless.time)).await });

@@ -1,7 +1,7 @@
 //! Answers that are told in events, too.
 //!
 //! Who is refused comes back. So an object hears the same reason at most every [`AGAIN`], and all objects together get a bounded
-//! number of events; what is above it is dropped. Nothing here is waited for: an answer never depends on its events.
+//! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never depends on its events.
 
 use giveway_crds::condition::Reason;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -17,6 +17,8 @@ pub const AGAIN: Duration = Duration::from_secs(60);
 /// The time over which events are counted, and the most of them in it.
 const WINDOW: Duration = Duration::from_secs(10);
 const MOST_IN_WINDOW: usize = 100;
+/// The most of them on objects of one namespace: who floods his own leaves others theirs.
+const MOST_OF_NAMESPACE: usize = MOST_IN_WINDOW / 4;
 /// The most objects that are remembered.
 const MOST_REMEMBERED: usize = 4096;
 /// The most events that wait to be written.
@@ -56,7 +58,15 @@ pub struct Notice {
 #[derive(Debug, Default)]
 pub struct Limiter {
     heard: BTreeMap<(String, &'static str), Instant>,
-    window: Option<(Instant, usize)>,
+    window: Option<Window>,
+}
+
+/// Events since a moment: all of them, and by namespace.
+#[derive(Debug)]
+struct Window {
+    since: Instant,
+    written: usize,
+    of: BTreeMap<String, usize>,
 }
 
 impl Limiter {
@@ -69,11 +79,18 @@ impl Limiter {
         if self.heard.len() >= MOST_REMEMBERED {
             self.heard.retain(|_, since| now - *since < AGAIN);
         }
-        let (since, written) = self.window.filter(|(since, _)| now - *since < WINDOW).unwrap_or((now, 0));
-        if written >= MOST_IN_WINDOW || self.heard.len() >= MOST_REMEMBERED {
+        if self.window.as_ref().is_some_and(|window| now - window.since >= WINDOW) {
+            self.window = None;
+        }
+        let window = self.window.get_or_insert_with(|| Window { since: now, written: 0, of: BTreeMap::new() });
+        let namespace = &notice.about.namespace;
+        let of_namespace = window.of.get(namespace).copied().unwrap_or_default();
+        if window.written >= MOST_IN_WINDOW || of_namespace >= MOST_OF_NAMESPACE || self.heard.len() >= MOST_REMEMBERED
+        {
             return false;
         }
-        self.window = Some((since, written + 1));
+        window.written += 1;
+        window.of.insert(namespace.clone(), of_namespace + 1);
         self.heard.insert(key, now);
         true
     }
@@ -140,9 +157,26 @@ mod tests {
     #[test]
     fn a_flood_of_objects_gets_a_bounded_number_of_events() {
         let (mut limiter, start) = (Limiter::default(), Instant::now());
-        let many = (0..2 * MOST_IN_WINDOW).map(|n| notice(&n.to_string(), Reason::NoPreemptor));
+        let many = (0..2 * MOST_IN_WINDOW).map(|n| {
+            let mut notice = notice(&n.to_string(), Reason::NoPreemptor);
+            notice.about.namespace = format!("team-{}", n % 10);
+            notice
+        });
         assert_eq!(many.filter(|notice| limiter.admit(notice, start)).count(), MOST_IN_WINDOW);
         assert!(limiter.admit(&notice("late", Reason::NoPreemptor), start + WINDOW), "the next window is open");
         assert!(limiter.heard.len() <= MOST_REMEMBERED);
+    }
+
+    #[test]
+    fn who_floods_his_own_namespace_leaves_others_their_events() {
+        let (mut limiter, start) = (Limiter::default(), Instant::now());
+        let mut admit = |namespace: &str, uid: usize, now: Instant| {
+            let mut notice = notice(&format!("{namespace}-{uid}"), Reason::NoPreemptor);
+            notice.about.namespace = namespace.to_owned();
+            limiter.admit(&notice, now)
+        };
+        assert_eq!((0..1000).filter(|n| admit("flood", *n, start)).count(), MOST_IN_WINDOW / 4);
+        assert!(admit("other", 1, start));
+        assert!(admit("flood", 1000, start + WINDOW), "the next window is open");
     }
 }

@@ -1,8 +1,11 @@
 //! Finding places in objects of kinds that are known by a table only, without copying them.
 
 use crate::object::Text;
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The most places that are looked at in one object; nobody has so many pod templates.
 pub const MOST: usize = 256;
@@ -42,23 +45,58 @@ pub fn places<'a>(object: &'a RawValue, pattern: &str) -> Vec<Place<'a>> {
     found
 }
 
+/// The places right below a value. Whatever its size, only those are kept that are returned: at most one more than [`MOST`].
 fn below<'a>(path: &[String], value: &'a RawValue, field: &str) -> Vec<Place<'a>> {
-    let at = |key: String, value: Option<&'a RawValue>| {
+    let found = serde_json::Deserializer::from_str(value.get()).deserialize_any(Below(field)).unwrap_or_default();
+    let place = |(key, value): (String, Option<&'a RawValue>)| {
         let value = value.filter(|value| value.get() != "null");
         Place { path: path.iter().cloned().chain([key]).collect(), value }
     };
-    if field == "*"
-        && let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get())
-    {
-        return items.into_iter().enumerate().map(|(index, item)| at(index.to_string(), Some(item))).collect();
+    found.into_iter().map(place).collect()
+}
+
+/// Finds the field of this name, or with `*` every item of a list or map.
+struct Below<'p>(&'p str);
+
+impl<'de> Visitor<'de> for Below<'_> {
+    type Value = Vec<(String, Option<&'de RawValue>)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map or a list")
     }
-    let Ok(mut fields) = serde_json::from_str::<BTreeMap<Text<'a>, &'a RawValue>>(value.get()) else {
-        return Vec::new();
-    };
-    if field == "*" {
-        return fields.into_iter().map(|(key, item)| at(key.to_string(), Some(item))).collect();
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        if self.0 != "*" {
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(items);
+        }
+        while items.len() <= MOST
+            && let Some(item) = list.next_element()?
+        {
+            items.push((items.len().to_string(), Some(item)));
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(items)
     }
-    vec![at(field.to_owned(), fields.remove(&Text::from(field)))]
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut named = None;
+        // Of a key that comes twice the last value counts.
+        let mut items = BTreeMap::new();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            let value: &'de RawValue = map.next_value()?;
+            if self.0 != "*" {
+                named = (*key == *self.0).then_some(value).or(named);
+            } else if items.len() <= MOST || items.contains_key(&key) {
+                items.insert(key, Some(value));
+            }
+        }
+        if self.0 == "*" {
+            return Ok(items.into_iter().map(|(key, item)| (key.to_string(), item)).collect());
+        }
+        Ok(vec![(self.0.to_owned(), named)])
+    }
 }
 
 /// The text at a path without `*`; `None` when there is something else.
@@ -93,6 +131,21 @@ mod tests {
     fn no_more_places_are_looked_at_than_objects_have() {
         let many = format!("{{\"a\":[{}]}}", vec!["{}"; 10_000].join(","));
         assert_eq!(found(&many, "a.*.b").len(), MOST + 1);
+        let object = RawValue::from_string(many).unwrap();
+        let [list] = places(&object, "a").try_into().unwrap();
+        assert_eq!(below(&[], list.value.unwrap(), "*").len(), MOST + 1, "the others are not even collected");
+        let fields: Vec<String> = (0..10_000).map(|n| format!("\"f{n}\":{{}}")).collect();
+        let object = RawValue::from_string(format!("{{{}}}", fields.join(","))).unwrap();
+        assert_eq!(below(&[], &object, "*").len(), MOST + 1);
+        assert_eq!(below(&[], &object, "f9999").len(), 1);
+    }
+
+    #[test]
+    fn of_a_field_that_comes_twice_the_last_value_counts() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(found(r#"{"a":1,"b":0,"a":2}"#, "a"), [("a".to_owned(), some("2"))]);
+        assert_eq!(found(r#"{"a":1,"a":2}"#, "*"), [("a".to_owned(), some("2"))]);
+        assert_eq!(found(r#"{"a":[{"b":1}]}"#, "a.b"), [], "a list has no fields");
     }
 
     #[test]

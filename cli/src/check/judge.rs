@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 /// How late a lease may be, in seconds: the clocks of two machines differ.
 const SLACK: i64 = 5;
 /// The policies that the chart makes whatever its values are; others come with what they protect.
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 10] = [
     "giveway-bindings",
     "giveway-critical-addons",
+    "giveway-mirror-pods",
     "giveway-namespaces",
     "giveway-operator",
     "giveway-operator-groups",

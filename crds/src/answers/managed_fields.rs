@@ -15,8 +15,20 @@ use tower::{Layer, Service};
 
 /// The field.
 const NAME: &[u8] = b"managedFields";
-/// What only administrators write, and of which it matters who wrote it: the Secrets are those of Giveway's own namespace.
-const KEPT: [&str; 3] = ["/priorityclasses", "webhookconfigurations", "/secrets/giveway-"];
+
+/// Whether the answer to a request for this path keeps the field: what only administrators write, and of which it matters who wrote it.
+/// The Secrets are those of Giveway's own namespace. The path is read from its beginning: the names in it are anybody's.
+fn is_kept(path: &str) -> bool {
+    let mut parts = [""; 6];
+    let mut given = path.trim_start_matches('/').split('/');
+    parts.iter_mut().zip(&mut given).for_each(|(part, given)| *part = given);
+    match parts {
+        ["apis", "scheduling.k8s.io", _, kind, ..] => kind == "priorityclasses",
+        ["apis", "admissionregistration.k8s.io", _, kind, ..] => kind.ends_with("webhookconfigurations"),
+        ["api", "v1", "namespaces", _, "secrets", name] => name.starts_with("giveway-"),
+        _ => false,
+    }
+}
 
 /// Puts this around a client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,8 +60,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let path = request.uri().path();
-        let scanner = (!KEPT.iter().any(|kept| path.contains(kept))).then(Scanner::default);
+        let scanner = (!is_kept(request.uri().path())).then(Scanner::default);
         let answer = self.0.call(request);
         Box::pin(async move {
             let mut answer = answer.await?;
@@ -213,6 +224,34 @@ mod tests {
             r#"{"managed\u0046ields":[1]}"#,
         ] {
             assert_eq!(left(text), text);
+        }
+    }
+
+    #[test]
+    fn no_name_that_a_tenant_gives_switches_it_off() {
+        for path in [
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            "/apis/scheduling.k8s.io/v1/priorityclasses/high",
+            "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/giveway",
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            "/api/v1/namespaces/giveway-system/secrets/giveway-webhook-tls",
+        ] {
+            assert!(is_kept(path), "{path}");
+        }
+        for path in [
+            "/api/v1/namespaces/team/pods/priorityclasses",
+            "/api/v1/namespaces/priorityclasses/pods/a-webhookconfigurations",
+            "/api/v1/namespaces/priorityclasses",
+            "/api/v1/namespaces/team/pods/webhookconfigurations/status",
+            "/api/v1/namespaces/secrets/pods/giveway-a",
+            "/api/v1/namespaces/team/secrets",
+            "/api/v1/namespaces/team/secrets/other",
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/priorityclasses/podgroups/priorityclasses",
+            "/apis/apps/v1/priorityclasses",
+            "/api/v1/pods",
+            "",
+        ] {
+            assert!(!is_kept(path), "{path}");
         }
     }
 

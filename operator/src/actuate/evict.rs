@@ -115,8 +115,11 @@ async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), Cal
         }]}
     });
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await?;
-    Ok(())
+    match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
+        // It is written; nobody needs what the answer says besides.
+        Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Posts to the eviction API. kube's own `evict` loses the precondition, so the object is posted as it is.

@@ -34,3 +34,34 @@ fn throttling_failures_and_other_refusals_are_not_about_a_budget() {
         assert!(!is_for_budget(&status(code, message, cause)), "{code} {message}");
     }
 }
+
+/// An API server that answers everything with this.
+fn answering(text: &'static str) -> Client {
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+        Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(text.as_bytes().to_vec())))
+    });
+    Client::new(service, "team")
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_marked_all_the_same() {
+    let call = EvictCall {
+        priority: 10,
+        cause: crate::command::Cause::Cascade(giveway_planner::model::ObjectKey::new("team", "g")),
+        pod: giveway_planner::model::ObjectKey::new("team", "p"),
+        uid: "u".into(),
+        budgeted: true,
+        may_force: true,
+        grace: None,
+        rehearsal: false,
+        again: false,
+        message: "why".into(),
+        permission: tokio_util::sync::CancellationToken::new(),
+    };
+    // Its tenant wrote it: the API server stores a time that the library cannot hold.
+    let late = r#"{"metadata":{"name":"p"},"status":{"startTime":"9999-12-31T23:59:59Z"}}"#;
+    for text in [r#"{"metadata":{"name":"p"}}"#, late] {
+        let pods: Api<Pod> = Api::namespaced(answering(text), "team");
+        mark(&pods, &call, Names::default()).await.expect(text);
+    }
+}

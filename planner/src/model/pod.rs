@@ -8,7 +8,7 @@ use super::requests;
 use super::resources::{Names, Resources};
 use super::unit::Given;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::{critical, keys, membership, native, priority};
+use giveway_crds::{critical, keys, labels, membership, native, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use smol_str::SmolStr;
@@ -230,7 +230,7 @@ impl Pod {
             Constraints::from_spec(spec, &key.namespace, metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
         let read = Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
-            labels: metadata.labels.clone().unwrap_or_default(),
+            labels: labels::remembered(metadata.labels.as_ref()),
             group,
             priority: spec.priority.unwrap_or(0),
             priority_class_name: spec.priority_class_name.clone(),
@@ -297,4 +297,20 @@ fn claims(spec: &PodSpec, pod: &str) -> Vec<SmolStr> {
 /// A time in ns since the epoch; `None` when it does not fit, three centuries from now.
 pub(super) fn nanoseconds(time: &Time) -> Option<i64> {
     i64::try_from(time.0.as_nanosecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_labels_of_a_pod_no_more_are_kept_than_anybody_has() {
+        let mut labels: BTreeMap<String, String> = (0..70_000).map(|n| (format!("a{n}"), "x".to_owned())).collect();
+        labels.insert(keys::LABEL_POD_GROUP.to_owned(), "g".to_owned());
+        let mut object = PodObject::default();
+        object.metadata.name = Some("p".to_owned());
+        object.metadata.labels = Some(labels);
+        let (pod, _) = Pod::from_object(&object, None, &Names::default()).unwrap();
+        assert_eq!((pod.labels.len(), pod.group.as_deref()), (labels::MOST_OTHERS + 1, Some("g")));
+    }
 }

@@ -130,7 +130,7 @@ async fn without_giveway_every_missing_part_is_named() {
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
-            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
             "No operator has ever led: there is no Lease in namespace giveway-system.",
         ]
     );

@@ -132,7 +132,8 @@ async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
 #[ignore = "it measures: `make bench-guard`"]
 async fn a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it() {
     // Above the default bound answers come at once, and the scheduler never rests.
-    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={CROWD}")).start().await;
+    // Half of the places are for victims of one namespace.
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * CROWD)).start().await;
     stage(&world, CROWD).await;
     let quiet = best_rate(&world, "quiet").await;
     let vips = futures::stream::iter(0..CROWD).map(|n| {
@@ -178,7 +179,8 @@ pub(crate) fn of_the_webhook(world: &mut World) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
-    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={HELD}")).start().await;
+    // Half of the places are for victims of one namespace.
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * HELD)).start().await;
     let pods = stage(&world, 8).await;
     let waiting = preemptor(&world, "vip").await;
     waiting.wait_event("GuaranteedBudget", MINUTE).await;

@@ -229,6 +229,12 @@ async fn only_who_has_the_right_switches() {
     // A ConfigMap of that name in a namespace of his own switches nothing.
     let own = world.kubectl(&["create", "configmap", "giveway-mode", "-n", "team", "--from-literal=mode=off"]).await;
     own.unwrap();
+    for switch in ["pause", "observe"] {
+        let no = giveway(&mut world, &[switch, "--giveway-namespace=team"]).await;
+        let words =
+            "--giveway-namespace: \"team\": no Giveway is installed there: it has no Deployment giveway-operator";
+        assert!(no.status == Some(2) && no.err.contains(words), "{switch}: {}", no.err);
+    }
     for args in [["pause"], ["observe"], ["resume"]] {
         let no = tenant.giveway(&args).await;
         let words = "is forbidden: User \"system:serviceaccount:team:tenant\" cannot ";

@@ -26,6 +26,9 @@ const TOLD: usize = 3;
 /// protects his pods by a threshold anyway.
 const MOST_LOOKS: usize = 200_000;
 
+/// The most budgets that count one pod as gone, one after the other: the eviction API itself serves no pod that two of them select.
+pub const MOST_CLAIMS: usize = 8;
+
 /// How far a scheduler is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -60,7 +63,7 @@ pub enum Verdict {
 /// What belongs to a permission.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Permit {
-    /// Names of the budgets that have to count this pod as gone, by name.
+    /// Names of the budgets that have to count this pod as gone, by name: at most [`MOST_CLAIMS`].
     pub budgets: Vec<String>,
     /// Set when these budgets are guaranteed: the victim stays after all when one of them cannot count it any more.
     pub guaranteed: Option<Guarantee>,
@@ -145,7 +148,18 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
             }
         }
     }
-    let counting = budgets().filter(|(_, budget)| budget.counts(victim)).map(|(name, _)| name.clone()).collect();
+    let mut counting: Vec<String> = budgets()
+        .filter(|(_, budget)| budget.counts(victim))
+        .map(|(name, _)| name.clone())
+        .take(MOST_CLAIMS + 1)
+        .collect();
+    if let Some(guarantee) = guaranteed.as_ref().filter(|_| counting.len() > MOST_CLAIMS) {
+        let cause =
+            format!("more than {MOST_CLAIMS} budgets select it, which are too many to count it as gone: leave one");
+        return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
+    }
+    // A budget that is no more than a preference holds nobody up.
+    counting.truncate(MOST_CLAIMS);
     Verdict::Permitted(Permit { budgets: counting, guaranteed })
 }
 

@@ -379,3 +379,15 @@ fn an_answer_is_for_one_of_the_pods_that_its_scheduler_nominated() {
     let asked = asked(guarded());
     assert_eq!(whom(&cluster.0, &asked), Whom { scheduler: asked.scheduler.clone(), pods: 2 });
 }
+
+#[test]
+fn more_budgets_than_can_be_claimed_in_time_keep_a_guarded_victim_and_are_not_all_claimed_for_another() {
+    let budgets = |count: usize| (0..count).fold(high(), |cluster, n| cluster.budget(&format!("b{n}"), 1, json!({})));
+    let many = "Preemption of pod web/api-1 (priority 10) is refused: more than 8 budgets select it, which are too many to count it as gone: leave one.";
+    let first = &["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"];
+    check(vec![
+        ("as many as are claimed", budgets(8), guarded(), Goes(first, true)),
+        ("one too many", budgets(9), guarded(), Stays(GuaranteedBudget, many)),
+        ("a preference is claimed as far as that goes", budgets(9), api(), Goes(first, false)),
+    ]);
+}

@@ -7,7 +7,7 @@
 use crate::namespaced::Namespaced;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::{keys, membership, native, priority};
+use giveway_crds::{keys, labels, membership, native, priority};
 use giveway_planner::model::Budget;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -52,7 +52,7 @@ pub struct Bound {
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Its labels.
+    /// Its labels, [as far as they are remembered](giveway_crds::labels).
     pub labels: BTreeMap<String, String>,
     /// Name of its group.
     pub group: Option<String>,
@@ -145,6 +145,13 @@ pub struct PodObject<const MEMBER: bool> {
     status: Status,
 }
 
+/// The annotation that the guard reads: nothing else is kept of them, for which a quarter of a megabyte is allowed.
+#[derive(Debug, Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal")]
+    threshold: Option<String>,
+}
+
 /// Reads what counts of the metadata, and skips the list of its managers, which is the greater part of a pod.
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
@@ -154,8 +161,9 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         name: Option<String>,
         uid: Option<String>,
         resource_version: Option<String>,
+        #[serde(default, deserialize_with = "labels::deserialize")]
         labels: Option<BTreeMap<String, String>>,
-        annotations: Option<BTreeMap<String, String>>,
+        annotations: Option<Annotations>,
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
     }
@@ -170,6 +178,8 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         creation_timestamp,
         deletion_timestamp,
     } = Metadata::deserialize(deserializer)?;
+    let threshold = annotations.and_then(|annotations| annotations.threshold);
+    let annotations = threshold.map(|threshold| BTreeMap::from([(keys::ANNOTATION_THRESHOLD.to_owned(), threshold)]));
     Ok(ObjectMeta {
         namespace,
         name,
@@ -225,6 +235,10 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
             return Some(native::key_name(native));
         }
         membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
+    }
+
+    pub(super) fn uid(&self) -> Option<&String> {
+        self.metadata.uid.as_ref()
     }
 
     fn node(&self) -> Option<String> {
@@ -317,5 +331,33 @@ impl<const MEMBER: bool> Resource for PodObject<MEMBER> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Cluster, asked, merged, running, threshold};
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the_same() {
+        let many: BTreeMap<String, Value> = (0..70_000).map(|n| (format!("b{n:06}"), json!("x"))).collect();
+        let pod = merged(running("api-1", threshold("5000")), json!({"metadata": {"labels": many}}));
+        let notes = json!({"metadata": {"annotations": {"note": "x".repeat(1000)}}});
+        let read: PodObject<true> = serde_json::from_value(merged(pod.clone(), notes)).unwrap();
+        assert_eq!(read.metadata.annotations.as_ref().map(BTreeMap::len), Some(1), "the others are nobody's business");
+        let bound = read.bound();
+        assert_eq!((bound.threshold, bound.labels.len()), (Some(5000), labels::MOST_OTHERS));
+        let under = |key: &str| {
+            let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
+            let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
+            let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
+            matches!(
+                super::super::decide::decide(&cluster.0, &asked(pod.clone())),
+                super::super::decide::Verdict::Refused(_)
+            )
+        };
+        assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
     }
 }

@@ -3,8 +3,9 @@
 //! A scheduler that is refused at once asks again at once, fifty times a second, and everything else that it does gets
 //! slower; one that waits for its answer costs nothing. Refused pods of high priority are also first in its queue each
 //! time they come back, so a crowd of them would leave it no time for others: answers go out one by one, [`SPACING`]
-//! apart, as long as that makes nobody wait longer than the longest hold. The number of answers held back is bounded;
-//! whoever is above the bound is answered at once. No answer is later than the deadline of its request, and on shutdown
+//! apart, as long as that makes nobody wait longer than the longest hold. The number of answers held back is bounded, and
+//! victims of one namespace get at most half of it, so that reviews about pods of one's own leave room for others;
+//! whoever is above a bound is answered at once. No answer is later than the deadline of its request, and on shutdown
 //! every held one goes out.
 
 use crate::deadline::Deadline;
@@ -19,6 +20,10 @@ use tokio_util::sync::CancellationToken;
 /// The time between two answers while many are held.
 pub const SPACING: Duration = Duration::from_millis(250);
 
+/// How many refusals are held, by namespace of the victim. Not by victim: kube-scheduler 1.33 and 1.34 do not wait for the answer
+/// before they try the same one again, and would be answered at once.
+type Shares = Arc<Mutex<BTreeMap<String, usize>>>;
+
 /// Where refusals wait.
 #[derive(Debug)]
 pub struct Holds {
@@ -26,6 +31,9 @@ pub struct Holds {
     time: Duration,
     longest: Duration,
     turns: Arc<Mutex<Turns>>,
+    shares: Shares,
+    /// The most of one namespace.
+    most_of_one: usize,
     end: CancellationToken,
     metrics: GuardMetrics,
 }
@@ -54,12 +62,23 @@ impl Holds {
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
         let slots = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
-        Self { slots, time, longest: longest.max(time), turns, end, metrics }
+        Self {
+            slots,
+            time,
+            longest: longest.max(time),
+            turns,
+            shares: Shares::default(),
+            most_of_one: most.div_ceil(2),
+            end,
+            metrics,
+        }
     }
 
-    /// Begins to hold a refusal, in no case longer than until `deadline`; `None` when too many are held.
-    pub fn begin(&self, deadline: Deadline) -> Option<Hold> {
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+    /// Begins to hold a refusal about a victim in this namespace, in no case longer than until `deadline`; `None` when too
+    /// many are held.
+    pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
+        let share = Share::one_more(&self.shares, namespace, self.most_of_one);
+        let (Some(share), Ok(slot)) = (share, Arc::clone(&self.slots).try_acquire_owned()) else {
             self.metrics.unheld.inc();
             return None;
         };
@@ -68,7 +87,36 @@ impl Holds {
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
         let (turns, end) = (Arc::clone(&self.turns), self.end.clone());
-        Some(Hold { since, until, latest, turns, end, metrics, _slot: slot })
+        Some(Hold { since, until, latest, turns, end, metrics, _share: share, _slot: slot })
+    }
+}
+
+/// One of the refusals about victims of a namespace, until it is dropped.
+#[derive(Debug)]
+struct Share {
+    shares: Shares,
+    namespace: String,
+}
+
+impl Share {
+    fn one_more(shares: &Shares, namespace: &str, most: usize) -> Option<Self> {
+        let mut held = shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.get(namespace).copied().unwrap_or_default();
+        if count >= most {
+            return None;
+        }
+        held.insert(namespace.to_owned(), count + 1);
+        Some(Self { shares: Arc::clone(shares), namespace: namespace.to_owned() })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut held = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.get(&self.namespace).copied() {
+            Some(count) if count > 1 => held.insert(self.namespace.clone(), count - 1),
+            _ => held.remove(&self.namespace),
+        };
     }
 }
 
@@ -81,6 +129,7 @@ pub struct Hold {
     turns: Arc<Mutex<Turns>>,
     end: CancellationToken,
     metrics: GuardMetrics,
+    _share: Share,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -153,7 +202,7 @@ mod tests {
     async fn answers_to_a_crowd_go_out_one_by_one_and_nobody_waits_longer_than_the_longest_hold() {
         let (time, longest) = (4 * SPACING, 6 * SPACING);
         let holds = Holds::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
-        let crowd: Vec<Hold> = (0..5).filter_map(|_| holds.begin(Deadline::after(LONG))).collect();
+        let crowd: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
         let since = crowd[0].since;
         let turns: Vec<u128> = crowd.iter().map(|hold| (hold.take_turn(&pods(5)) - since).as_millis()).collect();
         for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
@@ -164,7 +213,8 @@ mod tests {
     #[tokio::test]
     async fn no_more_turns_are_taken_for_a_scheduler_than_pods_of_it_can_be_meant() {
         let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
-        let take = |whom: &Whom, deadline: Duration| holds.begin(Deadline::after(deadline)).unwrap().take_turn(whom);
+        let take =
+            |whom: &Whom, deadline: Duration| holds.begin(Deadline::after(deadline), "u").unwrap().take_turn(whom);
         let first = take(&pods(1), 2 * LONG);
         assert_eq!(take(&pods(1), 2 * LONG), first);
         let second = take(&pods(2), 2 * LONG);
@@ -179,8 +229,8 @@ mod tests {
     #[tokio::test]
     async fn who_is_refused_after_the_answers_went_out_waits_for_the_whole_time() {
         let (holds, _end, _) = holds(SHORT);
-        holds.begin(Deadline::after(LONG)).unwrap().wait_to_the_end(&pods(1)).await;
-        let hold = holds.begin(Deadline::after(LONG)).unwrap();
+        holds.begin(Deadline::after(LONG), "u").unwrap().wait_to_the_end(&pods(1)).await;
+        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
         assert!(hold.take_turn(&pods(1)) >= hold.since + SHORT);
     }
 
@@ -188,7 +238,7 @@ mod tests {
     async fn a_refusal_is_held_for_its_time() {
         let (holds, _end, metrics) = holds(SHORT);
         let start = Instant::now();
-        let hold = holds.begin(Deadline::after(LONG)).unwrap();
+        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
         assert_eq!(metrics.held.get(), 1);
         assert!(hold.wait(SHORT / 4).await);
         assert!(!hold.wait(LONG).await, "a look later than the hold is not waited for");
@@ -201,7 +251,7 @@ mod tests {
     async fn no_refusal_is_held_longer_than_until_its_deadline_however_many_wait() {
         let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let start = Instant::now();
-        let crowd: Vec<Hold> = (0..5).filter_map(|_| holds.begin(Deadline::after(SHORT))).collect();
+        let crowd: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
         assert!(!crowd[0].wait(LONG).await, "a look later than the deadline is not waited for");
         let whom = pods(5);
         futures::future::join_all(crowd.into_iter().map(|hold| hold.wait_to_the_end(&whom))).await;
@@ -211,17 +261,31 @@ mod tests {
     #[tokio::test]
     async fn what_is_above_the_bound_is_not_held_and_counted() {
         let (holds, _end, metrics) = holds(LONG);
-        let first = holds.begin(Deadline::after(LONG));
-        assert!(holds.begin(Deadline::after(LONG)).is_none());
+        let first = holds.begin(Deadline::after(LONG), "u");
+        assert!(holds.begin(Deadline::after(LONG), "u").is_none());
         assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (1, 0, 1));
         drop(first);
-        assert!(holds.begin(Deadline::after(LONG)).is_some(), "a slot is free again");
+        assert!(holds.begin(Deadline::after(LONG), "u").is_some(), "a slot is free again");
+    }
+
+    #[tokio::test]
+    async fn refusals_about_pods_of_one_namespace_leave_room_for_those_of_others() {
+        let holds = Holds::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
+        let begin = |namespace: &str| holds.begin(Deadline::after(LONG), namespace);
+        let mut crowd: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
+        assert_eq!((crowd.len(), holds.metrics.unheld.get()), (15, 15));
+        let other = begin("other").expect("there is room for others");
+        assert!(begin("own").is_none());
+        crowd.pop();
+        let again = begin("own").expect("one of them is over");
+        drop((crowd, other, again));
+        assert!(holds.shares.lock().unwrap().is_empty(), "who is held no more is forgotten");
     }
 
     #[tokio::test]
     async fn a_shutdown_ends_every_hold() {
         let (holds, end, _) = holds(LONG);
-        let hold = holds.begin(Deadline::after(LONG)).unwrap();
+        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
         let start = Instant::now();
         end.cancel();
         assert!(!hold.wait(LONG).await);

@@ -9,6 +9,10 @@
 //! nobody else's allowance is spent by it. An announcement is judged and spends nothing; of two victims that are
 //! announced at the same time under one allowance, the second one is refused when it is to be deleted.
 //!
+//! A refusal is held and told only after the pod was read from the API server, too, and is the one that the review names:
+//! it is judged as it is stored then. Where it cannot be read, the answer is no, at once, and names nobody. The answer goes
+//! back to whoever asked, so it tells names of the victim's namespace only.
+//!
 //! What it cannot do: other pods of the same victim set may be gone already, and a pending pod that reaches a threshold
 //! opens it for every preemptor of the same scheduler, because the requests do not say for whom they are.
 
@@ -32,7 +36,7 @@ use crate::review::{self, Answer, Operation, Request};
 use crate::verdict;
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
-use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
+use decide::{Asked, Guarantee, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
 use giveway_planner::sentence::Sentence;
@@ -46,6 +50,24 @@ use tokio::time::Instant;
 /// When a refusal is looked at again before it stands: the watches may be a moment behind the scheduler's.
 const LOOKS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400), Duration::from_millis(1000)];
+
+/// Why nothing more is said of a pod.
+const UNREAD: &str = "it cannot be read from the API server: try again";
+const GONE: &str = "there is none of this name and UID";
+
+/// Why a victim stays that would be permitted to go.
+enum Stays {
+    /// It was judged once more.
+    Judged(Box<Refusal>),
+    /// It cannot be read.
+    Unread,
+}
+
+impl From<Refusal> for Stays {
+    fn from(refusal: Refusal) -> Self {
+        Self::Judged(Box::new(refusal))
+    }
+}
 
 /// Answers the requests of schedulers that preempt.
 pub struct Guard<L> {
@@ -96,7 +118,7 @@ impl<L: Ledger> Guard<L> {
             self.metrics.guard.decided("not_ready");
             return Err(NotReady);
         }
-        let asked = match asked(&request) {
+        let mut asked = match asked(&request) {
             Ok(Some(asked)) if !self.view.read().is_untouchable(&asked.namespace) => asked,
             Ok(_) => return Ok((review::encode_allowed(&request.uid), None)),
             Err(refusal) => return Ok((review::encode_refusal(&request.uid, &refusal), None)),
@@ -105,8 +127,16 @@ impl<L: Ledger> Guard<L> {
         drop(request);
         drop(body);
         let (mut verdict, mut hold) = (self.judge(&asked)?, None);
+        if let Verdict::Refused(refusal) = &verdict {
+            asked.victim = match self.stored(&asked, deadline).await {
+                Ok(Some(pod)) => pod.bound(),
+                Ok(None) => return Ok((self.refuse_nameless(&uid, refusal.reason, GONE), None)),
+                Err(_) => return Ok((self.refuse_nameless(&uid, refusal.reason, UNREAD), None)),
+            };
+            verdict = self.judge(&asked)?;
+        }
         if matches!(verdict, Verdict::Refused(_)) && !dry_run {
-            hold = self.holds.begin(deadline);
+            hold = self.holds.begin(deadline, &asked.namespace);
         }
         if let Some(hold) = &hold {
             for look in LOOKS {
@@ -123,27 +153,47 @@ impl<L: Ledger> Guard<L> {
                     self.metrics.guard.decided("permitted");
                     return Ok((review::encode_allowed(&uid), None));
                 }
-                Err(refusal) => verdict = Verdict::Refused(refusal),
+                Err(Stays::Unread) => {
+                    return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, UNREAD), None));
+                }
+                Err(Stays::Judged(refusal)) => verdict = Verdict::Refused(*refusal),
             }
-            hold = hold.or_else(|| self.holds.begin(deadline));
+            hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
         }
         let Verdict::Refused(refusal) = verdict else { return Err(NotReady) };
-        self.metrics.guard.decided(match refusal.reason {
-            Reason::GuaranteedBudget => "guaranteed_budget",
-            _ => "no_preemptor",
-        });
-        let message = refusal.message.to_string();
-        tracing::info!(held = hold.is_some(), message, "a preemption is refused");
+        self.refused(refusal.reason);
+        tracing::info!(held = hold.is_some(), message = %refusal.message, "a preemption is refused");
+        let names = self.view.read().settings.names;
         if !dry_run {
-            let names = self.view.read().settings.names;
             for notice in notice::of(&asked, &refusal, names) {
                 // A full queue means that there are more events than anybody reads.
                 let _ = self.notices.try_send(notice);
             }
         }
         let hold = hold.map(|hold| (hold, decide::whom(&self.view.read(), &asked)));
-        let refusal = verdict::Refusal { code: 403, message };
+        let refusal = verdict::Refusal { code: 403, message: names.told(&refusal.message, &asked.namespace) };
         Ok((review::encode_refusal(&uid, &refusal), hold))
+    }
+
+    /// The pod as the API server has it, where it is the one that the review names.
+    async fn stored(&self, asked: &Asked, deadline: Deadline) -> Result<Option<claim::Stored>, String> {
+        let read = self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await;
+        read.map(|pod| pod.filter(|pod| pod.uid() == Some(&asked.victim.uid)))
+    }
+
+    /// A refusal that tells nobody anything.
+    fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> Answer {
+        self.refused(reason);
+        tracing::info!(cause, "a preemption is refused that is not known to be one");
+        let message = format!("Preemption of the pod is refused: {cause}.");
+        review::encode_refusal(uid, &verdict::Refusal { code: 403, message })
+    }
+
+    fn refused(&self, reason: Reason) {
+        self.metrics.guard.decided(match reason {
+            Reason::GuaranteedBudget => "guaranteed_budget",
+            _ => "no_preemptor",
+        });
     }
 
     fn judge(&self, asked: &Asked) -> Result<Verdict, NotReady> {
@@ -156,28 +206,29 @@ impl<L: Ledger> Guard<L> {
 
     /// Spends what the victim's budgets allow, after a look at the pod itself: it has to be announced, and it is judged
     /// by what it is and not by what the request says of it.
-    async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Refusal>, NotReady> {
-        let unproven = |cause: &str| match &permit.guaranteed {
-            Some(guarantee) => Err(guarantee.refuse_because(&self.view.read(), asked, cause.into())),
-            None => Ok(()),
-        };
+    async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
         let pod = match self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await {
             Ok(Some(pod)) => pod,
             // What is gone spends nothing.
             Ok(None) => return Ok(Ok(())),
-            Err(error) => return Ok(unproven(&format!("the pod cannot be read ({error})"))),
+            Err(error) => {
+                tracing::warn!(error, "a victim cannot be read");
+                return Ok(permit.guaranteed.as_ref().map_or(Ok(()), |_| Err(Stays::Unread)));
+            }
         };
         let victim = pod.bound();
         if victim.uid != asked.victim.uid {
             return Ok(Ok(()));
         }
         if !pod.is_announced() {
-            return Ok(unproven("the pod is not announced as a victim in its status"));
+            let cause = || "the pod is not announced as a victim in its status".into();
+            let stays = |guarantee: &Guarantee| guarantee.refuse_because(&self.view.read(), asked, cause());
+            return Ok(permit.guaranteed.as_ref().map_or(Ok(()), |guarantee| Err(stays(guarantee).into())));
         }
         let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
-            Verdict::Permitted(permit) => Ok(self.claim(&asked, &permit, deadline).await),
-            Verdict::Refused(refusal) => Ok(Err(refusal)),
+            Verdict::Permitted(permit) => Ok(self.claim(&asked, &permit, deadline).await.map_err(Stays::from)),
+            Verdict::Refused(refusal) => Ok(Err(refusal.into())),
         }
     }
 

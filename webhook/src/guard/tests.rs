@@ -148,7 +148,8 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
         let answer = scene.ask(review(operation, json!({}))).await;
         assert!(start.elapsed() >= Duration::from_millis(120), "{operation} was answered after {:?}", start.elapsed());
         let why = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
-        assert_eq!(message(&answer), why);
+        let vip = "a pod of another namespace (UID uid-vip)";
+        assert_eq!(message(&answer), why.replace("pod default/vip", vip), "it goes back to whoever asked");
         let (victim, preemptor) = (scene.notices.try_recv().unwrap(), scene.notices.try_recv().unwrap());
         // Each of them reads no name of the other's namespace.
         assert!(victim.about.name == "api-1" && victim.related.is_none() && preemptor.related.is_none());
@@ -188,6 +189,18 @@ async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back(
     ];
     // It is taken back while the refusal is held.
     assert_eq!(scene.calls(), calls);
+}
+
+#[tokio::test]
+async fn of_a_thousand_budgets_over_a_victim_no_more_than_a_few_are_written() {
+    let cluster = (0..1000).fold(permitting(), |cluster, n| cluster.budget(&format!("b{n}"), 1, json!({})));
+    let guarded = scene(cluster.clone(), Duration::from_millis(50), 10, vec![]);
+    let answer = guarded.ask(review("DELETE", json!({}))).await;
+    assert!(message(&answer).contains("more than 8 budgets select it"), "{answer}");
+    assert_eq!(guarded.calls(), ["read web/api-1"]);
+    let reached = scene(cluster.waits("boss", 5000, json!({})), LONG, 10, vec![]);
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+    assert_eq!(reached.calls().len(), 1 + decide::MOST_CLAIMS);
 }
 
 #[tokio::test]
@@ -243,9 +256,39 @@ async fn a_pod_that_cannot_be_read_stays_where_it_is_guarded() {
     let away = || Err("the API server is away".to_owned());
     let guarded = scene_of(away(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
-    assert!(message(&answer).contains("the pod cannot be read (the API server is away)"), "{answer}");
+    let nameless = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
+    assert_eq!(message(&answer), nameless);
+    assert!(guarded.counts("giveway_webhook_guard_holds_total 0"), "nobody knows whether it is one");
     let reached = scene_of(away(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
+}
+
+#[tokio::test]
+async fn a_forged_review_takes_no_slot_writes_no_event_and_learns_no_name() {
+    let other = merged(victim(), json!({"metadata": {"uid": "uid-new"}}));
+    let unread = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
+    let gone = "Preemption of the pod is refused: there is none of this name and UID.";
+    for (stored, why) in [(Ok(None), gone), (Ok(Some(other)), gone), (Err("away".to_owned()), unread)] {
+        let mut scene = scene_of(stored, refusing(), LONG, 10, vec![]);
+        for (operation, dry_run) in [("UPDATE", false), ("DELETE", false), ("DELETE", true)] {
+            let start = Instant::now();
+            let answer = scene.ask(review(operation, json!({"dryRun": dry_run}))).await;
+            assert_eq!(message(&answer), why);
+            assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+        }
+        assert!(scene.notices.try_recv().is_err());
+        assert!(scene.counts("giveway_webhook_guard_holds_total 0"));
+        assert!(scene.counts("giveway_webhook_guard_unheld_refusals_total 0"));
+        assert_eq!(scene.calls(), ["read web/api-1"; 3]);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_pod_is_judged_as_it_is_stored() {
+    // The review says that the budget selects it, and it does not.
+    let stored = merged(victim(), json!({"metadata": {"labels": {"app": "other"}}}));
+    let scene = scene_of(Ok(Some(stored)), refusing(), LONG, 10, vec![]);
+    assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));
 }
 
 #[tokio::test]

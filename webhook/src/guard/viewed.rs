@@ -11,6 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher;
 
+/// How many pods are asked for at once: whoever creates pods makes each of them as large as the API server stores objects, 1.5 MB, and the
+/// text of a page is in memory up to three times.
+const PODS_A_PAGE: u32 = 20;
+
 /// Puts an object into a map, or removes it where there is nothing to know of it.
 fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
     match (facts, &metadata.namespace, &metadata.name) {
@@ -25,7 +29,7 @@ impl Viewed for PodObject<false> {
     const BIT: u8 = 8;
 
     fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM).fields("spec.nodeName=")
+        watcher::Config::default().timeout(patience::STREAM).page_size(PODS_A_PAGE).fields("spec.nodeName=")
     }
 
     fn store(&self, view: &mut View) {
@@ -45,7 +49,7 @@ impl Viewed for PodObject<true> {
     const BIT: u8 = 16;
 
     fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM).labels(keys::LABEL_POD_GROUP)
+        watcher::Config::default().timeout(patience::STREAM).page_size(PODS_A_PAGE).labels(keys::LABEL_POD_GROUP)
     }
 
     fn store(&self, view: &mut View) {

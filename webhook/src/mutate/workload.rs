@@ -6,9 +6,12 @@ use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
+use giveway_crds::workload::MOST_TEMPLATES;
 use json_patch::Patch;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The part of a Workload that rules read.
 #[derive(Debug, Deserialize)]
@@ -27,7 +30,50 @@ pub struct Facts<'a> {
 pub struct Spec<'a> {
     /// The templates, in order.
     #[serde(borrow, default)]
-    pub pod_group_templates: Vec<Map<Template<'a>>>,
+    pub pod_group_templates: Templates<'a>,
+}
+
+/// The templates, in order: at most one more than there may be. How many more there are costs nothing.
+#[derive(Debug, Default)]
+pub struct Templates<'a>(Vec<Map<Template<'a>>>);
+
+impl<'a> Templates<'a> {
+    /// Each of them; none where there are too many, which the API server refuses.
+    pub fn iter(&self) -> impl Iterator<Item = &Map<Template<'a>>> {
+        self.0.iter().filter(|_| self.0.len() <= MOST_TEMPLATES)
+    }
+
+    /// Whether there are more than there may be.
+    pub fn are_too_many(&self) -> bool {
+        self.0.len() > MOST_TEMPLATES
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Templates<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TemplatesVisitor;
+
+        impl<'de> Visitor<'de> for TemplatesVisitor {
+            type Value = Templates<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut templates = Vec::new();
+                while templates.len() <= MOST_TEMPLATES
+                    && let Some(template) = list.next_element()?
+                {
+                    templates.push(template);
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Templates(templates))
+            }
+        }
+
+        deserializer.deserialize_seq(TemplatesVisitor)
+    }
 }
 
 /// The part of a template that rules read.
@@ -65,7 +111,8 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
     Ok(Some(stored.spec.pod_group_templates.iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
-/// Fills what follows from the priority class of each template. On an update, what is stored stays.
+/// Fills what follows from the priority class of each template, unless there are more than there may be. On an update, what is
+/// stored stays.
 pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {

@@ -7,7 +7,7 @@ use crate::object;
 use crate::review::Request;
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
-use giveway_crds::workload::WorkloadSpec;
+use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
 use giveway_crds::{keys, membership};
 use serde::Deserialize;
 
@@ -20,12 +20,17 @@ struct Readable {
 
 /// Checks a Workload as it is to be stored.
 ///
-/// Errors: an object that the controllers could not read, a name that leaves no room for the names of its groups
+/// Errors: an object that the controllers could not read, too many templates, a name that leaves no room for the names of its groups
 /// (422), a priority that is not the class's (403).
 pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(());
+    }
+    if workload.spec.pod_group_templates.are_too_many() {
+        return Err(Refusal::unprocessable(format!(
+            "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: make several workloads of it"
+        )));
     }
     let _: Readable = object::read("Workload", request.object)?;
     let stored = stored_templates(request)?;

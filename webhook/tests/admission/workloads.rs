@@ -29,6 +29,19 @@ fn every_template_is_filled_by_its_own_class() {
 }
 
 #[test]
+fn of_more_templates_than_there_may_be_none_is_filled() {
+    let templates = |count: usize| -> Value {
+        (0..count).map(|n| template(&format!("t{n}"), json!({"priorityClassName": "managed"}))).collect()
+    };
+    let filled = mutated(&create("workloads", workload_object("w", templates(8))), &cluster());
+    assert_eq!(filled["spec"]["podGroupTemplates"][7]["priority"], json!(20));
+    let nine = create("workloads", workload_object("w", templates(9)));
+    assert_untouched(&mutate(&nine, &cluster()));
+    let message = "spec.podGroupTemplates: Too many: must have at most 8 items: make several workloads of it";
+    assert_refused(validate(&nine, &cluster()), 422, message);
+}
+
+#[test]
 fn refusals_name_the_template() {
     for (bad, code, message) in [
         (

@@ -43,7 +43,13 @@ fn answer(objects: &Objects, path: &str, query: &str) -> Response {
         });
         return with_status(reply_json(&status), StatusCode::NOT_FOUND).into_response();
     }
-    let items = objects.get(plural).cloned().unwrap_or_default();
-    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
-    reply_json(&list).into_response()
+    let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok());
+    let items = objects.get(plural).map(Vec::as_slice).unwrap_or_default();
+    let (from, limit) = (of("continue=").unwrap_or(0), of("limit=").unwrap_or(usize::MAX));
+    let page = &items[from.min(items.len())..from.saturating_add(limit).min(items.len())];
+    let rest = (from + page.len() < items.len()).then(|| (from + page.len()).to_string());
+    let metadata = json!({"resourceVersion": "1", "continue": rest.unwrap_or_default()});
+    let items: Vec<String> = page.iter().map(Value::to_string).collect();
+    let head = format!(r#"{{"kind":"List","apiVersion":"v1","metadata":{metadata},"items":["#);
+    Response::new(format!("{head}{}]}}", items.join(",")).into())
 }

@@ -39,7 +39,7 @@ async fn before_the_watches_are_synced_the_server_is_not_ready_and_judges_nothin
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_answered_with_413_announced_or_not() {
-    let server = Server::start(Limits::default(), BodyLimits { bytes: 1000, time: PATIENCE }).await;
+    let server = Server::start(Limits::default(), BodyLimits { bytes: 1000, time: PATIENCE, small: PATIENCE }).await;
     let mut announced = server.connect().await;
     announced.write_all(b"POST /mutate HTTP/1.1\r\nhost: h\r\ncontent-length: 1001\r\n\r\n").await.unwrap();
     let answer = read_response(&mut announced).await;

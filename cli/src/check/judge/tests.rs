@@ -33,6 +33,39 @@ fn a_policy_of_the_chart_without_a_binding_that_does_what_it_is_for_protects_not
     }
 }
 
+/// The policies of a template that stand in no block of it, and so come whatever the values are.
+fn unconditional(template: &str) -> Vec<String> {
+    let (mut depth, mut is_policy, mut found) = (0, false, Vec::new());
+    for line in template.lines() {
+        for action in line.split("{{").skip(1) {
+            match action.trim_start_matches(['-', ' ']).split([' ', '-', '}']).next() {
+                Some("if" | "with" | "range" | "define") => depth += 1,
+                Some("end") => depth -= 1,
+                _ => {}
+            }
+        }
+        if let Some(kind) = line.strip_prefix("kind: ") {
+            is_policy = kind == "ValidatingAdmissionPolicy";
+        }
+        if let Some(name) = line.strip_prefix("  name: ").filter(|_| is_policy) {
+            is_policy = false;
+            found.extend((depth == 0).then(|| name.to_owned()));
+        }
+    }
+    assert_eq!(depth, 0, "the template was not understood");
+    found
+}
+
+#[test]
+fn the_policies_that_are_looked_for_are_those_that_the_chart_always_makes() {
+    let templates = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../helm/templates")).unwrap();
+    let paths = templates.map(|entry| entry.unwrap().path());
+    let of_policies = paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("policy-"));
+    let made: BTreeSet<String> =
+        of_policies.flat_map(|path| unconditional(&std::fs::read_to_string(path).unwrap())).collect();
+    assert_eq!(made, POLICIES.into_iter().map(str::to_owned).collect());
+}
+
 /// An installation in which everything is well.
 pub(in super::super) fn healthy() -> Facts {
     let configuration = Configuration {
@@ -187,7 +220,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { policies: Ok(in_force(&["giveway-pods"])), ..healthy() },
             Fail,
             "policies",
-            "no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
+            "no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
         (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (

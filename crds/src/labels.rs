@@ -1,0 +1,127 @@
+//! The labels of a pod that are remembered: those that Giveway reads, and of the others no more than anybody has. A pod may have as many
+//! as fit into an object, 70,000 and more, and whoever may create pods would fill the memory of all that watch them.
+//!
+//! Budgets, affinities and spreading see of such a pod what is remembered: what its owner wins by a label too many is that his own
+//! budgets protect the pod less.
+
+use crate::{keys, kinds};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The most labels of one pod that are remembered beside those that Giveway reads.
+pub const MOST_OTHERS: usize = 1000;
+
+/// Labels of pods that Giveway reads, whatever their kind.
+const READ: [&str; 11] = [
+    keys::LABEL_POD_GROUP,
+    keys::LABEL_WORKLOAD,
+    keys::LABEL_TEMPLATE,
+    keys::LABEL_REPLICA,
+    keys::LABEL_GANG,
+    keys::LABEL_MANAGED_BY,
+    keys::LABEL_CLASS_CHANGE,
+    keys::LABEL_KEEPS_NODE,
+    keys::LABEL_PLACEHOLDER,
+    keys::LABEL_PROVISIONING,
+    "pod-template-hash",
+];
+
+/// Counts labels, in the order in which an object has them, which is that of their keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter(usize);
+
+impl Counter {
+    fn keeps(&mut self, key: &str) -> bool {
+        if READ.contains(&key) || kinds::reads_label(key) {
+            return true;
+        }
+        self.0 = self.0.saturating_add(1);
+        self.0 <= MOST_OTHERS
+    }
+}
+
+/// Those of a pod's labels that are remembered.
+pub fn remembered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let mut counter = Counter::default();
+    let kept = labels.into_iter().flatten().filter(|(key, _)| counter.keeps(key));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Reads a pod's labels and keeps those that are remembered; the others cost nothing.
+///
+/// # Errors
+/// They are no map of strings.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    struct Labels;
+
+    impl<'de> Visitor<'de> for Labels {
+        type Value = Option<BTreeMap<String, String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let (mut kept, mut counter) = (BTreeMap::new(), Counter::default());
+            while let Some(key) = map.next_key::<String>()? {
+                let value: String = map.next_value()?;
+                if counter.keeps(&key) {
+                    kept.insert(key, value);
+                }
+            }
+            Ok(Some(kept))
+        }
+    }
+
+    deserializer.deserialize_any(Labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default, deserialize_with = "deserialize")]
+        labels: Option<BTreeMap<String, String>>,
+    }
+
+    fn labels(count: usize) -> BTreeMap<String, String> {
+        let others = (0..count).map(|n| (format!("a{n:06}"), "x".to_owned()));
+        // Keys of Giveway's own prefix that nobody reads are as many as somebody likes, too.
+        let prefixed = (0..count).map(|n| (format!("scheduling.giveway.dev/a{n:06}"), "x".to_owned()));
+        others.chain(prefixed).collect()
+    }
+
+    #[test]
+    fn of_more_labels_than_anybody_has_those_are_remembered_that_giveway_reads_and_the_first_others() {
+        let mut given = labels(70_000);
+        let read = [keys::LABEL_POD_GROUP, keys::LABEL_PLACEHOLDER, "jobset.sigs.k8s.io/jobset-name"];
+        given.extend(read.map(|key| (key.to_owned(), "g".to_owned())));
+        let read_back: Metadata = serde_json::from_value(json!({"labels": given})).unwrap();
+        let kept = remembered(Some(&given));
+        assert_eq!(kept.len(), MOST_OTHERS + read.len());
+        assert!(read.iter().all(|key| kept.contains_key(*key)) && kept.contains_key("a000999"));
+        assert!(!kept.contains_key("a001000"));
+        assert_eq!(read_back.labels, Some(kept), "the same ones, however they are read");
+    }
+
+    #[test]
+    fn as_many_as_anybody_has_stay_as_they_are_and_none_are_none() {
+        let given = labels(MOST_OTHERS / 2);
+        assert_eq!(remembered(Some(&given)), given);
+        let read: Metadata = serde_json::from_value(json!({"labels": given})).unwrap();
+        assert_eq!(read.labels, Some(given));
+        for none in [json!({}), json!({"labels": null})] {
+            assert_eq!(serde_json::from_value::<Metadata>(none).unwrap().labels, None);
+        }
+        assert!(serde_json::from_value::<Metadata>(json!({"labels": {"a": 5}})).is_err());
+    }
+}
