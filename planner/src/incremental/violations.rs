@@ -76,6 +76,10 @@ impl Violations {
 /// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
 fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
+    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.evicting(index));
+    if pods.len() <= allowed {
+        return Vec::new();
+    }
     let counts = |index: u32, row: &Row| budget.counts_row(row, || cluster.pod_at(index));
     let mut going: Vec<(Reverse<i32>, UnitRef)> = Vec::new();
     for index in pods {
@@ -87,10 +91,6 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             going.push((Reverse(row.priority), unit));
         }
     }
-    let in_flight = in_flight
-        .evicting(cluster)
-        .filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod, &cluster.row(*pod)));
-    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.count());
     if going.len() <= allowed {
         return Vec::new();
     }
@@ -101,20 +101,37 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             counted += level.len();
             continue;
         }
-        let mut units: Vec<(UnitRef, usize)> = level.chunk_by(|a, b| a.1 == b.1).map(|u| (u[0].1, u.len())).collect();
+        let units = level.chunk_by(|a, b| a.1 == b.1).map(|pods| (pods[0].1, pods.len()));
         if counted < allowed {
-            units.sort_by(|(a, _), (b, _)| match (cluster.unit(*a), cluster.unit(*b)) {
-                (Some(a), Some(b)) => importance::compare(&a, &b),
-                (a, b) => a.is_some().cmp(&b.is_some()),
-            });
+            late.extend(too_late(cluster, units, allowed - counted));
+        } else {
+            late.extend(units.map(|(unit, _)| unit));
         }
-        for (unit, pods) in units {
-            counted += pods;
-            if counted > allowed {
-                late.push(unit);
-            }
-        }
+        counted += level.len();
     }
     late.sort_unstable();
     late
+}
+
+/// Those of the units of one priority, with how many pods each, that come too late when the most important go first and `left` pods
+/// may go. They are not sorted: only the first of them is looked for, by halves.
+fn too_late(cluster: &Cluster, units: impl Iterator<Item = (UnitRef, usize)>, mut left: usize) -> Vec<UnitRef> {
+    let mut units: Vec<_> = units.map(|(unit, pods)| (cluster.unit(unit), unit, pods)).collect();
+    let (mut from, mut to) = (0, units.len());
+    while to - from > 1 {
+        let middle = (to - from) / 2;
+        units[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {
+            (Some(one), Some(other)) => importance::compare(one, other),
+            (one, other) => one.is_some().cmp(&other.is_some()).then_with(|| a.1.cmp(&b.1)),
+        });
+        let middle = from + middle;
+        let before: usize = units[from..middle].iter().map(|(.., pods)| pods).sum();
+        if before > left {
+            to = middle;
+        } else {
+            (from, left) = (middle, left - before);
+        }
+    }
+    let first = from + usize::from(units.get(from).is_some_and(|(.., pods)| *pods <= left));
+    units.split_off(first.min(units.len())).into_iter().map(|(_, unit, _)| unit).collect()
 }
