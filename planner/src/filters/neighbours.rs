@@ -5,7 +5,7 @@
 
 use super::kinds::Kinds;
 use super::labels::Labels;
-use super::pod_affinity::about;
+use super::pod_affinity::{Terms, about};
 use super::{nodes::Nodes, nodes::Rank, spread};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
@@ -145,8 +145,10 @@ impl<'a> Neighbours<'a> {
         let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
         examples.truncate(MOST_LOOKERS);
         of.values_mut().for_each(|number| *number = (*number).min(MOST_LOOKERS));
-        let about_one = |term: &&AffinityTerm| examples.iter().any(|example| about(cluster, term, example));
-        let repelling: Vec<&AffinityTerm> = repelling.into_iter().filter(about_one).collect();
+        let terms = Terms::new(repelling.iter().copied());
+        let about_one: BTreeSet<usize> = examples.iter().flat_map(|example| terms.about(cluster, example)).collect();
+        let repelling = repelling.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
+        let repelling: Vec<&AffinityTerm> = repelling.map(|(_, term)| term).collect();
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
