@@ -82,7 +82,7 @@ struct Rules<'a> {
     lookers: Vec<Looker>,
     /// The members, and what they ask.
     members: BTreeMap<PodIndex, usize>,
-    /// By bound pod: one more than its place in `sets`, or 0.
+    /// By pod: one more than its place in `sets`, or 0 for a bound pod that is not counted and for others that nobody asked about.
     marks: Vec<u32>,
     sets: Vec<Marks>,
     /// By place of the node: nodes of the same number are in the same domains.
@@ -174,7 +174,7 @@ impl<'a> Neighbours<'a> {
             return None;
         }
         rules.number_cells(nodes.everywhere());
-        rules.mark(cluster);
+        rules.mark(cluster, members.iter().chain(held));
         let counts = rules.rules.iter().map(|rule| Counts::new(rule, &rules.keys[rule.key])).collect();
         let mut neighbours = Self { rules: Arc::new(rules), counts };
         let bound = neighbours.rules.marks.iter().enumerate().filter(|(_, set)| **set > 0);
@@ -456,9 +456,9 @@ impl<'a> Rules<'a> {
         self.number_of_cells = numbers.len();
     }
 
-    /// Notes which bound pods are counted by what. Only namespaces that a constraint is about are read, unless one asks for
-    /// namespaces by their labels.
-    fn mark(&mut self, cluster: &Cluster) {
+    /// Notes which bound pods are counted by what, and which `others`, as each is counted again and again while places are looked for.
+    /// Only namespaces that a constraint is about are read, unless one asks for namespaces by their labels.
+    fn mark<'o>(&mut self, cluster: &Cluster, others: impl Iterator<Item = &'o PodIndex>) {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
         // Pods that have the same of the labels that are asked for are counted alike; they are many, and of few kinds.
@@ -469,7 +469,8 @@ impl<'a> Rules<'a> {
             let repels = (!pod.constraints.anti_affinity.is_empty()).then(|| cluster.row(index).class);
             let kind = (pod.key.namespace.as_str(), labels.of_pod(pod), pod.terminating, repels);
             let marks = alike.entry(kind).or_insert_with(|| rules.find_marks(cluster, index)).clone();
-            if marks.is_empty() || rules.marks[index as usize] > 0 {
+            let bound = cluster.row(index).node.is_some();
+            if (bound && marks.is_empty()) || rules.marks[index as usize] > 0 {
                 return;
             }
             let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
@@ -479,6 +480,7 @@ impl<'a> Rules<'a> {
             });
             rules.marks[index as usize] = number;
         };
+        others.for_each(|index| note(self, *index));
         match self.namespaces() {
             Some(namespaces) => {
                 for namespace in namespaces {
@@ -530,12 +532,12 @@ impl<'a> Rules<'a> {
         Some(list)
     }
 
-    /// The counters that a pod is counted by: as it was noted, or for a pod without a node by finding out.
+    /// The counters that a pod is counted by: as it was noted, or for another pod without a node by finding out.
     fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Marks {
         match self.marks.get(index as usize) {
+            Some(set) if *set > 0 => self.sets[*set as usize - 1].clone(),
             _ if cluster.row(index).node.is_none() => self.find_marks(cluster, index),
-            Some(0) | None => Marks::new(),
-            Some(set) => self.sets[*set as usize - 1].clone(),
+            _ => Marks::new(),
         }
     }
 
