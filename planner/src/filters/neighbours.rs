@@ -9,6 +9,7 @@ use super::pod_affinity::{Terms, about};
 use super::{nodes::Nodes, nodes::Rank, spread};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -463,22 +464,24 @@ impl<'a> Rules<'a> {
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
         // Pods that have the same of the labels that are asked for are counted alike; they are many, and of few kinds.
         let labels = Labels::of(self.selectors());
-        let mut alike: BTreeMap<_, Marks> = BTreeMap::new();
+        let mut alike: BTreeMap<_, u32> = BTreeMap::new();
         let mut note = |rules: &mut Self, index: PodIndex| {
             let Some(pod) = cluster.pod_at(index) else { return };
-            let repels = (!pod.constraints.anti_affinity.is_empty()).then(|| cluster.row(index).class);
+            let (row, repels) = (cluster.row(index), !pod.constraints.anti_affinity.is_empty());
+            let repels = repels.then_some(row.class);
             let kind = (pod.key.namespace.as_str(), labels.of_pod(pod), pod.terminating, repels);
-            let marks = alike.entry(kind).or_insert_with(|| rules.find_marks(cluster, index)).clone();
-            let bound = cluster.row(index).node.is_some();
-            if (bound && marks.is_empty()) || rules.marks[index as usize] > 0 {
-                return;
-            }
-            let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
-            let number = *known.entry(marks.clone()).or_insert_with(|| {
-                rules.sets.push(marks);
-                next
+            let number = *alike.entry(kind).or_insert_with(|| {
+                let marks = rules.find_marks(cluster, index);
+                let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
+                *known.entry(marks).or_insert_with_key(|marks| {
+                    rules.sets.push(marks.clone());
+                    next
+                })
             });
-            rules.marks[index as usize] = number;
+            let counted = !rules.sets[number as usize - 1].is_empty();
+            if counted || row.node.is_none() {
+                rules.marks[index as usize] = number;
+            }
         };
         others.for_each(|index| note(self, *index));
         match self.namespaces() {
@@ -533,11 +536,11 @@ impl<'a> Rules<'a> {
     }
 
     /// The counters that a pod is counted by: as it was noted, or for another pod without a node by finding out.
-    fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Marks {
+    fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Cow<'_, [u16]> {
         match self.marks.get(index as usize) {
-            Some(set) if *set > 0 => self.sets[*set as usize - 1].clone(),
-            _ if cluster.row(index).node.is_none() => self.find_marks(cluster, index),
-            _ => Marks::new(),
+            Some(set) if *set > 0 => Cow::Borrowed(&self.sets[*set as usize - 1]),
+            _ if cluster.row(index).node.is_none() => Cow::Owned(self.find_marks(cluster, index).into_vec()),
+            _ => Cow::Borrowed(&[]),
         }
     }
 
