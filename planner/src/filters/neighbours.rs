@@ -3,6 +3,10 @@
 //! A count changes when a pod is placed or taken. A place that is held by a nomination counts against a pod, and never for
 //! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
 
+mod slack;
+
+pub(crate) use slack::Slack;
+
 use super::kinds::Kinds;
 use super::labels::Labels;
 use super::pod_affinity::{Terms, about};
