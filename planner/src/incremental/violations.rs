@@ -3,7 +3,7 @@
 //!
 //! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
 
-use crate::model::{BudgetIndex, Cluster, Row, UnitRef};
+use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
 use std::cmp::Reverse;
 
@@ -101,37 +101,40 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             counted += level.len();
             continue;
         }
-        let units = level.chunk_by(|a, b| a.1 == b.1).map(|pods| (pods[0].1, pods.len()));
-        if counted < allowed {
-            late.extend(too_late(cluster, units, allowed - counted));
-        } else {
-            late.extend(units.map(|(unit, _)| unit));
-        }
+        let units: Vec<(UnitRef, usize)> =
+            level.chunk_by(|a, b| a.1 == b.1).map(|pods| (pods[0].1, pods.len())).collect();
+        let early = if counted < allowed { early(cluster, &units, allowed - counted) } else { Vec::new() };
+        let is_late = |at: &usize| !early.get(*at).is_some_and(|early| *early);
+        late.extend((0..units.len()).filter(is_late).map(|at| units[at].0));
         counted += level.len();
     }
-    late.sort_unstable();
+    // A level is in order already, so that this has little to do.
+    late.sort();
     late
 }
 
-/// Those of the units of one priority, with how many pods each, that come too late when the most important go first and `left` pods
-/// may go. They are not sorted: only the first of them is looked for, by halves.
-fn too_late(cluster: &Cluster, units: impl Iterator<Item = (UnitRef, usize)>, mut left: usize) -> Vec<UnitRef> {
-    let mut units: Vec<_> = units.map(|(unit, pods)| (cluster.unit(unit), unit, pods)).collect();
-    let (mut from, mut to) = (0, units.len());
-    while to - from > 1 {
-        let middle = (to - from) / 2;
-        units[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {
+/// Which of the units of one priority, with how many pods each, go before a budget is used up when the most important go first and `left`
+/// pods may go. They are not sorted: only the last of those is looked for.
+fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut left: usize) -> Vec<bool> {
+    let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
+    let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();
+    let (mut from, mut to) = (0, order.len());
+    // Each has a pod at least, so that no more of them than `left` are in time.
+    while left > 0 && from < to {
+        let middle = (left - 1).min((to - from) / 2);
+        order[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {
             (Some(one), Some(other)) => importance::compare(one, other),
             (one, other) => one.is_some().cmp(&other.is_some()).then_with(|| a.1.cmp(&b.1)),
         });
         let middle = from + middle;
-        let before: usize = units[from..middle].iter().map(|(.., pods)| pods).sum();
-        if before > left {
+        let with = pods(&order[from..=middle]);
+        if with > left {
             to = middle;
         } else {
-            (from, left) = (middle, left - before);
+            (from, left) = (middle + 1, left - with);
         }
     }
-    let first = from + usize::from(units.get(from).is_some_and(|(.., pods)| *pods <= left));
-    units.split_off(first.min(units.len())).into_iter().map(|(_, unit, _)| unit).collect()
+    let mut early = vec![false; units.len()];
+    order[..from].iter().for_each(|(_, at)| early[*at] = true);
+    early
 }

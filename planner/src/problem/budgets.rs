@@ -44,7 +44,7 @@ impl<'a> Budgets<'a> {
         let mut sets: Vec<Vec<BudgetIndex>> = Vec::new();
         let mut of: BTreeMap<PodIndex, usize> = BTreeMap::new();
         // Pods are many, and those that the same budgets match are alike but for whose eviction is granted already.
-        let mut alike: BTreeMap<(&[BudgetIndex], bool, bool), (usize, Vec<&Budget>)> = BTreeMap::new();
+        let mut alike: BTreeMap<_, (usize, Vec<&Budget>)> = BTreeMap::new();
         for index in units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted) {
             let (row, matching) = (cluster.row(*index), cluster.budgets_at(*index));
             let (shared, granting) = alike.entry((matching, row.unstarted, row.ready)).or_insert_with(|| {
@@ -193,7 +193,8 @@ impl<'a> Budgets<'a> {
         units.map(|unit| self.add(&mut tally, unit) > 0).collect()
     }
 
-    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs.
+    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs:
+    /// [`Self::violations`].
     pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
         if self.is_empty() {
             return Vec::new();
@@ -202,6 +203,19 @@ impl<'a> Budgets<'a> {
         pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
         let mut tally = self.tally();
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
+    }
+
+    /// How many of these pods violate a budget when all of them go. Whose turn it is matters only to pods under several budgets.
+    pub(crate) fn violations(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex> + Clone) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let (mut tally, mut alone, mut violations) = (self.tally(), true, 0);
+        for pod in pods.clone() {
+            alone &= self.of_pod(pod).len() <= 1;
+            violations += usize::from(self.add_pod(&mut tally, pod, false));
+        }
+        if alone || violations == 0 { violations } else { self.violating(cluster, pods).len() }
     }
 
     /// Whether a unit is under a budget by its number.

@@ -12,7 +12,7 @@ impl Cost {
         let pods = units().flat_map(|unit| unit.pods.iter().copied());
         let most_important = units().filter(|unit| Some(unit.priority) == highest_priority);
         Self {
-            budget_violations: problem.budgets.violating(problem.cluster, pods).len(),
+            budget_violations: problem.budgets.violations(problem.cluster, pods),
             highest_priority,
             priority_sum: units().map(weight).sum(),
             victim_pods: units().map(|unit| unit.pods.len()).sum(),
