@@ -24,6 +24,8 @@ pub(crate) struct Budgets<'a> {
     priority: i32,
     /// Whether it makes any guaranteed.
     guarding: bool,
+    /// Whether a pod is under more than one.
+    several: bool,
 }
 
 /// Victims so far, counted per budget.
@@ -34,6 +36,8 @@ pub(crate) struct Tally {
     guarded: Vec<usize>,
     /// Budgets that are violated although they are guaranteed.
     breached: usize,
+    /// Victims that violated a budget when they were added.
+    violations: usize,
 }
 
 impl<'a> Budgets<'a> {
@@ -79,6 +83,7 @@ impl<'a> Budgets<'a> {
         of.keys().for_each(|pod| under[*pod as usize / 64] |= 1 << (pod % 64));
         let mut budgets = Self { priority, under, of, ..Self::default() };
         budgets.sets = sets.iter().map(|set| set.iter().filter_map(|i| numbers.get(i)).copied().collect()).collect();
+        budgets.several = used.iter().any(|set| sets[*set].len() > 1);
         budgets.guarding = units.iter().any(|unit| budgets.guards(unit));
         budgets.in_flight = list.iter().map(|(_, index)| in_flight.evicting(*index)).collect();
         budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
@@ -92,7 +97,7 @@ impl<'a> Budgets<'a> {
 
     /// Nobody evicted yet.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], breached: 0 }
+        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }
     }
 
     /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
@@ -114,6 +119,7 @@ impl<'a> Budgets<'a> {
             tally.breached += usize::from(!before && breached(tally));
             violates |= tally.victims[*number] > self.allowed(*number);
         }
+        tally.violations += usize::from(violates);
         violates
     }
 
@@ -205,17 +211,21 @@ impl<'a> Budgets<'a> {
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
     }
 
-    /// How many of these pods violate a budget when all of them go. Whose turn it is matters only to pods under several budgets.
+    /// How many of these pods violate a budget when all of them go.
     pub(crate) fn violations(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex> + Clone) -> usize {
         if self.is_empty() {
             return 0;
         }
-        let (mut tally, mut alone, mut violations) = (self.tally(), true, 0);
+        let mut tally = self.tally();
         for pod in pods.clone() {
-            alone &= self.of_pod(pod).len() <= 1;
-            violations += usize::from(self.add_pod(&mut tally, pod, false));
+            self.add_pod(&mut tally, pod, false);
         }
-        if alone || violations == 0 { violations } else { self.violating(cluster, pods).len() }
+        self.violations_of(&tally).unwrap_or_else(|| self.violating(cluster, pods).len())
+    }
+
+    /// The same of the victims so far. Whose turn it is matters to pods under several budgets: `None` where it does.
+    pub(crate) fn violations_of(&self, tally: &Tally) -> Option<usize> {
+        (tally.violations == 0 || !self.several).then_some(tally.violations)
     }
 
     /// Whether a unit is under a budget by its number.
