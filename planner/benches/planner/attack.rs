@@ -448,20 +448,20 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         ask("X9", "1,000 x 2 GPU, 1,000 strangers' pods with 10 terms on the index of members", &c, &p, &none);
     }
     if run("X11") {
-        for ports in [100, 500] {
+        for (ports, others) in [(100, 100), (500, 500), (100, 500)] {
             let mut c = large.clone();
-            let list = |from: usize| -> Vec<Value> {
+            let list = |from: usize, ports: usize| -> Vec<Value> {
                 (0..ports).map(|n| json!({"containerPort": from + n, "hostPort": from + n})).collect()
             };
             for number in 0..5000 {
-                let more = json!({"containers": [{"name": "main", "ports": list(1), "resources": {"requests": {"cpu": "1"}}}]});
+                let more = json!({"containers": [{"name": "main", "ports": list(1, others), "resources": {"requests": {"cpu": "1"}}}]});
                 c.upsert_pod(&on(with(pod("stranger", &format!("s-{number:05}"), 0, &[]), &more), number)).unwrap();
             }
-            let more = json!({"containers": [{"name": "main", "ports": list(20_000), "resources": {"requests": {"cpu": "8", "nvidia.com/gpu": "2"}}}]});
+            let more = json!({"containers": [{"name": "main", "ports": list(20_000, ports), "resources": {"requests": {"cpu": "8", "nvidia.com/gpu": "2"}}}]});
             let p = gang(&mut c, 64, HIGH, gpu2, &more);
             ask(
                 "X11",
-                &format!("64 x 2 GPU with {ports} ports, a pod with {ports} others on every node"),
+                &format!("64 x 2 GPU with {ports} ports, a pod with {others} others on every node"),
                 &c,
                 &p,
                 &none,

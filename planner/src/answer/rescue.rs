@@ -70,7 +70,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
         return Rescue::Fits(nodes.at(rank).name.clone());
     }
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
-    problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, in_flight.evicting(cluster));
+    problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, &in_flight);
     let fates = fates(&problem, pod, terms, only_node);
     let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &in_flight.held), Effort::of_search());
     let mut search = Search {

@@ -2,7 +2,7 @@
 //! by what selectors in play ask for: the pods of a Job differ in their numbers, and are of one kind all the same.
 
 use super::labels::Labels;
-use super::pod_affinity::about;
+use super::pod_affinity::Terms;
 use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,14 @@ impl<'a> Kinds<'a> {
         let mut terms: BTreeSet<&AffinityTerm> = constraints().flat_map(|own| &own.affinity).collect();
         terms.extend(others);
         let labels = Labels::of(terms.iter().filter_map(|term| term.selector.as_ref()).chain(spread.iter().copied()));
-        let seen = |pod: &Pod| -> Vec<bool> {
-            let peers = spread.iter().map(|selector| selector.matches(&pod.labels));
-            peers.chain(terms.iter().map(|term| about(cluster, term, pod))).collect()
+        let terms = Terms::new(terms.into_iter());
+        let seen = |pod: &Pod| {
+            let peers: Vec<bool> = spread.iter().map(|selector| selector.matches(&pod.labels)).collect();
+            (peers, terms.about(cluster, pod))
         };
         // Whoever has the same labels of those that are asked for is seen alike.
         let mut by_labels: BTreeMap<_, usize> = BTreeMap::new();
-        let mut looks: BTreeMap<Vec<bool>, usize> = BTreeMap::new();
+        let mut looks: BTreeMap<_, usize> = BTreeMap::new();
         let mut known: BTreeMap<(&Constraints, &str, usize), usize> = BTreeMap::new();
         let (mut examples, mut of) = (Vec::new(), BTreeMap::new());
         for index in members {

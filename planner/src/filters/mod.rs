@@ -19,7 +19,7 @@ mod taints;
 mod unschedulable;
 mod volumes;
 
-pub(crate) use neighbours::{Domains, Mood, Objector};
+pub(crate) use neighbours::{Domains, Mood, Objector, Slack};
 pub(crate) use nodes::{Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
 pub(crate) use pod_affinity::{about, repelled};

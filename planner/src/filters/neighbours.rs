@@ -3,12 +3,17 @@
 //! A count changes when a pod is placed or taken. A place that is held by a nomination counts against a pod, and never for
 //! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
 
+mod slack;
+
+pub(crate) use slack::Slack;
+
 use super::kinds::Kinds;
 use super::labels::Labels;
-use super::pod_affinity::about;
+use super::pod_affinity::{Terms, about};
 use super::{nodes::Nodes, nodes::Rank, spread};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -82,7 +87,7 @@ struct Rules<'a> {
     lookers: Vec<Looker>,
     /// The members, and what they ask.
     members: BTreeMap<PodIndex, usize>,
-    /// By bound pod: one more than its place in `sets`, or 0.
+    /// By pod: one more than its place in `sets`, or 0 for a bound pod that is not counted and for others that nobody asked about.
     marks: Vec<u32>,
     sets: Vec<Marks>,
     /// By place of the node: nodes of the same number are in the same domains.
@@ -145,8 +150,10 @@ impl<'a> Neighbours<'a> {
         let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
         examples.truncate(MOST_LOOKERS);
         of.values_mut().for_each(|number| *number = (*number).min(MOST_LOOKERS));
-        let about_one = |term: &&AffinityTerm| examples.iter().any(|example| about(cluster, term, example));
-        let repelling: Vec<&AffinityTerm> = repelling.into_iter().filter(about_one).collect();
+        let terms = Terms::new(repelling.iter().copied());
+        let about_one: BTreeSet<usize> = examples.iter().flat_map(|example| terms.about(cluster, example)).collect();
+        let repelling = repelling.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
+        let repelling: Vec<&AffinityTerm> = repelling.map(|(_, term)| term).collect();
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
@@ -172,7 +179,7 @@ impl<'a> Neighbours<'a> {
             return None;
         }
         rules.number_cells(nodes.everywhere());
-        rules.mark(cluster);
+        rules.mark(cluster, members.iter().chain(held));
         let counts = rules.rules.iter().map(|rule| Counts::new(rule, &rules.keys[rule.key])).collect();
         let mut neighbours = Self { rules: Arc::new(rules), counts };
         let bound = neighbours.rules.marks.iter().enumerate().filter(|(_, set)| **set > 0);
@@ -454,29 +461,33 @@ impl<'a> Rules<'a> {
         self.number_of_cells = numbers.len();
     }
 
-    /// Notes which bound pods are counted by what. Only namespaces that a constraint is about are read, unless one asks for
-    /// namespaces by their labels.
-    fn mark(&mut self, cluster: &Cluster) {
+    /// Notes which bound pods are counted by what, and which `others`, as each is counted again and again while places are looked for.
+    /// Only namespaces that a constraint is about are read, unless one asks for namespaces by their labels.
+    fn mark<'o>(&mut self, cluster: &Cluster, others: impl Iterator<Item = &'o PodIndex>) {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
         // Pods that have the same of the labels that are asked for are counted alike; they are many, and of few kinds.
         let labels = Labels::of(self.selectors());
-        let mut alike: BTreeMap<_, Marks> = BTreeMap::new();
+        let mut alike: BTreeMap<_, u32> = BTreeMap::new();
         let mut note = |rules: &mut Self, index: PodIndex| {
             let Some(pod) = cluster.pod_at(index) else { return };
-            let repels = (!pod.constraints.anti_affinity.is_empty()).then(|| cluster.row(index).class);
+            let (row, repels) = (cluster.row(index), !pod.constraints.anti_affinity.is_empty());
+            let repels = repels.then_some(row.class);
             let kind = (pod.key.namespace.as_str(), labels.of_pod(pod), pod.terminating, repels);
-            let marks = alike.entry(kind).or_insert_with(|| rules.find_marks(cluster, index)).clone();
-            if marks.is_empty() || rules.marks[index as usize] > 0 {
-                return;
-            }
-            let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
-            let number = *known.entry(marks.clone()).or_insert_with(|| {
-                rules.sets.push(marks);
-                next
+            let number = *alike.entry(kind).or_insert_with(|| {
+                let marks = rules.find_marks(cluster, index);
+                let next = u32::try_from(known.len() + 1).unwrap_or(u32::MAX);
+                *known.entry(marks).or_insert_with_key(|marks| {
+                    rules.sets.push(marks.clone());
+                    next
+                })
             });
-            rules.marks[index as usize] = number;
+            let counted = !rules.sets[number as usize - 1].is_empty();
+            if counted || row.node.is_none() {
+                rules.marks[index as usize] = number;
+            }
         };
+        others.for_each(|index| note(self, *index));
         match self.namespaces() {
             Some(namespaces) => {
                 for namespace in namespaces {
@@ -528,12 +539,12 @@ impl<'a> Rules<'a> {
         Some(list)
     }
 
-    /// The counters that a pod is counted by: as it was noted, or for a pod without a node by finding out.
-    fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Marks {
+    /// The counters that a pod is counted by: as it was noted, or for another pod without a node by finding out.
+    fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Cow<'_, [u16]> {
         match self.marks.get(index as usize) {
-            _ if cluster.row(index).node.is_none() => self.find_marks(cluster, index),
-            Some(0) | None => Marks::new(),
-            Some(set) => self.sets[*set as usize - 1].clone(),
+            Some(set) if *set > 0 => Cow::Borrowed(&self.sets[*set as usize - 1]),
+            _ if cluster.row(index).node.is_none() => Cow::Owned(self.find_marks(cluster, index).into_vec()),
+            _ => Cow::Borrowed(&[]),
         }
     }
 

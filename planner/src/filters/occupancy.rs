@@ -1,7 +1,7 @@
 //! What is free on every node under an assumption: some pods gone, others placed. It is cheap to copy and to change back,
 //! and is never shared between assumptions.
 
-use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector};
+use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector, Slack};
 use super::nodes::{Held, Nodes, Rank};
 use super::{ports, resources};
 use crate::api::Refusal;
@@ -297,6 +297,37 @@ impl<'a> Occupancy<'a> {
     /// Whether the pods around let in those that were placed: all of them are taken out and put back one by one, in the order of
     /// their placement, as the scheduler would.
     pub(crate) fn holds_around(&mut self, placed: &[(PodIndex, Rank)]) -> bool {
+        self.place_again(placed, |_, _, _| {})
+    }
+
+    /// The same, and how far their spread is from its limits; `None` where they are not let in.
+    pub(crate) fn slack_around(&mut self, placed: &[(PodIndex, Rank)]) -> Option<Slack> {
+        let mut slack = self.neighbours.as_ref()?.slack();
+        let holds =
+            self.place_again(placed, |neighbours, member, place| neighbours.note_slack(&mut slack, member, place));
+        holds.then_some(slack)
+    }
+
+    /// Notes that pods came back to their places, or left them again. Returns whether members are let in as far as their spread goes;
+    /// `None` where that has to be tried.
+    pub(crate) fn shift_slack(&self, slack: &mut Slack, pods: &[PodIndex], come: bool) -> Option<bool> {
+        let (cluster, neighbours) = (self.cluster, self.neighbours.as_ref()?);
+        let mut sure = true;
+        for pod in pods {
+            let place = cluster.row(*pod).node.and_then(|node| cluster.rank_of(node));
+            if let Some(place) = place {
+                sure &= neighbours.shift_slack(slack, cluster, (*pod, place), come);
+            }
+        }
+        let holds = slack.holds();
+        sure.then_some(holds)
+    }
+
+    fn place_again(
+        &mut self,
+        placed: &[(PodIndex, Rank)],
+        mut each: impl FnMut(&Neighbours<'a>, PodIndex, Rank),
+    ) -> bool {
         let (cluster, nodes, held) = (self.cluster, self.nodes, &self.held);
         let Some(neighbours) = &mut self.neighbours else { return true };
         let count = |neighbours: &mut Neighbours<'a>, (index, rank): &(PodIndex, Rank), comes| {
@@ -306,6 +337,9 @@ impl<'a> Occupancy<'a> {
         let mut holds = true;
         for place in placed {
             holds = holds && neighbours.object(place.0, nodes.place(place.1)).is_none();
+            if holds {
+                each(neighbours, place.0, nodes.place(place.1));
+            }
             count(neighbours, place, true);
         }
         holds

@@ -3,7 +3,7 @@
 
 use super::labels::Labels;
 use super::nodes::Held;
-use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex};
+use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the anti-affinity of a pod of another class than `own`, wherever it is or has a place held, is about one of
@@ -24,7 +24,43 @@ pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, he
     for member in members.iter().filter_map(|member| cluster.pod_at(*member)) {
         kinds.entry((member.key.namespace.as_str(), labels.of_pod(member))).or_insert(member);
     }
-    terms.iter().any(|term| kinds.values().any(|member| about(cluster, term, member)))
+    let terms = Terms::new(terms.into_iter());
+    kinds.values().any(|member| !terms.about(cluster, member).is_empty())
+}
+
+/// Terms by a label that they ask for: of the thousands that strangers may have, a pod is compared with those that ask for one of its own.
+pub(super) struct Terms<'a> {
+    list: Vec<&'a AffinityTerm>,
+    by_label: BTreeMap<(&'a str, &'a str), Vec<usize>>,
+    /// Those that ask for no value of a label.
+    others: Vec<usize>,
+}
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(terms: impl Iterator<Item = &'a AffinityTerm>) -> Self {
+        let mut all = Self { list: terms.collect(), by_label: BTreeMap::new(), others: Vec::new() };
+        for (number, term) in all.list.iter().enumerate() {
+            match term.selector.as_ref().map(Selector::needs) {
+                None => {}
+                Some(None) => all.others.push(number),
+                Some(Some((key, values))) => {
+                    for value in values {
+                        all.by_label.entry((key, value)).or_default().push(number);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The numbers of those that are about a pod, ascending.
+    pub(super) fn about(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
+        let own = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let asked = own.chain([&self.others]).flatten().copied();
+        let mut numbers: Vec<usize> = asked.filter(|number| about(cluster, self.list[*number], pod)).collect();
+        numbers.sort_unstable();
+        numbers
+    }
 }
 
 /// Whether a term is about a pod.

@@ -1,12 +1,17 @@
 //! Filter: ports of the node that are taken (kube-scheduler's NodePorts).
 
 use crate::model::{HostPort, Pod};
-/// Whether two pods want the same port of a node.
+
+/// Whether two pods want the same port of a node. Each port is looked up: a stranger may list thousands.
 pub(super) fn conflict(one: &Pod, other: &Pod) -> bool {
-    one.constraints.ports.iter().any(|a| other.constraints.ports.iter().any(|b| same(a, b)))
+    let there = &other.constraints.ports;
+    one.constraints.ports.iter().any(|a| {
+        let from = there.partition_point(|b| b.port < a.port);
+        there[from..].iter().take_while(|b| b.port == a.port).any(|b| same(a, b))
+    })
 }
 
 fn same(a: &HostPort, b: &HostPort) -> bool {
     let every = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
-    a.port == b.port && a.protocol == b.protocol && (every(&a.ip) || every(&b.ip) || a.ip == b.ip)
+    a.protocol == b.protocol && (every(&a.ip) || every(&b.ip) || a.ip == b.ip)
 }

@@ -220,7 +220,7 @@ impl Capacities {
     ) {
         let mut budgets = self.patched_budgets.clone();
         budgets.extend(in_flight.budgets(cluster));
-        let mut units = BTreeSet::new();
+        let mut units = Vec::new();
         for change in changes {
             match change {
                 Change::Nodes | Change::Namespaces => {}
@@ -237,7 +237,7 @@ impl Capacities {
                     stale.nodes.push(rank);
                 }
                 Change::Pods(node) => stale.nodes.extend(nodes.rank(*node)),
-                Change::Unit(group) => drop(units.insert(UnitRef::Group(*group))),
+                Change::Unit(group) => units.push(UnitRef::Group(*group)),
                 Change::Budget(budget) => drop(budgets.insert(*budget)),
                 Change::Class(class) => self.scale.learn(cluster, *class),
             }
@@ -251,6 +251,8 @@ impl Capacities {
                 units.extend(pods.filter_map(|pod| InFlight::default().unit_of(*pod, &cluster.row(*pod))));
             }
         }
+        units.sort_unstable();
+        units.dedup();
         stale.of_units(cluster, nodes, units, |stale| &mut stale.weighty);
     }
 }

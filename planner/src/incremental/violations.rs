@@ -3,7 +3,7 @@
 //!
 //! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
 
-use crate::model::{BudgetIndex, Cluster, Row, UnitRef};
+use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
 use std::cmp::Reverse;
 
@@ -76,6 +76,10 @@ impl Violations {
 /// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
 fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
+    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.evicting(index));
+    if pods.len() <= allowed {
+        return Vec::new();
+    }
     let counts = |index: u32, row: &Row| budget.counts_row(row, || cluster.pod_at(index));
     let mut going: Vec<(Reverse<i32>, UnitRef)> = Vec::new();
     for index in pods {
@@ -87,10 +91,6 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             going.push((Reverse(row.priority), unit));
         }
     }
-    let in_flight = in_flight
-        .evicting(cluster)
-        .filter(|pod| cluster.budgets_at(*pod).contains(&index) && counts(*pod, &cluster.row(*pod)));
-    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.count());
     if going.len() <= allowed {
         return Vec::new();
     }
@@ -101,20 +101,40 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             counted += level.len();
             continue;
         }
-        let mut units: Vec<(UnitRef, usize)> = level.chunk_by(|a, b| a.1 == b.1).map(|u| (u[0].1, u.len())).collect();
-        if counted < allowed {
-            units.sort_by(|(a, _), (b, _)| match (cluster.unit(*a), cluster.unit(*b)) {
-                (Some(a), Some(b)) => importance::compare(&a, &b),
-                (a, b) => a.is_some().cmp(&b.is_some()),
-            });
-        }
-        for (unit, pods) in units {
-            counted += pods;
-            if counted > allowed {
-                late.push(unit);
-            }
+        let units: Vec<(UnitRef, usize)> =
+            level.chunk_by(|a, b| a.1 == b.1).map(|pods| (pods[0].1, pods.len())).collect();
+        let early = if counted < allowed { early(cluster, &units, allowed - counted) } else { Vec::new() };
+        let is_late = |at: &usize| !early.get(*at).is_some_and(|early| *early);
+        late.extend((0..units.len()).filter(is_late).map(|at| units[at].0));
+        counted += level.len();
+    }
+    // A level is in order already, so that this has little to do.
+    late.sort();
+    late
+}
+
+/// Which of the units of one priority, with how many pods each, go before a budget is used up when the most important go first and `left`
+/// pods may go. They are not sorted: only the last of those is looked for.
+fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut left: usize) -> Vec<bool> {
+    let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
+    let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();
+    let (mut from, mut to) = (0, order.len());
+    // Each has a pod at least, so that no more of them than `left` are in time.
+    while left > 0 && from < to {
+        let middle = (left - 1).min((to - from) / 2);
+        order[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {
+            (Some(one), Some(other)) => importance::compare(one, other),
+            (one, other) => one.is_some().cmp(&other.is_some()).then_with(|| a.1.cmp(&b.1)),
+        });
+        let middle = from + middle;
+        let with = pods(&order[from..=middle]);
+        if with > left {
+            to = middle;
+        } else {
+            (from, left) = (middle + 1, left - with);
         }
     }
-    late.sort_unstable();
-    late
+    let mut early = vec![false; units.len()];
+    order[..from].iter().for_each(|(_, at)| early[*at] = true);
+    early
 }

@@ -93,7 +93,8 @@ impl Budget {
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
     }
 
-    fn exempts(&self, unstarted: bool, ready: bool) -> bool {
+    /// Whether a pod like this one uses up none, whoever it is.
+    pub(crate) fn exempts(&self, unstarted: bool, ready: bool) -> bool {
         unstarted || (!ready && self.unready_may_go)
     }
 

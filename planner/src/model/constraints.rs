@@ -16,7 +16,7 @@ pub(crate) struct Constraints {
     pub(crate) node_affinity: Option<Vec<NodeTerm>>,
     /// Tolerations.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Ports of the node that the pod takes.
+    /// Ports of the node that the pod takes, ascending.
     pub(crate) ports: Vec<HostPort>,
     /// Required pod affinity.
     pub(crate) affinity: Vec<AffinityTerm>,
@@ -90,12 +90,12 @@ impl Toleration {
 /// A port of the node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostPort {
+    /// Port number. It comes first, so that ports are in its order.
+    pub(crate) port: i32,
     /// Address; empty and `0.0.0.0` mean every address.
     pub(crate) ip: String,
     /// `TCP`, `UDP` or `SCTP`.
     pub(crate) protocol: String,
-    /// Port number.
-    pub(crate) port: i32,
 }
 
 impl Constraints {

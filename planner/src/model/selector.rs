@@ -42,6 +42,13 @@ impl Selector {
         equal.chain(self.rules.iter().map(|rule| rule.key.as_str()))
     }
 
+    /// A label of which every pod that it selects has one of these values; `None` where it asks for no such label.
+    pub(crate) fn needs(&self) -> Option<(&str, &[String])> {
+        let equal = self.equal.iter().map(|(key, value)| (key.as_str(), std::slice::from_ref(value)));
+        let listed = self.rules.iter().filter(|rule| rule.operator == "In");
+        equal.chain(listed.map(|rule| (rule.key.as_str(), rule.values.as_slice()))).next()
+    }
+
     /// Whether it asks for nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.equal.is_empty() && self.rules.is_empty()

@@ -1,8 +1,12 @@
 //! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
 //! (KEP-3280: a guaranteed budget).
 
+use super::in_flight::InFlight;
 use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Where pods are under one of so many budgets, all of them are copied rather than those picked out.
+const MANY: usize = 16;
 
 /// The budgets that potential victims are under.
 #[derive(Default)]
@@ -10,11 +14,18 @@ pub(crate) struct Budgets<'a> {
     list: Vec<&'a Budget>,
     /// By budget: pods that decisions in flight evict and that its status does not count yet.
     in_flight: Vec<usize>,
-    of: BTreeMap<PodIndex, Vec<usize>>,
+    /// The numbers of budgets that pods are under together.
+    sets: Vec<Vec<usize>>,
+    /// By pod, which of `sets`.
+    of: BTreeMap<PodIndex, usize>,
     /// By pod, a bit: whether `of` has it. Nine of ten pods that are asked for are under no budget.
     under: Vec<u64>,
     /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
     priority: i32,
+    /// Whether it makes any guaranteed.
+    guarding: bool,
+    /// Whether a pod is under more than one.
+    several: bool,
 }
 
 /// Victims so far, counted per budget.
@@ -25,47 +36,57 @@ pub(crate) struct Tally {
     guarded: Vec<usize>,
     /// Budgets that are violated although they are guaranteed.
     breached: usize,
+    /// Victims that violated a budget when they were added.
+    violations: usize,
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units. `departing` are pods that decisions in flight are going to
-    /// evict: two decisions cannot spend one allowance.
-    pub(crate) fn new(
-        cluster: &'a Cluster,
-        units: &[Unit],
-        priority: i32,
-        departing: impl Iterator<Item = PodIndex>,
-    ) -> Self {
-        let mut budgets = Self { priority, ..Self::default() };
-        let pods = units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted);
-        let mut pairs: Vec<(BudgetIndex, PodIndex)> = Vec::new();
-        for pod in pods {
-            pairs.extend(cluster.budgets_at(*pod).iter().map(|budget| (*budget, *pod)));
-        }
+    /// Looks up the budgets of the pods of these units. Two decisions cannot spend one allowance: what decisions in flight
+    /// evict is taken off.
+    pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32, in_flight: &InFlight) -> Self {
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
-        let counts = |index: BudgetIndex, pod: PodIndex| {
-            budget(index).zip(cluster.pod_at(pod)).is_some_and(|(budget, pod)| budget.counts(pod))
-        };
-        pairs.retain(|(index, pod)| counts(*index, *pod));
-        let under: BTreeSet<BudgetIndex> = pairs.iter().map(|(index, _)| *index).collect();
-        let mut list: Vec<(&Budget, BudgetIndex)> = under.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
+        let mut sets: Vec<Vec<BudgetIndex>> = Vec::new();
+        let mut of: BTreeMap<PodIndex, usize> = BTreeMap::new();
+        // Pods are many, and those that the same budgets match are alike but for whose eviction is granted already.
+        let mut alike: BTreeMap<_, (usize, Vec<&Budget>)> = BTreeMap::new();
+        for index in units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted) {
+            let (row, matching) = (cluster.row(*index), cluster.budgets_at(*index));
+            let (shared, granting) = alike.entry((matching, row.unstarted, row.ready)).or_insert_with(|| {
+                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|b| !b.exempts(row.unstarted, row.ready));
+                let set: Vec<BudgetIndex> = matching.iter().copied().filter(counts).collect();
+                let granting =
+                    set.iter().filter_map(|at| budget(*at)).filter(|budget| !budget.disrupted_pods.is_empty());
+                let granting = granting.collect();
+                sets.push(set);
+                (sets.len() - 1, granting)
+            });
+            let mut set = *shared;
+            if let Some(pod) = cluster.pod_at(*index).filter(|_| !granting.is_empty())
+                && granting.iter().any(|budget| !budget.counts(pod))
+            {
+                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|budget| budget.counts(pod));
+                sets.push(sets[set].iter().copied().filter(counts).collect());
+                set = sets.len() - 1;
+            }
+            if !sets[set].is_empty() {
+                of.insert(*index, set);
+            }
+        }
+        let used: BTreeSet<usize> = of.values().copied().collect();
+        let counting: BTreeSet<BudgetIndex> = used.iter().flat_map(|set| &sets[*set]).copied().collect();
+        let mut list: Vec<(&Budget, BudgetIndex)> =
+            counting.into_iter().filter_map(|i| Some((budget(i)?, i))).collect();
         list.sort_by(|a, b| a.0.key.cmp(&b.0.key));
         let numbers: BTreeMap<BudgetIndex, usize> =
             list.iter().enumerate().map(|(number, (_, i))| (*i, number)).collect();
+        let mut under = vec![0; of.keys().next_back().map_or(0, |pod| *pod as usize / 64 + 1)];
+        of.keys().for_each(|pod| under[*pod as usize / 64] |= 1 << (pod % 64));
+        let mut budgets = Self { priority, under, of, ..Self::default() };
+        budgets.sets = sets.iter().map(|set| set.iter().filter_map(|i| numbers.get(i)).copied().collect()).collect();
+        budgets.several = used.iter().any(|set| sets[*set].len() > 1);
+        budgets.guarding = units.iter().any(|unit| budgets.guards(unit));
+        budgets.in_flight = list.iter().map(|(_, index)| in_flight.evicting(*index)).collect();
         budgets.list = list.into_iter().map(|(budget, _)| budget).collect();
-        budgets.under = vec![0; pairs.iter().map(|(_, pod)| *pod as usize / 64 + 1).max().unwrap_or(0)];
-        for (index, pod) in pairs {
-            budgets.under[pod as usize / 64] |= 1 << (pod % 64);
-            budgets.of.entry(pod).or_default().extend(numbers.get(&index));
-        }
-        budgets.in_flight = vec![0; budgets.list.len()];
-        for pod in departing {
-            for index in cluster.budgets_at(pod).iter().filter(|index| counts(**index, pod)) {
-                if let Some(number) = numbers.get(index) {
-                    budgets.in_flight[*number] += 1;
-                }
-            }
-        }
         budgets
     }
 
@@ -76,7 +97,7 @@ impl<'a> Budgets<'a> {
 
     /// Nobody evicted yet.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], breached: 0 }
+        Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }
     }
 
     /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
@@ -98,6 +119,7 @@ impl<'a> Budgets<'a> {
             tally.breached += usize::from(!before && breached(tally));
             violates |= tally.victims[*number] > self.allowed(*number);
         }
+        tally.violations += usize::from(violates);
         violates
     }
 
@@ -116,10 +138,20 @@ impl<'a> Budgets<'a> {
     }
 
     /// What adding these units to the victims would do: how many of their pods violate a budget, and whether a
-    /// guaranteed budget would be violated. Only the budgets of these units are looked at.
-    pub(crate) fn preview<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> (usize, bool) {
+    /// guaranteed budget would be violated. Only the budgets of these units are looked at, unless those are many.
+    pub(crate) fn preview<'u>(
+        &self,
+        tally: &Tally,
+        units: impl Iterator<Item = &'u Unit<'u>> + Clone,
+    ) -> (usize, bool) {
         if self.is_empty() {
             return (0, false);
+        }
+        let sets = units.clone().flat_map(|unit| &unit.pods).map(|pod| self.of_pod(*pod).len());
+        if sets.sum::<usize>() > self.len() / MANY {
+            let mut tally = tally.clone();
+            let violations = units.map(|unit| self.add(&mut tally, unit)).sum();
+            return (violations, tally.breached > 0);
         }
         let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
         let (mut violations, mut breached) = (0, tally.breached > 0);
@@ -142,8 +174,8 @@ impl<'a> Budgets<'a> {
     }
 
     /// Whether these victims together violate no guaranteed budget.
-    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>>) -> bool {
-        !self.preview(tally, units).1
+    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
+        !self.guarding || !self.preview(tally, units).1
     }
 
     /// The first budget by name that would be violated if the unit went with the victims so far, and whether it is
@@ -167,7 +199,8 @@ impl<'a> Budgets<'a> {
         units.map(|unit| self.add(&mut tally, unit) > 0).collect()
     }
 
-    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs.
+    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs:
+    /// [`Self::violations`].
     pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
         if self.is_empty() {
             return Vec::new();
@@ -176,6 +209,23 @@ impl<'a> Budgets<'a> {
         pods.sort_by(|a, b| cluster.pod_at(*a).map(|pod| &pod.key).cmp(&cluster.pod_at(*b).map(|pod| &pod.key)));
         let mut tally = self.tally();
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
+    }
+
+    /// How many of these pods violate a budget when all of them go.
+    pub(crate) fn violations(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex> + Clone) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut tally = self.tally();
+        for pod in pods.clone() {
+            self.add_pod(&mut tally, pod, false);
+        }
+        self.violations_of(&tally).unwrap_or_else(|| self.violating(cluster, pods).len())
+    }
+
+    /// The same of the victims so far. Whose turn it is matters to pods under several budgets: `None` where it does.
+    pub(crate) fn violations_of(&self, tally: &Tally) -> Option<usize> {
+        (tally.violations == 0 || !self.several).then_some(tally.violations)
     }
 
     /// Whether a unit is under a budget by its number.
@@ -219,7 +269,7 @@ impl<'a> Budgets<'a> {
     /// The numbers of the budgets that a pod is under.
     pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
         let marked = self.under.get(pod as usize / 64).is_some_and(|bits| bits & (1 << (pod % 64)) != 0);
-        if marked { self.of.get(&pod).map_or(&[], Vec::as_slice) } else { &[] }
+        if marked { self.of.get(&pod).map_or(&[], |set| &self.sets[*set]) } else { &[] }
     }
 
     /// How many pods under a budget may go.
@@ -282,7 +332,7 @@ mod tests {
             }
             let victims = list(&case["victims"]);
             let units: Vec<Unit> = victims.iter().map(|victim| unit(&mut cluster, victim)).collect();
-            let budgets = Budgets::new(&cluster, &units, 0, std::iter::empty());
+            let budgets = Budgets::new(&cluster, &units, 0, &InFlight::default());
             let mut tally = budgets.tally();
             let got: Vec<usize> = units.iter().map(|unit| budgets.add(&mut tally, unit)).collect();
             let violating = list(&case["expect"]["violating"]);

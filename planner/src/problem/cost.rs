@@ -4,15 +4,21 @@ use crate::api::Cost;
 use crate::model::UnitKind;
 use crate::problem::Problem;
 use crate::problem::potential_victims::{UnitIndex, weight};
+
 impl Cost {
     /// The cost of evicting these units.
     pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
+        let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
+        Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
+    }
+
+    /// The same where it is known how many pods violate a budget.
+    pub(crate) fn with(problem: &Problem<'_>, victims: &[UnitIndex], budget_violations: usize) -> Self {
         let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
         let highest_priority = units().map(|unit| unit.priority).max();
-        let pods = units().flat_map(|unit| unit.pods.iter().copied());
         let most_important = units().filter(|unit| Some(unit.priority) == highest_priority);
         Self {
-            budget_violations: problem.budgets.violating(problem.cluster, pods).len(),
+            budget_violations,
             highest_priority,
             priority_sum: units().map(weight).sum(),
             victim_pods: units().map(|unit| unit.pods.len()).sum(),

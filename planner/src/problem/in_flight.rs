@@ -3,7 +3,7 @@
 
 use crate::api::Context;
 use crate::filters::{Nodes, Rank};
-use crate::model::{BudgetIndex, Cluster, NodeIndex, Pod, PodIndex, Role, Row, Unit, UnitRef};
+use crate::model::{BudgetIndex, Cluster, NodeIndex, PodIndex, Role, Row, Unit, UnitRef};
 use crate::problem::demand::Demand;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,8 @@ pub(crate) struct InFlight {
     pub(crate) held: Vec<(PodIndex, Rank)>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
+    /// By budget: how many of them live yet and use up one of its disruptions that its status does not count yet.
+    evicting: BTreeMap<BudgetIndex, usize>,
     /// Terminating pods that nobody waits for.
     lingering: BTreeSet<PodIndex>,
     /// Units that must not go: with pods that are to be spared, and the preemptor's own.
@@ -41,7 +43,8 @@ impl InFlight {
             Role::Goes(unit) if !departing.contains(&pod) => Some(unit),
             _ => None,
         };
-        Self { held, exempt: exempt.filter_map(unit).collect(), departing, lingering }
+        let (exempt, evicting) = (exempt.filter_map(unit).collect(), evicting(cluster, &departing));
+        Self { held, departing, evicting, lingering, exempt }
     }
 
     /// Whether a pod leaves its node without a decision of ours.
@@ -67,9 +70,9 @@ impl InFlight {
         if self.any_departs() { unit.pods.iter().filter(stays).count() } else { unit.pods.len() }
     }
 
-    /// The pods that decisions in flight evict and that live yet: their budgets are going to be used up.
-    pub(crate) fn evicting(&self, cluster: &Cluster) -> impl Iterator<Item = PodIndex> {
-        self.departing.iter().copied().filter(|pod| cluster.pod_at(*pod).is_some_and(Pod::live))
+    /// How many pods that decisions in flight evict use up a disruption of a budget that its status does not count yet.
+    pub(crate) fn evicting(&self, budget: BudgetIndex) -> usize {
+        self.evicting.get(&budget).copied().unwrap_or(0)
     }
 
     /// The budgets that it makes different.
@@ -111,6 +114,20 @@ impl InFlight {
         let held = self.held.iter().map(|(_, rank)| *rank);
         changed.into_iter().filter_map(|node| nodes.rank(node)).chain(held).collect()
     }
+}
+
+/// By budget: how many of these pods live and are counted by it. One pass, however many budgets ask.
+fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<BudgetIndex, usize> {
+    let mut counts = BTreeMap::new();
+    for index in departing {
+        let Some(pod) = cluster.pod_at(*index).filter(|pod| pod.live()) else { continue };
+        for budget in cluster.budgets_at(*index) {
+            if cluster.budget_at(*budget).is_some_and(|(budget, _)| budget.counts(pod)) {
+                *counts.entry(*budget).or_default() += 1;
+            }
+        }
+    }
+    counts
 }
 
 /// The places held by preemptors of equal or higher priority (KEP-4832): by decisions in flight, and by nominations.

@@ -77,12 +77,7 @@ impl<'a> Problem<'a> {
     pub(crate) fn consider_victims(&mut self, ceiling: i32) {
         let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
         self.potential = PotentialVictims::new(self.cluster, self.nodes, self.in_flight, self.demand.priority, ceiling);
-        self.budgets = Budgets::new(
-            self.cluster,
-            &self.potential.units,
-            self.demand.priority,
-            self.in_flight.evicting(self.cluster),
-        );
+        self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority, self.in_flight);
     }
 
     /// The pods of a unit that run on a node.

@@ -4,7 +4,7 @@
 //! What is left are the victims, and none of them is evicted for nothing: each was asked with everybody more important
 //! in place, and putting others back later can only take room away.
 
-use crate::filters::{Occupancy, Rank};
+use crate::filters::{Occupancy, Rank, Slack};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
@@ -36,12 +36,13 @@ pub(crate) fn reprieve_by<'l>(
     for place in placed {
         placed_on.entry(place.1).or_default().push(*place);
     }
+    let mut slack = None;
     for number in order(problem, candidates) {
         let pods = pods(number);
         room.put(pods);
         let mut touched = pods.iter().filter_map(|pod| placed_on.get(&room.rank_of(*pod)?));
         let holds = touched.all(|placed| room.holds_here(placed, |_| true))
-            && room.leave_in_place(pods, &watched).unwrap_or_else(|| room.holds_around(placed));
+            && room.leave_in_place(pods, &watched).unwrap_or_else(|| holds_around(room, &mut slack, placed, pods));
         if !holds {
             room.take(pods);
             victims.push(number);
@@ -49,6 +50,31 @@ pub(crate) fn reprieve_by<'l>(
     }
     victims.sort_by(|a, b| potential.compare(*a, *b));
     victims
+}
+
+/// Whether the pods around let in the members when these pods are back, as they are. What is left of the spread of the members is found out
+/// once, before they were, and counted on.
+fn holds_around(
+    room: &mut Occupancy<'_>,
+    slack: &mut Option<Option<Slack>>,
+    placed: &[(PodIndex, Rank)],
+    pods: &[PodIndex],
+) -> bool {
+    let slack = slack.get_or_insert_with(|| {
+        room.take(pods);
+        let slack = room.slack_around(placed);
+        room.put(pods);
+        slack
+    });
+    let Some(known) = slack else {
+        *slack = room.slack_around(placed);
+        return slack.is_some();
+    };
+    let holds = room.shift_slack(known, pods, true).unwrap_or_else(|| room.holds_around(placed));
+    if !holds {
+        room.shift_slack(known, pods, false);
+    }
+    holds
 }
 
 /// The order of mercy: first those whose guaranteed budget would be violated, then those whose budget would be, then

@@ -40,7 +40,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
     /// Looks at the nodes of the placement. `potential` has the units there, and the victims, which are `going`.
     pub(super) fn new(scene: &'r Scene<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
         let Scene { cluster, demand, in_flight, plan, .. } = scene;
-        let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight.evicting(cluster));
+        let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight);
         let (mut tally, mut thresholds) = (budgets.tally(), BTreeMap::new());
         for unit in going {
             budgets.add(&mut tally, unit);

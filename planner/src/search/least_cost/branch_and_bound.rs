@@ -79,7 +79,11 @@ impl<'p, 'a> Exact<'p, 'a> {
             return;
         }
         self.chosen.push(*unit);
-        let cost = Cost::of(self.problem, &self.chosen);
+        let violations = self.problem.budgets.violations_of(&tally);
+        let cost = violations.map_or_else(
+            || Cost::of(self.problem, &self.chosen),
+            |violations| Cost::with(self.problem, &self.chosen, violations),
+        );
         if self.cost.as_ref().is_none_or(|best| cost.no_dearer_before_ties(best)) {
             least.take(*unit);
             if self.ask(least) {

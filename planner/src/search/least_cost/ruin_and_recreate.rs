@@ -201,7 +201,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         } else {
             self.effort += 16 * self.pods;
             let pods = units.flat_map(|unit| self.problem.potential.units[unit.number].pods.iter().copied());
-            self.problem.budgets.violating(self.problem.cluster, pods).len()
+            self.problem.budgets.violations(self.problem.cluster, pods)
         };
         Score { violations, highest, weight: self.weight, pods: self.pods }
     }

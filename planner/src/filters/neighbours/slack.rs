@@ -1,0 +1,176 @@
+//! How far members that are placed are from the limits of their spread: who may come back to which domain, without placing all of them
+//! once more for each.
+//!
+//! A member may be placed where its domain has no more than the allowed skew above every other one. One more pod in a domain makes that
+//! one less for the members there, against every other domain, and one more for all others against it, whenever they were placed.
+
+use super::{Domain, NOWHERE, Neighbours, Whom};
+use crate::filters::Rank;
+use crate::model::{Cluster, PodIndex};
+use std::ops::Range;
+
+/// With more domains than this members are placed once more.
+const MOST_DOMAINS: usize = 64;
+
+/// What is left of the skew of members that are placed.
+pub(crate) struct Slack {
+    /// By counter; nothing where no member is spread by it, or where it has too many domains.
+    left: Vec<Left>,
+    /// Counters, and the rows of domains that pods came to.
+    moved: Vec<(usize, Range<usize>)>,
+}
+
+/// By domain of members and other domain: what is left for the member that has least. The last of a row is for a floor of nobody.
+type Left = Vec<i64>;
+
+impl Slack {
+    /// Whether the spread of all members allows what moved last.
+    pub(in crate::filters) fn holds(&mut self) -> bool {
+        let Self { left, moved } = self;
+        moved.drain(..).all(|(counter, row)| left[counter][row].iter().all(|left| *left >= 0))
+    }
+}
+
+impl Neighbours<'_> {
+    /// Nobody is placed yet.
+    pub(in crate::filters) fn slack(&self) -> Slack {
+        Slack { left: vec![Left::new(); self.counts.len()], moved: Vec::new() }
+    }
+
+    /// Notes what is left for a member that is going to be placed, and has no objection to its place.
+    pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
+        let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
+        for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
+            let (rule, counts) = (&self.rules.rules[*counter], &self.counts[*counter]);
+            let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_DOMAINS) else {
+                continue;
+            };
+            let left = &mut slack.left[*counter];
+            left.resize(domains * (domains + 1), i64::MAX / 2);
+            let row = &mut left[domain * (domains + 1)..(domain + 1) * (domains + 1)];
+            let own = i64::try_from(*skew).unwrap_or(i64::MAX / 4)
+                - i64::from(counts.at(domain, true))
+                - i64::try_from(*itself).unwrap_or(1);
+            if counts.domains < *min_domains {
+                row[domains] = row[domains].min(own);
+                continue;
+            }
+            for other in (0..domains).filter(|other| *other != domain && rule.spreads_over[*other]) {
+                row[other] = row[other].min(own + i64::from(counts.there[other]));
+            }
+        }
+    }
+
+    /// Notes that a pod came back to a place, or left it again. Returns whether nothing else than [`Slack::holds`] has to be asked.
+    pub(in crate::filters) fn shift_slack(
+        &self,
+        slack: &mut Slack,
+        cluster: &Cluster,
+        (index, place): (PodIndex, Rank),
+        comes: bool,
+    ) -> bool {
+        let mut sure = true;
+        for counter in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
+            let rule = &self.rules.rules[counter];
+            match rule.whom {
+                Whom::Peers(..) => {}
+                Whom::Wanted(_) => {
+                    sure = false;
+                    continue;
+                }
+                Whom::Unwanted(..) | Whom::Guards(_) => continue,
+            }
+            let Some((domain, domains)) = self.domain(counter, place) else { continue };
+            sure &= domains <= MOST_DOMAINS;
+            let left = &mut slack.left[counter];
+            if left.is_empty() || !rule.counted[place] {
+                continue;
+            }
+            let one = if comes { 1 } else { -1 };
+            let width = domains + 1;
+            (0..domains).for_each(|other| left[other * width + domain] += one);
+            let row = domain * width..(domain + 1) * width;
+            left[row.clone()].iter_mut().for_each(|left| *left -= one);
+            slack.moved.push((counter, row));
+        }
+        sure
+    }
+
+    /// The domain of a place for a counter, and how many there are.
+    fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
+        let key = &self.rules.keys[self.rules.rules[counter].key];
+        let domain: Domain = key.of[place];
+        (domain != NOWHERE).then_some((domain as usize, key.domains))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filters::{Nodes, Occupancy};
+    use crate::model::{Cluster, ObjectKey, PodIndex};
+    use serde_json::{Value, json};
+
+    fn pod(cluster: &mut Cluster, name: &str, app: usize, node: Option<usize>, spread: &Value) -> PodIndex {
+        let object = json!({"metadata": {"namespace": "d", "name": name, "labels": {"app": app.to_string()}},
+            "spec": {"containers": [], "nodeName": node.map(|n| format!("n{n}")), "topologySpreadConstraints": spread}});
+        cluster.upsert_pod(&serde_json::from_value(object).unwrap()).unwrap();
+        cluster.pod_index(&ObjectKey::new("d", name)).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_tells_the_same_as_placing_everybody_once_more() {
+        let mut number: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut below = |bound: u64| -> usize {
+            number ^= number << 13;
+            number ^= number >> 7;
+            number ^= number << 17;
+            usize::try_from((number >> 33) % bound).unwrap()
+        };
+        let mut told = [0, 0];
+        for _ in 0..400 {
+            let mut cluster = Cluster::default();
+            for node in 0..6 {
+                let zone = [json!({"zone": (node % 3).to_string()}), json!({})][usize::from(below(8) == 0)].clone();
+                let object = json!({"metadata": {"name": format!("n{node}"), "labels": zone},
+                    "status": {"allocatable": {"pods": "50"}}});
+                cluster.upsert_node(&serde_json::from_value(object).unwrap()).unwrap();
+            }
+            let spread = json!([{"maxSkew": 1 + below(3), "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                "minDomains": 1 + below(4), "labelSelector": {"matchLabels": {"app": "0"}}}]);
+            let members: Vec<PodIndex> =
+                (0..5).map(|n| pod(&mut cluster, &format!("m{n}"), below(4) / 3, None, &spread)).collect();
+            let bound: Vec<PodIndex> = (0..12)
+                .map(|n| pod(&mut cluster, &format!("b{n}"), below(4) / 3, Some(below(6)), &json!([])))
+                .collect();
+            let waiting = pod(&mut cluster, "w", 0, None, &json!([]));
+            let held: Vec<(PodIndex, usize)> = (0..below(2)).map(|_| (waiting, below(6))).collect();
+            let nodes = Nodes::new(&cluster);
+            let mut room = Occupancy::new(&cluster, &nodes, &members, &held);
+            let stay = below(8);
+            room.take(&bound[stay..]);
+            let mut placed = Vec::new();
+            for member in members {
+                let open: Vec<usize> = (0..6).filter(|rank| room.object(member, *rank).is_none()).collect();
+                if !open.is_empty() {
+                    placed.push((member, open[below(open.len() as u64)]));
+                    room.add(member, placed[placed.len() - 1].1);
+                }
+            }
+            let mut slack = room.slack_around(&placed).unwrap();
+            let mut rest = &bound[stay..];
+            while !rest.is_empty() {
+                let (pods, others) = rest.split_at((1 + below(3)).min(rest.len()));
+                room.put(pods);
+                let holds = room.holds_around(&placed);
+                assert_eq!(room.shift_slack(&mut slack, pods, true), Some(holds));
+                if !holds {
+                    room.take(pods);
+                    room.shift_slack(&mut slack, pods, false);
+                }
+                told[usize::from(holds)] += 1;
+                rest = others;
+            }
+        }
+        assert!(told.iter().all(|times| *times > 300), "{told:?}");
+    }
+}
