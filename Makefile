@@ -88,7 +88,7 @@ lint: need-cargo ## Check format and lints
 # Advisories are fetched: only where DENY=all asks for them.
 deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)
 	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny $(if $(DENY),,--offline) check $(if $(DENY),,licenses bans sources); \
-	else echo "Dependencies are not checked: there is no cargo-deny (\`cargo install --locked cargo-deny\`)."; fi
+	else echo "There is no cargo-deny (\`cargo install --locked cargo-deny\`): only what ships is checked, with the tests of \`make dist\`."; fi
 
 crds-check: need-cargo
 	@mkdir -p target/crds && rm -f target/crds/*.yaml
