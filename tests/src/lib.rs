@@ -33,6 +33,7 @@ pub mod node;
 pub mod paths;
 pub mod proxy;
 pub mod random;
+pub mod search;
 pub mod shared;
 pub mod wait;
 pub mod world;

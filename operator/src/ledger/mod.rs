@@ -472,6 +472,11 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
 }
 
+/// What holds nothing: a place that was given up.
+const GIVEN_UP: i32 = i32::MIN;
+/// The same: a place that somebody has whom nobody evicts for.
+const GUEST: i32 = i32::MIN + 1;
+
 /// Every flight, by preemptor.
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
@@ -503,7 +508,7 @@ pub fn without_given_up(context: &mut Context, places: &[Reservation]) {
     let kept: BTreeSet<SmolStr> = context.reservations.iter().map(|reservation| reservation.uid.clone()).collect();
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
     let free = places.iter().filter(|place| !kept.contains(&place.uid));
-    context.reservations.extend(free.map(|place| Reservation { priority: i32::MIN, ..place.clone() }));
+    context.reservations.extend(free.map(|place| Reservation { priority: GIVEN_UP, ..place.clone() }));
 }
 
 /// The same for a plan that has begun to evict: it is not given up for the place of an equal or less important one for which nobody
@@ -515,7 +520,16 @@ pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) ->
         flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
     for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
-        reservation.priority = i32::MIN;
+        reservation.priority = GUEST;
+    }
+    context
+}
+
+/// The same for who looks for another place than its own: what a guest holds is not free.
+fn with_guests(context: &Context) -> Context {
+    let mut context = context.clone();
+    for reservation in context.reservations.iter_mut().filter(|reservation| reservation.priority == GUEST) {
+        reservation.priority = i32::MAX;
     }
     context
 }

@@ -1,6 +1,6 @@
 //! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone};
+use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone, with_guests};
 use crate::command::Command;
 use crate::model::Model;
 use crate::words::Sentence;
@@ -134,7 +134,7 @@ impl Flight {
             // for it any longer, and the place is not given up to be taken again, which others would do first.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check.fits_now = true;
-            } else if self.fits_elsewhere(cluster, context) {
+            } else if self.fits_elsewhere(cluster, &with_guests(context)) {
                 // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
                 self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
                 return;

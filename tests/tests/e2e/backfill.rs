@@ -20,7 +20,7 @@ async fn wait_annotation(pod: &PodHandle, key: &str, value: &str) {
 }
 
 /// Times in the API are whole seconds: waits until what happens next is later than the creation of the pod.
-async fn wait_next_second(pod: &PodHandle) {
+pub(crate) async fn wait_next_second(pod: &PodHandle) {
     let created = pod.get().await.unwrap().metadata.creation_timestamp.unwrap().0;
     wait_for("the second of the pod's creation is over", MINUTE, async || {
         let now = Timestamp::now();

@@ -8,7 +8,6 @@ mod path;
 mod policy;
 mod registry;
 mod sbom;
-mod search;
 
 use giveway_tests::paths;
 use std::path::{Path, PathBuf};

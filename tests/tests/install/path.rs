@@ -1,11 +1,11 @@
 //! The way of a stranger: the packaged chart into an empty cluster, what the quick start says, an upgrade, and out again.
 
 use crate::registry::{IMAGES, Registry};
-use crate::search::of_giveway;
 use crate::{VERSION, run, shipped};
 use giveway_tests::World;
 use giveway_tests::giveway::{NAMESPACE, carry_out, install_chart, run_kubectl};
 use giveway_tests::paths;
+use giveway_tests::search::{of_giveway, stays};
 use giveway_tests::wait::wait_for;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -177,21 +177,6 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
-}
-
-/// Whether this stays, of what [`of_giveway`] finds, while the kinds are kept.
-fn stays(line: &str) -> bool {
-    let kinds = ["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
-    let namespace = [
-        "namespaces /giveway-system:",
-        "configmaps giveway-system/kube-root-ca.crt:",
-        "serviceaccounts giveway-system/default:",
-    ];
-    let labels = [": .metadata.labels.scheduling.", ": .spec.template.metadata.labels.scheduling."];
-    line.contains(".scheduling.giveway.dev default/")
-        || line.starts_with("preemptions.scheduling.giveway.dev ")
-        || kinds.iter().chain(&namespace).any(|start| line.starts_with(start))
-        || labels.iter().any(|label| line.contains(label))
 }
 
 /// A group that is never complete.

@@ -67,7 +67,10 @@ fn something_to_do(world: &World) -> Vec<String> {
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
             Decision::Fits { .. } => broken.push(format!("{preemptor} has room, and waits")),
             // The scheduler did not bind one of them, and nobody else goes for that in the next ten minutes.
-            Decision::Preempt(plan) if plan.placements.iter().any(|it| unbound.contains(it.uid.as_str())) => {
+            Decision::Preempt(plan)
+                if plan.placements.iter().any(|it| unbound.contains(it.uid.as_str()))
+                    || went_in_vain(world, &preemptor) =>
+            {
                 broken.extend(untold(world, &preemptor))
             }
             Decision::Preempt(plan) => {
@@ -80,6 +83,15 @@ fn something_to_do(world: &World) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Whether others went for it, and the scheduler did not bind it then for a reason of its own, such as a pod that hangs where it was to
+/// go. (No run is longer than the ten minutes for which that counts.)
+fn went_in_vain(world: &World, preemptor: &Preemptor) -> bool {
+    world.server.list(Kind::Preemption).any(|plan| {
+        let of_it = text(plan, "/spec/preemptor/name") == preemptor.key().name.as_str();
+        of_it && text(plan, "/status/message").contains("did not bind every released pod")
+    })
 }
 
 /// What went because gangs were bound by half goes without a plan. Such a gang may be torn where a budget lets some of it go only,

@@ -255,6 +255,17 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     let ended = run.step().ended.unwrap();
     let why = "Victims take long to leave, and other room is free by now.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
+    // Not where somebody has it for whom nobody goes, though his place is none beside that of the victims.
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.step();
+    run.later(10);
+    run.world.node("n3", 1).node("n4", 1).pod(TestPod::new("guest", 100).nominated("n3"));
+    let (uid, pod, node) = ("uid-guest".into(), ObjectKey::new("default", "guest"), "n3".into());
+    let context = Context { reservations: vec![Reservation { uid, pod, node, priority: GUEST }], ..Context::default() };
+    assert!(run.step_within(&context).ended.is_none(), "it would have to be given up for him");
     // Not before they have had their time.
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {

@@ -1,14 +1,17 @@
 //! One search over all objects of a cluster for what is Giveway's.
 
+use crate::World;
 use giveway_crds::keys::GROUP;
-use giveway_tests::World;
 use serde_json::Value;
 
 /// Every object that is Giveway's or carries something of it, as `RESOURCE NAMESPACE/NAME: WHERE`, sorted.
 ///
 /// Looked for is the name `giveway`, everywhere in an object but in what the API server notes about who wrote a field, and in
 /// events, which end by themselves.
-pub(crate) async fn of_giveway(world: &World) -> Vec<String> {
+///
+/// # Panics
+/// A kind cannot be listed.
+pub async fn of_giveway(world: &World) -> Vec<String> {
     let resources = world.kubectl(&["api-resources", "--verbs=list", "--output=name"]).await.unwrap();
     let mut found = Vec::new();
     for resource in resources.lines().filter(|name| !name.starts_with("events")) {
@@ -36,6 +39,21 @@ pub(crate) async fn of_giveway(world: &World) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// Whether this, of what [`of_giveway`] finds, stays after an uninstall that keeps the kinds, as the pages say.
+pub fn stays(line: &str) -> bool {
+    let kinds = ["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
+    let namespace = [
+        "namespaces /giveway-system:",
+        "configmaps giveway-system/kube-root-ca.crt:",
+        "serviceaccounts giveway-system/default:",
+    ];
+    let labels = [": .metadata.labels.scheduling.", ": .spec.template.metadata.labels.scheduling."];
+    line.contains(".scheduling.giveway.dev default/")
+        || line.starts_with("preemptions.scheduling.giveway.dev ")
+        || kinds.iter().chain(&namespace).any(|start| line.starts_with(start))
+        || labels.iter().any(|label| line.contains(label))
 }
 
 /// The places in a value where Giveway is named, as a key or in a text.
