@@ -399,6 +399,12 @@ mod tests {
         let mut going = evictions(&mut cascades, &world, now);
         going.sort();
         assert_eq!(going, ["l1 force", "l2 force", "l3 force"]);
+        // Members are made together: those of one that was itself made a moment before were there.
+        let (mut world, mut cascades) = (World::new(), Cascades::default());
+        world.node("n1", 8).group("low", 3, 10, "PodGroup");
+        world.pod(member("l4").created(199).preempted(200, THEIRS).terminating()).pod(member("l5").created(200));
+        cascades.fallen(&mut world.model);
+        assert_eq!(evictions(&mut cascades, &world, now), ["l5 force"]);
     }
 
     #[test]

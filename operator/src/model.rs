@@ -585,8 +585,11 @@ impl Model {
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.falling.insert(uid)
         {
-            // An earlier leader saw who was there then. Times are whole seconds, and who was created in that one came instead.
-            self.fell(key, if known { at } else { at.saturating_sub(1) });
+            // An earlier leader saw who was there then. Times are whole seconds, and who was created in that one came instead, unless this
+            // pod is hardly older itself: members are made together.
+            let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |created| created.0.as_second());
+            let fresh = created.saturating_add(1) >= at;
+            self.fell(key, if known || fresh { at } else { at.saturating_sub(1) });
         }
         changed
     }
