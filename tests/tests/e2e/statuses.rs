@@ -74,7 +74,7 @@ async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_n
     let count = Arc::clone(&asked);
     world.proxy().play(Box::new(move |call| {
         let first = call.path.ends_with("/podgroups/train/status") && count.fetch_add(1, Ordering::Relaxed) == 0;
-        if first { Fault::Delay(Duration::from_secs(2)) } else { Fault::None }
+        if first { Fault::Delay(Duration::from_secs(4)) } else { Fault::None }
     }));
     let first = world.gang("train", 2).priority("high").create_group().await;
     let uid = first.get().await.metadata.uid;
