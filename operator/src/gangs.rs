@@ -220,9 +220,9 @@ impl Gangs {
             return;
         }
         self.turned = Some(now);
-        let (mut left, queued) = (TURNS, self.turns.len());
+        let mut left = TURNS;
         // Who is gone takes nobody's turn, or what somebody makes and deletes would stand before everybody else's.
-        for _ in 0..queued.min(MOST_GONE) {
+        for _ in 0..self.turns.len().min(MOST_GONE) {
             if left == 0 {
                 break;
             }

@@ -63,7 +63,7 @@ impl Keeper {
             objects.entry(plan_of_part(name)).or_default().push((name, record));
         }
         let mut over = Vec::new();
-        let before = std::mem::take(&mut self.suspects);
+        let suspected = std::mem::take(&mut self.suspects);
         for (plan, parts) in objects {
             if book.holds(plan) {
                 continue;
@@ -75,7 +75,7 @@ impl Keeper {
                     over.push(((first.finished(), first.created, plan.len(), plan), parts));
                 }
                 Some(first) if old(first) => {
-                    let since = before.get(plan).copied().unwrap_or(clock.now);
+                    let since = suspected.get(plan).copied().unwrap_or(clock.now);
                     self.suspects.insert(plan.into(), since);
                     if clock.now.duration_since(since) < UNKNOWN {
                         continue;

@@ -572,7 +572,7 @@ impl Model {
         {
             self.fell(key, at);
         }
-        let known = self.cluster.pod(key).is_some_and(|known| known.uid == uid);
+        let known = preempted.is_some() && self.cluster.pod(key).is_some_and(|known| known.uid == uid);
         let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
         if changed.as_ref().is_ok_and(|changed| *changed)
             && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))

@@ -93,8 +93,7 @@ impl Waiting {
 
     /// Whether it is not forgotten when it waits for nothing at the moment: for ten minutes at most.
     pub fn remembers(&self, now: Instant) -> bool {
-        let mut times =
-            self.spared.values().chain(self.unbindable.values()).chain(&self.not_before).chain(&self.stands_back);
+        let mut times = self.spared.values().chain(self.unbindable.values()).chain(&self.stands_back);
         times.any(|until| *until > now)
     }
 

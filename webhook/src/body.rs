@@ -1,7 +1,7 @@
 //! Bodies of requests, and how many bytes of them may be in memory.
 //!
-//! Promises: a body is no larger than its limit and arrives within its time, a small one within less; all bodies together hold no more than the
-//! [`Budget`], whoever sends how many of them; who finds no room waits his turn until his deadline, then the failure
+//! Promises: a body is no larger than its limit and arrives within its time, a small one within less; all bodies together
+//! hold no more than the [`Budget`], whoever sends how many of them; who finds no room waits his turn until his deadline, then the failure
 //! policy decides. An eighth of the budget is kept for small bodies, so that a crowd of huge ones delays no ordinary
 //! request.
 

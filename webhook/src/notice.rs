@@ -1,7 +1,8 @@
 //! Answers that are told in events, too.
 //!
 //! Who is refused comes back. So an object hears the same reason at most every [`AGAIN`], and all objects together get a bounded
-//! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never depends on its events.
+//! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never
+//! depends on its events.
 
 use giveway_crds::condition::Reason;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -61,11 +62,10 @@ pub struct Limiter {
     window: Option<Window>,
 }
 
-/// Events since a moment: all of them, and by namespace.
+/// Events since a moment, by namespace.
 #[derive(Debug)]
 struct Window {
     since: Instant,
-    written: usize,
     of: BTreeMap<String, usize>,
 }
 
@@ -82,14 +82,13 @@ impl Limiter {
         if self.window.as_ref().is_some_and(|window| now - window.since >= WINDOW) {
             self.window = None;
         }
-        let window = self.window.get_or_insert_with(|| Window { since: now, written: 0, of: BTreeMap::new() });
+        let window = self.window.get_or_insert_with(|| Window { since: now, of: BTreeMap::new() });
         let namespace = &notice.about.namespace;
         let of_namespace = window.of.get(namespace).copied().unwrap_or_default();
-        if window.written >= MOST_IN_WINDOW || of_namespace >= MOST_OF_NAMESPACE || self.heard.len() >= MOST_REMEMBERED
-        {
+        let written: usize = window.of.values().sum();
+        if written >= MOST_IN_WINDOW || of_namespace >= MOST_OF_NAMESPACE || self.heard.len() >= MOST_REMEMBERED {
             return false;
         }
-        window.written += 1;
         window.of.insert(namespace.clone(), of_namespace + 1);
         self.heard.insert(key, now);
         true

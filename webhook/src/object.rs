@@ -7,7 +7,7 @@ use crate::verdict::Refusal;
 use giveway_crds::keys::PREFIX;
 use giveway_crds::kinds;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -87,6 +87,21 @@ impl<'de> Deserialize<'de> for AnyText {
 
         deserializer.deserialize_str(AnyTextVisitor)
     }
+}
+
+/// The first items of a list; how many more there are costs nothing.
+///
+/// # Errors
+/// One of them is not of its type, or the list is no JSON.
+pub fn first_items<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(mut list: A, most: usize) -> Result<Vec<T>, A::Error> {
+    let mut items = Vec::new();
+    while items.len() < most
+        && let Some(item) = list.next_element()?
+    {
+        items.push(item);
+    }
+    while list.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(items)
 }
 
 /// Labels or annotations: every value has to be a string, and only those are kept that rules read, which are the ones

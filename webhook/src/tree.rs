@@ -1,8 +1,8 @@
 //! Finding places in objects of kinds that are known by a table only, without copying them.
 
-use crate::object::Text;
+use crate::object::{Text, first_items};
 use serde::Deserializer;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,19 +65,9 @@ impl<'de> Visitor<'de> for Below<'_> {
         f.write_str("a map or a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut items = Vec::new();
-        if self.0 != "*" {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
-            return Ok(items);
-        }
-        while items.len() <= MOST
-            && let Some(item) = list.next_element()?
-        {
-            items.push((items.len().to_string(), Some(item)));
-        }
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(items)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        let items = first_items(list, if self.0 == "*" { MOST + 1 } else { 0 })?;
+        Ok(items.into_iter().enumerate().map(|(index, item)| (index.to_string(), Some(item))).collect())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -382,11 +382,7 @@ impl Arbiter {
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
             let places = if went_on { flight.given_up_places() } else { Vec::new() };
             if !places.is_empty() {
-                let uids: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
-                for context in contexts.values_mut() {
-                    context.reservations.retain(|reservation| !uids.contains(&reservation.uid));
-                    ledger::without_given_up(context, &places);
-                }
+                contexts.values_mut().for_each(|context| ledger::give_up(context, &places));
             }
             let now = flight.plan.state;
             if now != before && advance.ended.is_none() {
@@ -464,32 +460,19 @@ impl Arbiter {
         }
     }
 
-    fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
-        let Some(flight) = self.flights.remove(preemptor) else { return };
-        self.round.hurry();
-        let unseen = flight.evicted_unseen(&self.model.cluster);
-        self.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
-        self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
-        let reason = status::state_reason(ending.state);
-        let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
-        tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
-        self.count_ending(&flight, ending.state, clock);
-        self.trace(&flight, ending, clock);
-        let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
-        // What an earlier one of its name went through is nothing to another.
-        let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
-        let mut forgotten = Waiting::default();
-        let waiting = if is_another { &mut forgotten } else { self.waiting.entry(preemptor.clone()).or_default() };
+    /// What the end of its plan means for a preemptor that waits for another one.
+    fn waits_on(&mut self, flight: &Flight, ending: &Ending, told: &str, clock: Clock) {
+        let waiting = self.waiting.entry(flight.preemptor.clone()).or_default();
         waiting.last_word = None;
         waiting.seen = None;
-        waiting.not_bound(&flight.unbound, &told, clock.now);
+        waiting.not_bound(&flight.unbound, told, clock.now);
         match ending.state {
             PlanState::Completed => {
                 (waiting.failures, waiting.refusals, waiting.again, waiting.careful) = (0, 0, 0, false);
             }
             _ if flight.superseded => waiting.put_off_since.clone_from(&flight.plan.planned_at),
             _ if !flight.refused.is_empty() => {
-                waiting.refused(flight.refused.keys(), &flight.forbidden, &told, clock.now);
+                waiting.refused(flight.refused.keys(), &flight.forbidden, told, clock.now);
             }
             _ if ending.again => waiting.planned_again(clock.now),
             _ => waiting.back_off(clock.now),
@@ -508,6 +491,25 @@ impl Arbiter {
                     clock.at(until)
                 ),
             });
+        }
+    }
+
+    fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
+        let Some(flight) = self.flights.remove(preemptor) else { return };
+        self.round.hurry();
+        let unseen = flight.evicted_unseen(&self.model.cluster);
+        self.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
+        self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
+        let reason = status::state_reason(ending.state);
+        let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
+        tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
+        self.count_ending(&flight, ending.state, clock);
+        self.trace(&flight, ending, clock);
+        let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
+        // What an earlier one of its name went through is nothing to another.
+        let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
+        if !is_another {
+            self.waits_on(&flight, ending, &told, clock);
         }
         for (group, members, message) in flight.left_torn() {
             self.cascades.finish(group, members, message);

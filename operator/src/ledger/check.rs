@@ -9,6 +9,7 @@ use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Preemptor};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::time::Duration;
@@ -34,14 +35,15 @@ pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) ->
 impl Flight {
     /// The call that failed so often that the plan has no prospect, if there is one. A group that was begun is never given up.
     pub(super) fn given_up(&self) -> Option<Sentence> {
-        let begun = self.begun_units();
+        let begun = LazyCell::new(|| self.begun_units());
         let members = self.members.iter().flat_map(|m| {
             [(m.nominate, "Nominating a node for"), (m.release, "Removing the scheduling gate of")]
                 .map(|(call, what)| (call, what, m.pod.clone(), &m.uid))
         });
         let victims = self.victims.iter().flat_map(|v| {
             let dry_run = (v.rehearsal, "Trying the eviction of", v.pod.clone(), &v.uid);
-            let eviction = (!begun.contains(&v.unit)).then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
+            let is_without_prospect = v.call.exhausted() && !begun.contains(&v.unit);
+            let eviction = is_without_prospect.then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
             iter::once(dry_run).chain(eviction)
         });
         let node = self

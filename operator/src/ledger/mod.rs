@@ -505,10 +505,21 @@ pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -
 /// The same after these places were given up, of which the cluster still has the nominations: two equal plans that do not fit side by
 /// side any more must not be given up for each other, nor the second one for what is left of the first. Who has a place anew keeps it.
 pub fn without_given_up(context: &mut Context, places: &[Reservation]) {
-    let kept: BTreeSet<SmolStr> = context.reservations.iter().map(|reservation| reservation.uid.clone()).collect();
+    // Most of the time there are none.
+    if places.is_empty() {
+        return;
+    }
+    let kept: BTreeSet<&SmolStr> = context.reservations.iter().map(|reservation| &reservation.uid).collect();
+    let free: Vec<Reservation> = places.iter().filter(|place| !kept.contains(&place.uid)).cloned().collect();
+    give_up(context, &free);
+}
+
+/// The same where what these pods have are the places that are given up.
+pub fn give_up(context: &mut Context, places: &[Reservation]) {
+    let pods: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
+    context.reservations.retain(|reservation| !pods.contains(&reservation.uid));
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
-    let free = places.iter().filter(|place| !kept.contains(&place.uid));
-    context.reservations.extend(free.map(|place| Reservation { priority: GIVEN_UP, ..place.clone() }));
+    context.reservations.extend(places.iter().map(|place| Reservation { priority: GIVEN_UP, ..place.clone() }));
 }
 
 /// The same for a plan that has begun to evict: it is not given up for the place of an equal or less important one for which nobody

@@ -475,7 +475,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
     let mut kept_away = second.clone();
     kept_away.advance(&world.model, &known, clock, LIMITS);
     assert!(kept_away.ending.is_some(), "the nomination of the other one would hold the place");
-    without_given_up(&mut known, &places);
+    give_up(&mut known, &places);
     second.advance(&world.model, &known, clock, LIMITS);
     assert_eq!(second.ending, None, "neither its place nor its nomination counts any more");
     // One that has another place by now keeps it.

@@ -1,12 +1,11 @@
 //! After plans that came to nothing a group waits for longer and longer, but not when room appears.
 
+use crate::ledger::planned;
 use crate::{MINUTE, SCHEDULED};
 use giveway_crds::Preemption;
 use giveway_crds::condition::find;
 use giveway_crds::plan::PlanState;
-use giveway_tests::cluster::Shaped;
 use giveway_tests::wait::wait_for;
-use giveway_tests::world::World;
 use kube::Api;
 use kube::api::DeleteParams;
 
@@ -15,13 +14,7 @@ const PLANS: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
-    let world = World::start().await;
-    world.class("low", 10).managed().create().await;
-    world.class("high", 1000).managed().create().await;
-    let nodes = world.nodes(1).cpus(2).create().await;
-    world.fill(&nodes).priority("low").singles().await;
-    let gang =
-        world.gang("train", 2).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let (world, gang, _) = planned().await;
     let plans: Api<Preemption> = Api::all(world.client());
     let mut last = String::new();
     for _ in 0..PLANS {
@@ -45,7 +38,7 @@ async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
     );
     let (_, time) = words.trim_end_matches('.').rsplit_once(" at ").unwrap();
     let next: jiff::Timestamp = time.parse().unwrap();
-    world.nodes(1).cpus(2).prefix("late").create().await;
+    world.nodes(1).cpus(4).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
     let bound = world.audit().await.bindings.iter().map(|binding| binding.at).max().unwrap();
     assert!(bound < next, "bound at {bound}, and the next plan was to come at {next}");

@@ -2,8 +2,18 @@
 
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
-use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::cluster::{Group, Shaped, scheduling_gates};
+use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// Waits until so many pods of a group are bound, and so many are held.
+async fn wait_counts(group: &Group, scheduled: i32, held: i32) {
+    wait_for(&format!("{scheduled} pods are bound and {held} are held"), MINUTE, async || {
+        let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
+        if (counts.scheduled, counts.held) == (scheduled, held) { Ok(()) } else { Err(format!("{counts:?}")) }
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_fits_is_bound_and_evicts_nobody() {
@@ -48,11 +58,7 @@ async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise() 
     gang.add_pods(4).await;
     let message = gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     assert!(message.contains("have a node, 2 needed"), "{message}");
-    giveway_tests::wait::wait_for("3 of 4 pods are bound and one is held", MINUTE, async || {
-        let counts = gang.get().await.status.and_then(|s| s.pods).unwrap_or_default();
-        if (counts.scheduled, counts.held) == (3, 1) { Ok(()) } else { Err(format!("{counts:?}")) }
-    })
-    .await;
+    wait_counts(&gang, 3, 1).await;
     world.nodes(1).cpus(1).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
@@ -87,11 +93,7 @@ async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is
     }
     builder.create_group().await;
     // There is room for two of them, and nobody waits for the third.
-    giveway_tests::wait::wait_for("two are bound, and the third one is held", MINUTE, async || {
-        let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
-        if (counts.scheduled, counts.held) == (2, 1) { Ok(()) } else { Err(format!("{counts:?}")) }
-    })
-    .await;
+    wait_counts(&group, 2, 1).await;
     world.nodes(1).cpus(1).prefix("late").create().await;
     group.wait_bound(MINUTE).await;
     world.check_promises().await;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// The classes low and high, two nodes full of pods of class low, and a gang of class high that wants both, with a plan
 /// that waits for ten minutes before its first eviction.
-async fn planned() -> (World, giveway_tests::cluster::Group, StoredPlan) {
+pub(crate) async fn planned() -> (World, giveway_tests::cluster::Group, StoredPlan) {
     let world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;

@@ -36,7 +36,7 @@ use crate::review::{self, Answer, Operation, Request};
 use crate::verdict;
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
-use decide::{Asked, Guarantee, Permit, Refusal, Step, Verdict, decide};
+use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
 use giveway_planner::sentence::Sentence;
@@ -207,24 +207,21 @@ impl<L: Ledger> Guard<L> {
     /// Spends what the victim's budgets allow, after a look at the pod itself: it has to be announced, and it is judged
     /// by what it is and not by what the request says of it.
     async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
-        let pod = match self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await {
+        let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
             // What is gone spends nothing.
             Ok(None) => return Ok(Ok(())),
             Err(error) => {
                 tracing::warn!(error, "a victim cannot be read");
-                return Ok(permit.guaranteed.as_ref().map_or(Ok(()), |_| Err(Stays::Unread)));
+                return Ok(if permit.guaranteed.is_some() { Err(Stays::Unread) } else { Ok(()) });
             }
         };
-        let victim = pod.bound();
-        if victim.uid != asked.victim.uid {
-            return Ok(Ok(()));
-        }
         if !pod.is_announced() {
-            let cause = || "the pod is not announced as a victim in its status".into();
-            let stays = |guarantee: &Guarantee| guarantee.refuse_because(&self.view.read(), asked, cause());
-            return Ok(permit.guaranteed.as_ref().map_or(Ok(()), |guarantee| Err(stays(guarantee).into())));
+            let Some(guarantee) = &permit.guaranteed else { return Ok(Ok(())) };
+            let cause = "the pod is not announced as a victim in its status";
+            return Ok(Err(guarantee.refuse_because(&self.view.read(), asked, cause.into()).into()));
         }
+        let victim = pod.bound();
         let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
             Verdict::Permitted(permit) => Ok(self.claim(&asked, &permit, deadline).await.map_err(Stays::from)),

@@ -8,7 +8,7 @@ use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
 use giveway_crds::workload::MOST_TEMPLATES;
 use json_patch::Patch;
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,15 +60,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Templates<'a> {
                 f.write_str("a sequence")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut templates = Vec::new();
-                while templates.len() <= MOST_TEMPLATES
-                    && let Some(template) = list.next_element()?
-                {
-                    templates.push(template);
-                }
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Templates(templates))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Ok(Templates(object::first_items(list, MOST_TEMPLATES + 1)?))
             }
         }
 

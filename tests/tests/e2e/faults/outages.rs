@@ -52,10 +52,11 @@ async fn away(world: &World, name: &str, last: usize, which: impl Fn(&Call) -> b
     let (seen, mut calls) = (Arc::clone(&gone), 0);
     world.proxy().play(Box::new(move |call| {
         calls += usize::from(which(call));
-        if calls >= last {
-            seen.store(true, Ordering::Relaxed);
+        if calls < last {
+            return Fault::None;
         }
-        if calls >= last { Fault::Break } else { Fault::None }
+        seen.store(true, Ordering::Relaxed);
+        Fault::Break
     }));
     let went =
         wait_for(
