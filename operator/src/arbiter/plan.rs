@@ -85,10 +85,9 @@ impl Arbiter {
             }
             Answer::GivenUp(why) => {
                 if let Some(flight) = self.flight_of(plan) {
-                    flight.drop_plan(
-                        PlanState::Failed,
-                        format!("The plan could not be stored, so nobody was evicted: {why}"),
-                    );
+                    let so = if flight.resumed { "it is not carried on" } else { "nobody was evicted" };
+                    flight.is_not_written();
+                    flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
                 }
             }
             Answer::Deleted => self.plan_deleted(plan),
@@ -98,7 +97,8 @@ impl Arbiter {
 
     /// Somebody deleted the Preemption of a plan: an administrator, who wants it to end.
     fn plan_deleted(&mut self, plan: &str) {
-        if let Some(flight) = self.flight_of(plan).filter(|flight| flight.ending.is_none()) {
+        if let Some(flight) = self.flight_of(plan) {
+            flight.is_not_written();
             flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
         }
     }

@@ -18,6 +18,12 @@ impl Flight {
         }
     }
 
+    /// Notes that nothing more of the plan can be written. An earlier leader wrote ahead what it began, so that is finished all the
+    /// same; who waited for the first write of this term would wait for ever.
+    pub fn is_not_written(&mut self) {
+        self.stored.get_or_insert(self.plan.state);
+    }
+
     /// Takes back the evictions that wait for their turn.
     pub fn hold(&mut self) {
         if self.victims.iter().any(|victim| victim.call.pending()) {

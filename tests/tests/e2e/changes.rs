@@ -4,7 +4,7 @@ use crate::{MINUTE, SCHEDULED, told};
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
-use giveway_tests::cluster::{GRACE_SECONDS, Shaped};
+use giveway_tests::cluster::{GRACE_SECONDS, Group, Shaped};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -117,10 +117,26 @@ async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
     world.class("high", 1000).managed().create().await;
     world.nodes(10).cpus(32).create().await;
     let gang = world.gang("train", 300).priority("high").create().await;
-    gang.wait_bound(2 * MINUTE).await;
+    bound_in_one_go(&gang, 2 * MINUTE).await;
+    world.check_promises().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_of_two_thousand_is_bound_at_the_rate_of_the_scheduler() {
+    let world = World::start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(20).cpus(100).create().await;
+    // Binding takes 40 seconds at 50 a second: longer than the time-out of 30 seconds, which progress extends.
+    let gang = world.gang("train", 2_000).priority("high").create().await;
+    bound_in_one_go(&gang, 5 * MINUTE).await;
+    world.check_promises().await;
+}
+
+/// The gang is bound, and its plan was neither given up nor withdrawn on the way.
+async fn bound_in_one_go(gang: &Group, limit: Duration) {
+    gang.wait_bound(limit).await;
     let events: Vec<String> = gang.events().await.into_iter().map(|event| event.reason).collect();
     assert!(!events.iter().any(|reason| reason == "Failed" || reason == "Cancelled"), "{events:?}");
-    world.check_promises().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub const SEEDS: u64 = 2_000;
 
 /// What has to happen so often.
-const LEAST: [(&str, usize); 25] = [
+const LEAST: [(&str, usize); 26] = [
     ("preemptors judged", 950),
     ("plans that evict", 2_200),
     ("evictions", 4_400),
@@ -33,6 +33,7 @@ const LEAST: [(&str, usize); 25] = [
     ("protections", 85),
     ("changed minCounts", 130),
     ("deleted groups", 60),
+    ("deleted plans", 250),
 ];
 
 /// What happened too seldom in so many seeds, as a sentence each; nothing is said of fewer than [`SEEDS`].

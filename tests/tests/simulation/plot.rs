@@ -42,6 +42,8 @@ pub enum Turn {
     MinCount(usize, usize),
     /// Somebody deletes a group, and not its pods.
     DeleteGroup(usize),
+    /// An administrator deletes a Preemption that is not over, which ends its plan.
+    DeletePlan,
     /// A process ends.
     Crash(usize),
     /// A process ends and gives its lease back.
@@ -72,6 +74,7 @@ impl Turn {
             Self::Protect(true) => "protections",
             Self::MinCount(..) => "changed minCounts",
             Self::DeleteGroup(_) => "deleted groups",
+            Self::DeletePlan => "deleted plans",
             Self::Refuse(_, true) => "schedulers that do not bind",
             _ => return None,
         })
@@ -105,6 +108,7 @@ impl Plot {
         plot.protect(&mut Random::new(seed, 10, 0));
         plot.groups(&mut Random::new(seed, 11, 0));
         plot.fall(&mut Random::new(seed, 12, 0));
+        plot.delete_plans(&mut Random::new(seed, 13, 0));
         plot
     }
 
@@ -233,6 +237,16 @@ impl Plot {
         let at = random.below(30_000) as u64;
         let until = at + 10_000 + random.below(70_000) as u64;
         self.turns.extend([(at, Turn::Refuse(index, true)), (until, Turn::Refuse(index, false))]);
+    }
+
+    /// An administrator ends plans, whatever they have begun, in one of eight simulations.
+    fn delete_plans(&mut self, random: &mut Random) {
+        if random.percent(87) {
+            return;
+        }
+        for _ in 0..1 + random.below(3) {
+            self.turns.push((moment(random), Turn::DeletePlan));
+        }
     }
 
     /// What goes wrong with processes and watches, in two of three simulations.

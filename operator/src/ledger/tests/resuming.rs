@@ -177,3 +177,16 @@ fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finish
     assert!(run.dropped().contains("does not fit on node n2 any more"), "{}", run.dropped());
     assert!(names(&run.step()).iter().all(|name| !name.starts_with("evict")));
 }
+
+#[test]
+fn a_group_that_an_earlier_leader_began_is_finished_though_nothing_can_be_written_any_more() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    run.flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
+    assert!(names(&run.step()).is_empty(), "not stored in this term yet");
+    run.flight.is_not_written();
+    assert_eq!(names(&run.step()), ["evict l2"]);
+    run.world.pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    assert_eq!(run.step().ended.unwrap().message.to_string(), "Its Preemption was deleted.");
+}

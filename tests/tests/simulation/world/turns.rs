@@ -164,6 +164,13 @@ impl World {
                 let name = self.owners[*owner].name.clone();
                 self.server.delete(ADMIN, Kind::Group, &name);
             }
+            Turn::DeletePlan => {
+                let over = |plan: &Value| plan.pointer("/status/finishedAt").is_some_and(|at| !at.is_null());
+                let plan = self.server.list(Kind::Preemption).find(|plan| !over(plan));
+                let Some(name) = plan.map(|plan| text(plan, "/metadata/name").to_owned()) else { return };
+                self.disturb(Touch::Everybody);
+                self.server.delete(ADMIN, Kind::Preemption, &name);
+            }
             trouble => self.trouble(trouble),
         }
     }
