@@ -67,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
     // A queue each: events that any user can cause take no room from those of the guard.
     let (notices, queue) = notice::queue();
-    tasks.start("the writer of events on owners", notice::write(client.clone(), queue));
+    tasks.start("the writer of events on owners", notice::write_on_owners(client.clone(), queue));
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
     let admission = Arc::new(admission);
     let mut limits = Limits::default();

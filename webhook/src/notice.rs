@@ -4,10 +4,13 @@
 //! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never
 //! depends on its events.
 
+use crate::verdict::is_name;
 use giveway_crds::condition::Reason;
+use giveway_crds::kinds;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -22,6 +25,8 @@ const MOST_IN_WINDOW: usize = 100;
 const MOST_OF_NAMESPACE: usize = MOST_IN_WINDOW / 4;
 /// The most objects that are remembered.
 const MOST_REMEMBERED: usize = 4096;
+/// How long an owner is read.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The most events that wait to be written.
 const QUEUE: usize = 256;
 
@@ -101,12 +106,42 @@ pub fn queue() -> (mpsc::Sender<Notice>, mpsc::Receiver<Notice>) {
 }
 
 /// Writes what comes out of the queue, for ever.
-pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>) {
+pub async fn write(client: Client, notices: mpsc::Receiver<Notice>) {
+    write_of(client, notices, async |_| true).await;
+}
+
+/// The same for owners, each of which is read before: whoever can reach the port can make a review up, and gets no event written on an
+/// object that does not exist. The bound on events bounds the reads, too.
+pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
+    let reader = client.clone();
+    write_of(client, notices, async |object: &Object| exists(&reader, object).await).await;
+}
+
+/// Whether the API server has the owner, under its UID. One that cannot be read is none.
+async fn exists(client: &Client, object: &Object) -> bool {
+    let Some(row) = kinds::of_version(&object.api_version, object.kind) else { return false };
+    let kind = GroupVersionKind::gvk(row.group, row.version, row.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, row.plural);
+    if ![&object.namespace, &object.name].into_iter().all(|name| is_name(name)) {
+        return false;
+    }
+    let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.namespace, &resource);
+    match tokio::time::timeout(PATIENCE, owners.get_metadata_opt(&object.name)).await {
+        Ok(Ok(found)) => found.and_then(|found| found.metadata.uid).is_some_and(|uid| uid == object.uid),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, kind = row.kind, "an owner cannot be read, and gets no event");
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+async fn write_of(client: Client, mut notices: mpsc::Receiver<Notice>, is_true: impl AsyncFn(&Object) -> bool) {
     let reporter = Reporter { controller: "giveway-webhook".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let recorder = Recorder::new(client, reporter);
     let mut limiter = Limiter::default();
     while let Some(notice) = notices.recv().await {
-        if !limiter.admit(&notice, Instant::now()) {
+        if !limiter.admit(&notice, Instant::now()) || !is_true(&notice.about).await {
             continue;
         }
         let event = Event {
@@ -136,6 +171,10 @@ fn reference(object: Object) -> ObjectReference {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
 
     fn notice(uid: &str, reason: Reason) -> Notice {
         let (namespace, name, uid) = ("a".to_owned(), "p".to_owned(), uid.to_owned());
@@ -177,5 +216,45 @@ mod tests {
         assert_eq!((0..1000).filter(|n| admit("flood", *n, start)).count(), MOST_IN_WINDOW / 4);
         assert!(admit("other", 1, start));
         assert!(admit("flood", 1000, start + WINDOW), "the next window is open");
+    }
+
+    /// What an API server is asked that has the Job `team/train` with the UID `real` and no other object, while events on this are told.
+    async fn asked(name: &str, uid: &str) -> Vec<String> {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let path = request.uri().path();
+            seen.lock().unwrap().push(format!("{} {path}", request.method()));
+            let job =
+                json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"uid": "real"}});
+            let gone =
+                json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "gone", "code": 404});
+            let (code, answer) = match path {
+                "/apis/batch/v1/namespaces/team/jobs/train" => (200, job),
+                _ if request.method() == "POST" => (201, json!({"metadata": {"name": "event"}})),
+                _ => (404, gone),
+            };
+            let answer = http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let mut notice = notice(uid, Reason::GangLabelTooLate);
+        let (namespace, name, uid) = ("team".to_owned(), name.to_owned(), uid.to_owned());
+        notice.about = Object { api_version: "batch/v1".to_owned(), kind: "Job", namespace, name, uid };
+        let (sender, notices) = queue();
+        sender.try_send(notice).unwrap();
+        drop(sender);
+        write_on_owners(Client::new(service, "team"), notices).await;
+        std::mem::take(&mut *requests.lock().unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_somebody_made_up_gets_no_event() {
+        let read = "GET /apis/batch/v1/namespaces/team/jobs/train";
+        let told =
+            ["GET /apis/batch/v1/namespaces/team/jobs/train", "POST /apis/events.k8s.io/v1/namespaces/team/events"];
+        assert_eq!(asked("train", "real").await, told);
+        assert_eq!(asked("train", "made-up").await, [read], "another object had the name");
+        assert_eq!(asked("none", "real").await, ["GET /apis/batch/v1/namespaces/team/jobs/none"]);
+        assert!(asked("../../team/secrets/x", "real").await.is_empty(), "no such name is asked for");
     }
 }

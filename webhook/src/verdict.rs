@@ -76,11 +76,6 @@ pub enum Reference {
 impl Reference {
     /// Whether an object of this name can exist: names of all three kinds, and of namespaces, are DNS subdomains.
     fn is_possible(&self) -> bool {
-        let is_name = |name: &str| {
-            let is_part = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-            let inner = name.bytes().all(|c| is_part(c) || matches!(c, b'-' | b'.'));
-            inner && name.len() <= 253 && name.bytes().next().is_some_and(is_part)
-        };
         match self {
             Self::Class(name) => is_name(name),
             Self::PodGroup { namespace, name } | Self::Workload { namespace, name } => {
@@ -88,6 +83,13 @@ impl Reference {
             }
         }
     }
+}
+
+/// Whether this can be a name of the API server: a DNS subdomain, as those of most kinds and of namespaces are.
+pub fn is_name(name: &str) -> bool {
+    let is_part = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let inner = name.bytes().all(|c| is_part(c) || matches!(c, b'-' | b'.'));
+    inner && name.len() <= 253 && name.bytes().next().is_some_and(is_part)
 }
 
 /// The most bytes of a message: part of it may come from the user, who is told no more than people read.

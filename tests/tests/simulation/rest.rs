@@ -32,13 +32,15 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
 }
 
 /// Evictions for plans beyond the limit of a minute, unless they are those of one group that is larger. Ten seconds are for what
-/// arrived late: an eviction counts from when the operator heard of it, or gave up waiting.
+/// arrived late: an eviction counts from when the operator heard of it, or gave up waiting. Of a plan whose Preemption was deleted the
+/// next leader knows nothing.
 fn too_many(world: &World, history: &History) -> Option<String> {
     let most = world.config.evictions_per_minute_per_cluster? as usize;
     let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
     let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
     let mut times: Vec<i64> = Vec::new();
-    times.extend(history.evicted().iter().filter(|r| r.plan.is_some()).map(|r| r.at.as_millisecond()));
+    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(|plan| !world.deleted.contains(plan));
+    times.extend(history.evicted().iter().filter(|removal| counts(removal)).map(|removal| removal.at.as_millisecond()));
     times.sort_unstable();
     let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
     Some(format!("more than {largest} evictions in a minute, where {most} are allowed: {near:?}"))

@@ -109,6 +109,8 @@ pub struct World {
     pub protected: Vec<(u64, u64)>,
     /// The plans that evicted when it was switched to something else than to preempt.
     pub begun: BTreeSet<String>,
+    /// The plans of which an administrator deleted the Preemption.
+    pub deleted: BTreeSet<String>,
     /// The gangs that are bound by half, and those that were taken down for it.
     pub halves: Halves,
     /// How many pods went because the stock scheduler took another one of their group.
@@ -153,6 +155,7 @@ impl World {
             mode: Mode::default(),
             protected: Vec::new(),
             begun: BTreeSet::new(),
+            deleted: BTreeSet::new(),
             halves: Halves::default(),
             cascaded: 0,
             calls: 0,

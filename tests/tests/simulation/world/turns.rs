@@ -170,6 +170,7 @@ impl World {
                 let Some(name) = plan.map(|plan| text(plan, "/metadata/name").to_owned()) else { return };
                 self.disturb(Touch::Everybody);
                 self.server.delete(ADMIN, Kind::Preemption, &name);
+                self.deleted.insert(name);
             }
             trouble => self.trouble(trouble),
         }
