@@ -57,6 +57,8 @@ struct Cascade {
     message: Sentence,
     /// Who began it.
     began: Began,
+    /// Whether a budget of one of them is guaranteed, be it one that is gone by now: one guards all.
+    guarded: bool,
     /// Since when it is carried out.
     since: Option<Instant>,
     /// The evictions, by UID.
@@ -80,11 +82,13 @@ impl Cascade {
     /// Of a group of which a member was taken at this second.
     fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
         let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
-        Self::of(members, message, began)
+        let guarded = model.cluster.members(group).any(|pod| model.threshold(pod).is_some());
+        Self { guarded, ..Self::of(members, message, began) }
     }
 
     fn of(members: BTreeSet<SmolStr>, message: Sentence, began: Began) -> Self {
-        Self { members, message, began, since: None, calls: BTreeMap::new(), permission: CancellationToken::new() }
+        let (calls, permission) = (BTreeMap::new(), CancellationToken::new());
+        Self { members, message, began, guarded: false, since: None, calls, permission }
     }
 }
 
@@ -279,8 +283,10 @@ impl Cascades {
                 step.through.push(group.clone());
                 return false;
             }
-            let guarded = rest.iter().any(|pod| model.threshold(pod).is_some());
-            let breaches = if guarded {
+            cascade.guarded |= rest.iter().any(|pod| model.threshold(pod).is_some());
+            let guarded = cascade.guarded;
+            let due = |pod: &Pod| cascade.calls.get(&pod.uid).is_none_or(|call| call.due(now));
+            let breaches = if guarded && rest.iter().any(|pod| due(pod)) {
                 let (going, next): (Vec<&Pod>, Vec<&Pod>) = rest.iter().partition(|pod| asked(pod));
                 model.breaches(going.into_iter().chain(next))
             } else {
@@ -291,7 +297,7 @@ impl Cascades {
                 let call = cascade.calls.entry(pod.uid.clone()).or_default();
                 if call.due(now) {
                     call.start();
-                    let budgeted = !model.cluster.budgets_of(pod).is_empty();
+                    let budgeted = model.cluster.is_budgeted(pod);
                     if let Some(why) = breaches.get(&pod.uid) {
                         call.answered(false, now);
                         step.refused.push((group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
@@ -523,6 +529,15 @@ mod tests {
         assert_eq!(evictions(&mut cascades, &world, later + Duration::from_secs(1)), ["l3 ask"]);
         cascades.evicted(&world.key("low"), "uid-l3", &EvictOutcome::Refused("0 allowed".into()), later);
         assert_eq!(evictions(&mut cascades, &world, later + Duration::from_secs(9)), ["l3 ask"]);
+    }
+
+    #[test]
+    fn one_guarded_pod_guards_the_others_also_when_it_is_gone() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        world.budget("db", "db", 1).pod(member("l2").guarded("db", 5000).preempted(200, THEIRS).terminating());
+        cascades.fallen(&mut world.model);
+        world.remove_pod("l2");
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask", "l3 ask"], "none by force");
     }
 
     #[test]

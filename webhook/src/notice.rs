@@ -107,14 +107,13 @@ pub fn queue() -> (mpsc::Sender<Notice>, mpsc::Receiver<Notice>) {
 
 /// Writes what comes out of the queue, for ever.
 pub async fn write(client: Client, notices: mpsc::Receiver<Notice>) {
-    write_of(client, notices, async |_| true).await;
+    write_of(client, notices, false).await;
 }
 
 /// The same for owners, each of which is read before: whoever can reach the port can make a review up, and gets no event written on an
 /// object that does not exist. The bound on events bounds the reads, too.
 pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
-    let reader = client.clone();
-    write_of(client, notices, async |object: &Object| exists(&reader, object).await).await;
+    write_of(client, notices, true).await;
 }
 
 /// Whether the API server has the owner, under its UID. One that cannot be read is none.
@@ -136,12 +135,12 @@ async fn exists(client: &Client, object: &Object) -> bool {
     }
 }
 
-async fn write_of(client: Client, mut notices: mpsc::Receiver<Notice>, is_true: impl AsyncFn(&Object) -> bool) {
+async fn write_of(client: Client, mut notices: mpsc::Receiver<Notice>, read_first: bool) {
     let reporter = Reporter { controller: "giveway-webhook".to_owned(), instance: std::env::var("HOSTNAME").ok() };
-    let recorder = Recorder::new(client, reporter);
+    let recorder = Recorder::new(client.clone(), reporter);
     let mut limiter = Limiter::default();
     while let Some(notice) = notices.recv().await {
-        if !limiter.admit(&notice, Instant::now()) || !is_true(&notice.about).await {
+        if !limiter.admit(&notice, Instant::now()) || (read_first && !exists(&client, &notice.about).await) {
             continue;
         }
         let event = Event {

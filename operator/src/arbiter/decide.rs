@@ -80,7 +80,9 @@ impl Arbiter {
             }
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
-            if !self.round.admits(&preemptor, waiting.seen.is_none(), || begun.elapsed()) {
+            // During a back-off it is only seen whether there is free room: that makes nobody new.
+            let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
+            if !self.round.admits(&preemptor, new, || begun.elapsed()) {
                 continue;
             }
             let spared = waiting.spared(clock.now);

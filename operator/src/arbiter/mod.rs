@@ -335,7 +335,8 @@ impl Arbiter {
     }
 
     fn advance(&mut self, clock: Clock) {
-        let limits = Limits { release_timeout: Duration::from_secs(self.config.release_timeout_seconds) };
+        let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
+        let mut spent = Duration::ZERO;
         // Of plans that do not fit side by side any more the least important and youngest is given up, and the others keep their places.
         let mut order: Vec<Preemptor> = self.flights.keys().cloned().collect();
         order.sort_by_key(|preemptor| {
@@ -378,7 +379,12 @@ impl Arbiter {
             {
                 flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
             }
+            let limits = Limits { release_timeout, look: self.round.looks(clock.now, spent) };
+            let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
+            if waits {
+                spent += begun.elapsed();
+            }
             flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
             let places = if went_on { flight.given_up_places() } else { Vec::new() };
             if !places.is_empty() {
@@ -404,6 +410,7 @@ impl Arbiter {
                 self.ended(&preemptor, &ending, clock);
             }
         }
+        self.round.looked(clock.now, spent);
         // What was found while others were in flight that are over by now is not found for good.
         if self.model.version != version {
             self.model.version += 1;

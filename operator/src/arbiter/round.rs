@@ -27,6 +27,8 @@ pub(super) struct Round {
     /// No other round begins before.
     not_before: Option<Instant>,
     resting: bool,
+    /// Plans that wait are not looked at before.
+    no_look_before: Option<Instant>,
     /// How many had come, in all, when somebody was last looked for.
     arrivals: u64,
     /// Somebody is to be looked at anew.
@@ -44,6 +46,20 @@ impl Round {
     /// Somebody is to be looked at anew in the next pass.
     pub(super) fn hurry(&mut self) {
         self.hurry = true;
+    }
+
+    /// Whether plans that wait may be compared with others in this pass, in which that took so long up to now: what they ask of the
+    /// planner is a decision each, and those that are carried out do not wait for a hundred of them.
+    pub(super) fn looks(&self, now: Instant, spent: Duration) -> bool {
+        self.untimed || (spent < SLICE && self.no_look_before.is_none_or(|until| now >= until))
+    }
+
+    /// Plans were looked at for so long in this pass: for longer than that they are not.
+    pub(super) fn looked(&mut self, now: Instant, spent: Duration) {
+        let rest = (spent * REST).min(LONGEST_REST);
+        if !rest.is_zero() && self.no_look_before.is_none_or(|until| now >= until) {
+            self.no_look_before = Some(now + spent + rest);
+        }
     }
 
     /// A pass begins, when so many have come in all. Returns whether there is anything to do in it.
@@ -168,6 +184,20 @@ mod tests {
         assert_eq!(pass(&mut round, &["a"], &[], 40_000 * MS, now), ["a"]);
         assert_eq!(pass(&mut round, &["a"], &[], Duration::ZERO, now + 40_250 * MS), ["a"]);
         assert_eq!(pass(&mut round, &["a"], &[], Duration::ZERO, now + 40_250 * MS), ["a"]);
+    }
+
+    #[test]
+    fn plans_that_wait_take_a_slice_and_rest_for_longer_than_they_took() {
+        let (mut round, now) = (Round::default(), Instant::now());
+        assert!(
+            round.looks(now, Duration::ZERO) && !round.looks(now, 50 * MS),
+            "the others have a turn after the rest"
+        );
+        round.looked(now, 60 * MS);
+        assert!(!round.looks(now + 179 * MS, Duration::ZERO) && round.looks(now + 180 * MS, Duration::ZERO));
+        round.looked(now + MS, MS);
+        assert!(round.looks(now + 180 * MS, Duration::ZERO), "what was no look makes the rest no longer");
+        assert!(Round::untimed().looks(now, 60 * MS), "untimed there is no rest");
     }
 
     #[test]

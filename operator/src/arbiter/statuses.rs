@@ -137,8 +137,9 @@ impl Arbiter {
             if to == record.status && !writing.doubt {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
-                let taken = self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
-                if !taken && !self.cascades.holds(&key) && self.victims.remove(&key).is_some() {
+                let taken = || self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
+                if self.victims.contains_key(&key) && !self.cascades.holds(&key) && !taken() {
+                    self.victims.remove(&key);
                     // What it was told may be over already, and nothing else may happen to it.
                     self.later.insert(key, clock.now);
                 }

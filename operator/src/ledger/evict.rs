@@ -64,7 +64,7 @@ impl Flight {
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
                 // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
-                let settled = v.call.pending() && model.cluster.budgets_of(pod).is_empty();
+                let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
                 (!settled).then(|| (i, self.evict_call(model, v, pod, only_begun)))
             })
             .collect();
@@ -157,7 +157,7 @@ impl Flight {
         let unit = &self.plan.victims[victim.unit];
         let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.own_priority());
         let rescue = self.rescue.as_ref();
-        let budgeted = !model.cluster.budgets_of(pod).is_empty();
+        let budgeted = model.cluster.is_budgeted(pod);
         let grace = if rescue.is_some() { shortened_grace(pod) } else { pod.capped_grace() };
         EvictCall {
             cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
@@ -194,10 +194,10 @@ impl Flight {
         !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
-    /// The threshold of a unit: the highest of its pods.
+    /// The threshold of a unit: the highest of its pods, those that are gone among them.
     pub(super) fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
-        let pods = self.victims.iter().filter(|v| v.unit == unit);
-        pods.filter_map(|v| model.threshold(current(&model.cluster, &v.pod, &v.uid)?)).max()
+        let now = |v: &VictimPod| model.threshold(current(&model.cluster, &v.pod, &v.uid)?);
+        self.victims.iter().filter(|v| v.unit == unit).filter_map(|v| v.threshold.max(now(v))).max()
     }
 
     /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody, and neither did calls that failed again

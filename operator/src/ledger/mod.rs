@@ -81,6 +81,8 @@ impl Clock {
 pub struct Limits {
     /// How long released pods may take to be bound before the placement is looked at again.
     pub release_timeout: Duration,
+    /// Whether plans that wait are compared with other plans in this pass, which takes as long as a decision.
+    pub look: bool,
 }
 
 /// A member that gets a place.
@@ -117,6 +119,8 @@ pub struct VictimPod {
     pub left: bool,
     /// The grace that it had, in seconds, where it was shortened.
     pub shortened: Option<i64>,
+    /// From which priority on its budgets may be violated, as it was last seen: it guards the others of its unit also when it is gone.
+    pub threshold: Option<i32>,
 }
 
 /// How a flight ended.
@@ -169,6 +173,8 @@ pub struct Flight {
     pub bound_then: usize,
     /// When the plan was last checked while it evicts.
     pub rechecked: Option<Instant>,
+    /// When it was last compared with other plans while it waited.
+    pub looked: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
@@ -234,6 +240,7 @@ impl Flight {
                     accepted: false,
                     left: false,
                     shortened: None,
+                    threshold: None,
                 })
             })
             .collect::<Vec<_>>();
@@ -256,6 +263,7 @@ impl Flight {
             released: None,
             bound_then: 0,
             rechecked: None,
+            looked: None,
             ending: None,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
@@ -388,7 +396,7 @@ impl Flight {
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
         let mut out = Advance::default();
         let cluster = &model.cluster;
-        self.observe(cluster);
+        self.observe(model);
         self.spare_protected(cluster);
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
@@ -410,7 +418,7 @@ impl Flight {
             return out;
         }
         if self.plan.state == PlanState::Planned {
-            self.planned(model, context, clock, &mut out);
+            self.planned(model, context, clock, limits, &mut out);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.keep_places(cluster, clock, &mut out);
@@ -424,7 +432,7 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
             self.keep_places(cluster, clock, &mut out);
-            self.await_victims(model, context, clock);
+            self.await_victims(model, context, clock, limits);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {
             self.release(model, context, clock, limits, &mut out);
@@ -438,9 +446,10 @@ impl Flight {
     }
 
     /// A victim that leaves or is gone needs no eviction, whoever saw to it.
-    fn observe(&mut self, cluster: &Cluster) {
+    fn observe(&mut self, model: &Model) {
         for victim in &mut self.victims {
-            let pod = current(cluster, &victim.pod, &victim.uid);
+            let pod = current(&model.cluster, &victim.pod, &victim.uid);
+            victim.threshold = victim.threshold.max(pod.and_then(|pod| model.threshold(pod)));
             victim.accepted |= pod.is_none_or(|p| p.leaves || p.ended());
             victim.left |= pod.is_none_or(|p| p.terminating);
         }

@@ -54,7 +54,7 @@ impl Flight {
             return;
         }
         let mut order: Vec<usize> = waiting.keys().copied().collect();
-        order.sort_by_key(|unit| (!self.is_refusable(model, *unit), *unit));
+        order.sort_by_cached_key(|unit| (!self.is_refusable(model, *unit), *unit));
         let need = |units: &[usize]| {
             let mut need = Need::new();
             units.iter().for_each(|unit| {
@@ -111,7 +111,7 @@ impl Flight {
     fn is_refusable(&self, model: &Model, unit: usize) -> bool {
         let guarded = self.threshold(model, unit).is_some_and(|threshold| threshold > self.own_priority());
         let budgeted = |v: &super::VictimPod| {
-            current(&model.cluster, &v.pod, &v.uid).is_some_and(|pod| !model.cluster.budgets_of(pod).is_empty())
+            current(&model.cluster, &v.pod, &v.uid).is_some_and(|pod| model.cluster.is_budgeted(pod))
         };
         (guarded || self.rescue.is_some()) && self.victims.iter().any(|v| v.unit == unit && budgeted(v))
     }

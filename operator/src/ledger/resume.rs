@@ -71,12 +71,16 @@ impl Flight {
         let planned: BTreeSet<&str> = self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
         let listed = self.victims.iter().filter(|v| v.unit == index);
         let here: Vec<&Pod> = listed.filter_map(|v| current(cluster, &v.pod, &v.uid)).collect();
+        let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
+        // A group counts as the lowest of its pods that do not leave. Of one that was begun the lowest may have gone, and the rest goes.
+        let begun = unit.kind == "PodGroup" && !untouched && self.plan.state >= PlanState::Evicting;
+        let priority = |pod: &Pod| if begun { unit.priority } else { cluster.effective_priority(pod) };
         for pod in here.iter().copied().filter(|pod| pod.live()) {
             let wrong = if pod.mirror {
                 " is a static pod."
             } else if cluster.protection(&pod.key.namespace).is_some() {
                 " is in a protected namespace."
-            } else if self.rescue.is_none() && cluster.effective_priority(pod) >= self.priority {
+            } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !self.goes_with(cluster, pod, index) {
                 " gives way with another unit now."
@@ -86,7 +90,6 @@ impl Flight {
             return Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(wrong));
         }
         // Of a group that was begun the rest goes; one that nobody was taken of must go whole.
-        let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
         let grown = unit.kind == "PodGroup"
             && untouched
             && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));

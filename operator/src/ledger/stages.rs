@@ -14,22 +14,45 @@ use std::time::{Duration, Instant};
 /// How long victims may take to leave before other room is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a plan that waits is compared with other plans, when something changed.
+const LOOK: Duration = Duration::from_secs(1);
+
 impl Flight {
-    pub(super) fn planned(&mut self, model: &Model, context: &Context, clock: Clock, out: &mut Advance) {
+    /// Whether it is compared with other plans now.
+    fn looks(&mut self, clock: Clock, limits: Limits) -> bool {
+        let looks = limits.look && self.looked.is_none_or(|at| clock.now.duration_since(at) >= LOOK);
+        if looks {
+            self.looked = Some(clock.now);
+        }
+        looks
+    }
+
+    pub(super) fn planned(
+        &mut self,
+        model: &Model,
+        context: &Context,
+        clock: Clock,
+        limits: Limits,
+        out: &mut Advance,
+    ) {
         let cluster = &model.cluster;
         if self.evicts() {
             if self.stored.is_none() {
                 return;
             }
-            if self.checked.is_none_or(|(version, _)| version != model.version) {
+            let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
+            let begins = self.is_due(cluster, clock) && any_may_begin;
+            // One that is put off costs nobody anything: it is looked at now and then, and always before it begins.
+            if self.checked.is_none_or(|(version, _)| version != model.version)
+                && (begins || !self.put_off || self.looks(clock, limits))
+            {
                 if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
                     return;
                 }
                 self.checked = Some((model.version, Check::default()));
             }
-            let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
-            if !self.is_due(cluster, clock) || !any_may_begin {
+            if !begins {
                 self.put_off = true;
                 return;
             }
@@ -96,7 +119,7 @@ impl Flight {
         }
     }
 
-    pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock) {
+    pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) {
         let cluster = &model.cluster;
         // Who is not held may have been bound elsewhere: the others keep their places.
         let elsewhere = |p: &Placement| {
@@ -134,11 +157,12 @@ impl Flight {
             // for it any longer, and the place is not given up to be taken again, which others would do first.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check.fits_now = true;
-            } else if self.fits_elsewhere(cluster, &with_guests(context)) {
-                // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
-                self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
-                return;
-            } else {
+            } else if self.looks(clock, limits) {
+                if self.fits_elsewhere(cluster, &with_guests(context)) {
+                    // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
+                    self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
+                    return;
+                }
                 check.no_other_room = true;
             }
         }

@@ -17,7 +17,7 @@ use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVictim, StoredVictimPod};
 use std::collections::BTreeSet;
 
-const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30) };
+const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30), look: true };
 
 fn gang() -> Preemptor {
     Preemptor::Group(ObjectKey::new("default", "gang"))

@@ -101,8 +101,14 @@ impl Promises {
 
     /// A group may be torn apart when the first one of its pods goes at this time or within a second after it.
     #[must_use]
-    pub fn excuse_torn_at(mut self, group: &str, at: Timestamp) -> Self {
-        self.torn_between.push((group.to_owned(), at, at.saturating_add(UNDER_WAY).unwrap_or(at)));
+    pub fn excuse_torn_at(self, group: &str, at: Timestamp) -> Self {
+        self.excuse_torn_between(group, at, at.saturating_add(UNDER_WAY).unwrap_or(at))
+    }
+
+    /// The group may be torn apart when the first one of its pods goes between these times.
+    #[must_use]
+    pub fn excuse_torn_between(mut self, group: &str, from: Timestamp, to: Timestamp) -> Self {
+        self.torn_between.push((group.to_owned(), from, to));
         self
     }
 

@@ -39,7 +39,8 @@ fn too_many(world: &World, history: &History) -> Option<String> {
     let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
     let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
     let mut times: Vec<i64> = Vec::new();
-    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(|plan| !world.deleted.contains(plan));
+    let known = |plan: &String| world.deleted.iter().all(|deleted| deleted.name != *plan);
+    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(known);
     times.extend(history.evicted().iter().filter(|removal| counts(removal)).map(|removal| removal.at.as_millisecond()));
     times.sort_unstable();
     let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
@@ -47,11 +48,15 @@ fn too_many(world: &World, history: &History) -> Option<String> {
 }
 
 /// A group may be torn when nobody of the operator was there when the stock scheduler took a pod of it, and the pod was gone before
-/// the next one looked: nothing in the cluster tells of it then.
+/// the next one looked: nothing in the cluster tells of it then. So it is with a plan that was carried out by nobody when an administrator
+/// deleted its Preemption.
 fn unknown(world: &World) -> Promises {
     let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < 60_000);
     let unknown = world.preempted.iter().filter(|(_, at)| near(*at));
-    unknown.fold(Promises::new(), |promises, (group, at)| promises.excuse_torn_at(group, time_of(*at)))
+    let promises = unknown.fold(Promises::new(), |promises, (group, at)| promises.excuse_torn_at(group, time_of(*at)));
+    let deleted = world.deleted.iter().filter(|plan| near(plan.at));
+    let groups = deleted.flat_map(|plan| plan.groups.iter().map(move |group| (group, plan)));
+    groups.fold(promises, |promises, (group, plan)| promises.excuse_torn_between(group, plan.planned, time_of(plan.at)))
 }
 
 /// Everybody for whom others went, and what excuses those of whom it is not asked that they are bound in the end.

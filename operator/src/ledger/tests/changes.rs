@@ -252,6 +252,8 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     run.later(10);
     assert!(run.step().ended.is_none(), "there is no other room");
     run.world.node("n3", 1).node("n4", 1);
+    assert!(run.step().ended.is_none(), "it was looked for just now");
+    run.later(1);
     let ended = run.step().ended.unwrap();
     let why = "Victims take long to leave, and other room is free by now.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
@@ -334,4 +336,29 @@ fn members_that_were_released_just_now_do_not_stand_still() {
     free.plan.victims.clear();
     free.released = Some(run.now);
     assert!(free.stands_still(after, run.now) && !run.flight.stands_still(after * 2, run.now));
+}
+
+#[test]
+fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins() {
+    let why = |run: &mut Run| run.step().ended.map(|ended| ended.message.to_string());
+    let mut run = Run::new();
+    run.delayed(2, 10);
+    assert_eq!(why(&mut run), None);
+    run.world.node("n3", 1);
+    assert_eq!(why(&mut run), None, "no room for both");
+    run.world.node("n4", 1);
+    assert_eq!(why(&mut run), None, "it was looked at just now");
+    run.later(1);
+    assert_eq!(why(&mut run).as_deref(), Some("Room appeared; nobody was evicted."));
+    // A hundred of them do not hold up those that are carried out: in this pass it is not looked at, unless it begins.
+    let mut run = Run::new();
+    run.delayed(2, 10);
+    run.step();
+    run.world.node("n3", 1).node("n4", 1);
+    let limits = Limits { look: false, ..LIMITS };
+    for second in [9, 10] {
+        let clock = Clock { now: run.now + Duration::from_secs(second), epoch_seconds: i64::try_from(second).unwrap() };
+        let ended = run.flight.advance(&run.world.model, &Context::default(), clock, limits).ended;
+        assert_eq!(ended.is_some(), second == 10);
+    }
 }

@@ -64,6 +64,18 @@ fn every_victim_must_be_of_lower_priority_now() {
 }
 
 #[test]
+fn a_group_that_was_begun_is_finished_although_only_its_more_important_pods_are_left() {
+    let mut run = resumed(PlanState::Evicting);
+    run.world.group("low", 2, 1000, "PodGroup");
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    run.world.pod(TestPod::new("l2", 1000).of("low").on("n2"));
+    assert_eq!(run.dropped(), "");
+    run.flight.stored = Some(PlanState::Evicting);
+    run.nominated();
+    assert_eq!(names(&run.step()), ["evict l2"]);
+}
+
+#[test]
 fn a_plan_of_which_no_victim_is_left_ends_in_its_preemption_all_the_same() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 100, "PodGroup");

@@ -119,12 +119,11 @@ impl Cluster {
         budgets.filter_map(|(_, index)| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
-    /// How many pods under a budget are healthy: ready, and not on their way out.
+    /// How many pods under a budget of the model are healthy: ready, and not on their way out.
     pub fn healthy_under(&self, budget: &Budget) -> usize {
-        let first = ObjectKey::new(budget.key.namespace.as_str(), "");
-        let here = self.pod_index.range(first..).take_while(|(key, _)| key.namespace == budget.key.namespace);
-        let pods = here.filter_map(|(_, index)| self.pod_at(*index));
-        pods.filter(|pod| pod.ready && pod.live() && budget.counts(pod) && budget.matches(&pod.labels)).count()
+        let under = self.budget_index.get(&budget.key).and_then(|index| self.budget_at(*index)).map(|(_, pods)| pods);
+        let pods = under.into_iter().flatten().filter_map(|index| self.pod_at(*index));
+        pods.filter(|pod| pod.ready && pod.live() && budget.counts(pod)).count()
     }
 
     /// Adds or replaces a priority class. Returns whether anything changed.

@@ -168,7 +168,25 @@ impl Cluster {
 
     /// The budgets that a pod is under, by name.
     pub fn budgets_of<'a>(&'a self, pod: &Pod) -> Vec<&'a Budget> {
-        self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect()
+        let index = self.pod_index(&pod.key);
+        let known = index.filter(|index| self.pod_at(*index).is_some_and(|known| known.labels == pod.labels));
+        let Some(index) = known else {
+            // One that is not part of the model, as it is stored there.
+            return self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect();
+        };
+        let mut budgets: Vec<&Budget> = self
+            .budgets_at(index)
+            .iter()
+            .filter_map(|budget| self.budget_at(*budget))
+            .map(|(budget, _)| budget)
+            .collect();
+        budgets.sort_unstable_by_key(|budget| &budget.key);
+        budgets
+    }
+
+    /// Whether a pod of the model is under any budget.
+    pub fn is_budgeted(&self, pod: &Pod) -> bool {
+        self.pod_index(&pod.key).is_some_and(|index| !self.budgets_at(index).is_empty())
     }
 
     /// The priority that counts for a pod of the model by itself, whoever goes with it.

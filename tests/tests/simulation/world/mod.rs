@@ -19,6 +19,7 @@ use giveway_crds::mode::Mode;
 use giveway_operator::config::Config;
 use giveway_operator::ledger::Clock;
 use giveway_tests::random::Random;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -110,7 +111,7 @@ pub struct World {
     /// The plans that evicted when it was switched to something else than to preempt.
     pub begun: BTreeSet<String>,
     /// The plans of which an administrator deleted the Preemption.
-    pub deleted: BTreeSet<String>,
+    pub deleted: Vec<DeletedPlan>,
     /// The gangs that are bound by half, and those that were taken down for it.
     pub halves: Halves,
     /// How many pods went because the stock scheduler took another one of their group.
@@ -123,6 +124,17 @@ pub struct World {
     scheduling: bool,
     counting: bool,
     last_turn: u64,
+}
+
+/// A plan of which an administrator deleted the Preemption.
+pub struct DeletedPlan {
+    pub name: String,
+    /// The whole groups among its victims.
+    pub groups: Vec<String>,
+    /// When it was planned.
+    pub planned: Timestamp,
+    /// When it was deleted, in milliseconds.
+    pub at: u64,
 }
 
 impl World {
@@ -155,7 +167,7 @@ impl World {
             mode: Mode::default(),
             protected: Vec::new(),
             begun: BTreeSet::new(),
-            deleted: BTreeSet::new(),
+            deleted: Vec::new(),
             halves: Halves::default(),
             cascaded: 0,
             calls: 0,

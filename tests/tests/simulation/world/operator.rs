@@ -330,6 +330,10 @@ impl World {
     /// Promise 4: an eviction for a plan is asked for only while the plan is stored, of this term and not over.
     fn check_eviction(&mut self, call: &Call, cause: &Cause) {
         let Cause::Plan { id, .. } = cause else { return };
+        // What was begun of a plan is finished when an administrator deletes its Preemption.
+        if self.deleted.iter().any(|plan| plan.name == *id) {
+            return;
+        }
         let Some(plan) = self.server.get(Kind::Preemption, id) else {
             return self.broken.push(format!("{}: the plan is not stored", calls::told(&call.command)));
         };

@@ -7,7 +7,7 @@ use crate::owners::Bond;
 use crate::plot::Turn;
 use crate::process::{namespace, switched};
 use crate::server::Request;
-use crate::world::Event;
+use crate::world::{DeletedPlan, Event};
 use giveway_tests::audit::{ADMIN, SCHEDULER};
 use serde_json::{Value, json};
 
@@ -166,11 +166,15 @@ impl World {
             }
             Turn::DeletePlan => {
                 let over = |plan: &Value| plan.pointer("/status/finishedAt").is_some_and(|at| !at.is_null());
-                let plan = self.server.list(Kind::Preemption).find(|plan| !over(plan));
-                let Some(name) = plan.map(|plan| text(plan, "/metadata/name").to_owned()) else { return };
+                let Some(plan) = self.server.list(Kind::Preemption).find(|plan| !over(plan)) else { return };
+                let name = text(plan, "/metadata/name").to_owned();
+                let victims = plan["spec"]["victims"].as_array().into_iter().flatten();
+                let groups = victims.filter(|victim| victim["kind"] == "PodGroup");
+                let groups = groups.map(|group| text(group, "/name").to_owned()).collect();
+                let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
                 self.disturb(Touch::Everybody);
                 self.server.delete(ADMIN, Kind::Preemption, &name);
-                self.deleted.insert(name);
+                self.deleted.push(DeletedPlan { name, groups, planned, at: self.now });
             }
             trouble => self.trouble(trouble),
         }
