@@ -85,7 +85,11 @@ impl Arbiter {
             }
             Answer::GivenUp(why) => {
                 if let Some(flight) = self.flight_of(plan) {
-                    let so = if flight.resumed { "it is not carried on" } else { "nobody was evicted" };
+                    let so = if flight.resumed || flight.begun() > 0 {
+                        "it is not carried on"
+                    } else {
+                        "nobody was evicted"
+                    };
                     flight.is_not_written();
                     flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
                 }

@@ -86,7 +86,7 @@ impl Ask {
         if self.refused.is_none() {
             let wait = AGAIN * (1 << self.failed.min(10));
             self.refused = Some((now + wait.min(LONGEST), why.to_owned()));
-            self.failed += 1;
+            self.failed = self.failed.saturating_add(1);
             self.begun = None;
         }
     }
