@@ -24,6 +24,15 @@ impl Flight {
         self.stored.get_or_insert(self.plan.state);
     }
 
+    /// What a plan that was dropped still waits for, and why it was dropped; `None` when nobody is still to go for it.
+    pub fn finishes(&self) -> Option<Sentence> {
+        let ending = self.ending.as_ref()?;
+        let begun = self.begun_units();
+        let rest = self.victims.iter().any(|victim| begun.contains(&victim.unit) && self.has_to_go(victim));
+        let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: ";
+        rest.then(|| Sentence::from(words).then(ending.message.clone()))
+    }
+
     /// Takes back the evictions that wait for their turn.
     pub fn hold(&mut self) {
         if self.victims.iter().any(|victim| victim.call.pending()) {

@@ -250,6 +250,9 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             ),
         };
     }
+    if let Some(message) = flight.finishes() {
+        return (Reason::WaitingForPreemption, Names::default().told(&message, &flight.preemptor.key().namespace));
+    }
     if flight.evicts() {
         let gone = flight.gone(cluster);
         let message = format!(

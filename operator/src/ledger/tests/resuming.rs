@@ -196,6 +196,8 @@ fn a_group_that_an_earlier_leader_began_is_finished_though_nothing_can_be_writte
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
     run.flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
     assert!(names(&run.step()).is_empty(), "not stored in this term yet");
+    let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: Its Preemption was deleted.";
+    assert_eq!(run.flight.told_message(), words);
     run.flight.is_not_written();
     assert_eq!(names(&run.step()), ["evict l2"]);
     run.world.pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
