@@ -26,6 +26,11 @@ impl Background {
         Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::default() }
     }
 
+    /// For events, which many can cause: they stand back behind the same calls, and not in one line with the others.
+    pub(super) fn events(&self) -> Self {
+        Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::clone(&self.busy) }
+    }
+
     /// Notes that a call is started for which a decision waits.
     pub(super) async fn stand_back(&self) {
         *self.busy.lock().await = Some(Instant::now());

@@ -9,6 +9,7 @@ mod capacity;
 mod evict;
 mod lanes;
 mod limiter;
+mod line;
 mod node;
 mod object;
 mod owner;
@@ -30,6 +31,7 @@ use kube::Client;
 use kube::runtime::events::Recorder;
 use lanes::Lanes;
 use limiter::Limiter;
+use line::Line;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +50,9 @@ pub struct Actuator {
     leadership: Leadership,
     lanes: Lanes,
     background: Background,
+    /// The turns of events, which hold up no other background call.
+    events: Background,
+    line: Line,
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
@@ -68,12 +73,15 @@ impl Actuator {
             controller: FIELD_MANAGER.to_owned(),
             instance: Some(leadership.term().to_owned()),
         };
+        let background = Background::new();
         Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             leadership,
             lanes: Lanes::new(config.concurrent_calls as usize),
-            background: Background::new(),
+            events: background.events(),
+            background,
+            line: Line::default(),
             limiter: Arc::new(Limiter::new(config.evictions_per_second)),
             metrics,
             names: config.names(),
@@ -234,14 +242,23 @@ impl Actuator {
 impl Dispatch for Actuator {
     fn dispatch(&self, command: Command) {
         let (this, asked) = (self.clone(), Instant::now());
+        let place = match &command {
+            Command::Publish(notice) => match this.line.join(&notice.key.namespace) {
+                Some(place) => Some(place),
+                None => return tracing::debug!(object = %notice.key, "event not emitted: too many wait"),
+            },
+            _ => None,
+        };
         tokio::spawn(async move {
+            let _place = place;
             if let Command::Evict(call) = &command
                 && !call.rehearsal
             {
                 this.limiter.acquire(call.priority, &call.permission).await;
             }
             let background = command.in_background();
-            let _turn = if background { this.background.turn(asked).await } else { None };
+            let turns = if matches!(command, Command::Publish(_)) { &this.events } else { &this.background };
+            let _turn = if background { turns.turn(asked).await } else { None };
             let Some(_permit) = this.lanes.turn(&command).await else { return };
             if !background {
                 this.background.stand_back().await;

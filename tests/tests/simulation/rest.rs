@@ -22,6 +22,7 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     let excused = judged(world, history).into_iter().filter(|(_, excuse)| excuse.is_some());
     let promises = excused.fold(unknown(world), |all, (helped, _)| all.excuse_unbound(&helped.name, usize::MAX));
     let mut broken = protected(world, history, taken_down(world, history, promises)).broken(history);
+    broken.retain(|sentence| !was_asked_for(world, sentence));
     broken.extend(too_many(world, history));
     broken.extend(something_to_do(world));
     broken.extend(halves(world));
@@ -29,6 +30,13 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     broken.extend(plans(world));
     broken.extend(groups(world));
     broken
+}
+
+/// An eviction was asked for and not answered when an administrator deleted the plan: it may have been carried out, so the group goes on.
+fn was_asked_for(world: &World, sentence: &str) -> bool {
+    let asked = world.deleted.iter().filter(|plan| plan.pods.iter().any(|pod| world.thwarted.contains_key(pod)));
+    let told = |name: &str| format!("was evicted for plan {name}, which somebody had deleted by then");
+    asked.into_iter().any(|plan| sentence.ends_with(&told(&plan.name)))
 }
 
 /// Evictions for plans beyond the limit of a minute, unless they are those of one group that is larger. Ten seconds are for what

@@ -131,6 +131,8 @@ pub struct DeletedPlan {
     pub name: String,
     /// The whole groups among its victims.
     pub groups: Vec<String>,
+    /// Its victims, by UID.
+    pub pods: Vec<String>,
     /// When it was planned.
     pub planned: Timestamp,
     /// When it was deleted, in milliseconds.

@@ -168,13 +168,15 @@ impl World {
                 let over = |plan: &Value| plan.pointer("/status/finishedAt").is_some_and(|at| !at.is_null());
                 let Some(plan) = self.server.list(Kind::Preemption).find(|plan| !over(plan)) else { return };
                 let name = text(plan, "/metadata/name").to_owned();
-                let victims = plan["spec"]["victims"].as_array().into_iter().flatten();
-                let groups = victims.filter(|victim| victim["kind"] == "PodGroup");
+                let victims = || plan["spec"]["victims"].as_array().into_iter().flatten();
+                let groups = victims().filter(|victim| victim["kind"] == "PodGroup");
                 let groups = groups.map(|group| text(group, "/name").to_owned()).collect();
+                let pods = victims().filter_map(|victim| victim["pods"].as_array()).flatten();
+                let pods = pods.map(|pod| text(pod, "/uid").to_owned()).collect();
                 let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
                 self.disturb(Touch::Everybody);
                 self.server.delete(ADMIN, Kind::Preemption, &name);
-                self.deleted.push(DeletedPlan { name, groups, planned, at: self.now });
+                self.deleted.push(DeletedPlan { name, groups, pods, planned, at: self.now });
             }
             trouble => self.trouble(trouble),
         }
