@@ -1,3 +1,8 @@
+{{/* What the commands that look into Giveway's namespace are told, where it is not the one that they expect. */}}
+{{- define "giveway.inNamespace" -}}
+{{- if ne .Release.Namespace "giveway-system" }} --giveway-namespace {{ .Release.Namespace }}{{ end }}
+{{- end }}
+
 {{/* Labels of every object. Call with a dict of "root" and "component". */}}
 {{- define "giveway.labels" -}}
 {{ include "giveway.selector" . }}
