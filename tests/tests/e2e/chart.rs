@@ -162,11 +162,58 @@ async fn the_chart_refuses_what_would_not_be_safe_and_says_what_to_do() {
             "'/webhook/certManager/issuerRef': missing property 'name'",
         ),
         (&["namespaces=null"], "missing property 'namespaces'"),
+        (&["guard.schedulers={a'b}"], "'/guard/schedulers/0': 'a\\'b' does not match pattern"),
+        (
+            &["namespaces.selector.matchLabels.team=a'b"],
+            "'/namespaces/selector/matchLabels/team': 'a\\'b' does not match pattern",
+        ),
+        (
+            &["namespaces.selector.matchLabels.te'am=a"],
+            "'/namespaces/selector/matchLabels': additional properties 'te\\'am' not allowed",
+        ),
+        (
+            &[
+                "namespaces.selector.matchExpressions[0].key=te'am",
+                "namespaces.selector.matchExpressions[0].operator=Exists",
+            ],
+            "'/namespaces/selector/matchExpressions/0/key': 'te\\'am' does not match pattern",
+        ),
+        (
+            &[
+                "namespaces.selector.matchExpressions[0].key=team",
+                "namespaces.selector.matchExpressions[0].operator=In",
+                "namespaces.selector.matchExpressions[0].values={a'b}",
+            ],
+            "'/namespaces/selector/matchExpressions/0/values/0': 'a\\'b' does not match pattern",
+        ),
+        (&["network.listenOn=999.1.1.1"], "'/network/listenOn': '999.1.1.1' does not match pattern"),
+        (
+            &["networkPolicy.apiServers={10.0.0.1/99}"],
+            "'/networkPolicy/apiServers/0': '10.0.0.1/99' does not match pattern",
+        ),
+        (
+            &["networkPolicy.apiServers={10.0.0.256/8}"],
+            "'/networkPolicy/apiServers/0': '10.0.0.256/8' does not match pattern",
+        ),
+        (
+            &["networkPolicy.apiServers={fd00::1/129}"],
+            "'/networkPolicy/apiServers/0': 'fd00::1/129' does not match pattern",
+        ),
+        (
+            &["gangs.namespaceSelector.matchLabels.team=a"],
+            "gangs.namespaceSelector says where gangs.kinds are made gangs, and gangs.kinds names none: name kinds in gangs.kinds, or leave gangs.namespaceSelector empty",
+        ),
     ] {
         refused("giveway-system", values, words).await;
     }
     rendered(&["namespaces.selector=null", "gangs.namespaceSelector=null"]).await;
     rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]).await;
+    rendered(&[
+        "networkPolicy.apiServers={0.0.0.0/0,255.255.255.255/32,::/0,fd00::2/128}",
+        "network.listenOn=127.0.0.1",
+    ])
+    .await;
+    rendered(&["guard.schedulers={system:serviceaccount:a:b}"]).await;
     let outside = ["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"];
     rendered(&[&outside[..], &["operator.replicas=0", "webhook.replicas=0"]].concat()).await;
     // The name of the Service, for which cert-manager's certificate is.
@@ -394,6 +441,22 @@ fn fields(value: &Value, name: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn cert_managers_authority_outlives_what_it_signs_and_an_issuer_of_the_users_needs_none() {
+    let own = rendered(&["webhook.certManager.enabled=true"]).await;
+    let authority = document(&own, "Certificate", "giveway-webhook-authority");
+    for line in
+        ["isCA: true", "duration: 87600h", "secretName: giveway-webhook-authority", "name: giveway-webhook-self-signed"]
+    {
+        assert!(authority.contains(line), "{line} is not in:\n{authority}");
+    }
+    assert!(document(&own, "Issuer", "giveway-webhook-self-signed").contains("selfSigned: {}"));
+    assert!(document(&own, "Issuer", "giveway-webhook").contains("secretName: giveway-webhook-authority"));
+    assert!(document(&own, "Certificate", "giveway-webhook").contains("name: giveway-webhook\n"));
+    let theirs = rendered(&["webhook.certManager.enabled=true", "webhook.certManager.issuerRef.name=corporate"]).await;
+    assert!(!theirs.contains("giveway-webhook-authority") && !theirs.contains("kind: Issuer\nmetadata"), "{theirs}");
+}
+
+#[tokio::test]
 async fn a_namespace_that_looks_like_a_number_stays_a_name() {
     for values in [&["criticalAddons.schedulerLease=123/kube-scheduler"][..], &["webhook.certManager.enabled=true"]] {
         let output = render("123", values).await;
@@ -553,7 +616,7 @@ async fn critical_add_ons_are_flags_rights_and_policies_of_which_nothing_is_left
     // A tenant's annotation is refused all the same, and what was tainted before is removed.
     document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
     let hook = document(&off, "Job", "giveway-taints");
-    assert!(hook.contains("helm.sh/hook: post-upgrade\n"), "{hook}");
+    assert!(hook.contains("helm.sh/hook: post-upgrade,post-rollback\n"), "{hook}");
 
     for (value, words) in [
         ("criticalAddons.after=soon", "after"),
