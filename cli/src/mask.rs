@@ -33,14 +33,15 @@ pub(crate) const KINDS: [Kind; 13] = [
         path: "/api/v1/pods",
         optional: false,
         fields: "metadata(name namespace uid labels annotations creationTimestamp deletionTimestamp \
-                   ownerReferences(apiVersion kind name uid controller)) \
+                   deletionGracePeriodSeconds ownerReferences(apiVersion kind name uid controller)) \
                  spec(nodeName nodeSelector affinity tolerations topologySpreadConstraints priority priorityClassName \
                    preemptionPolicy schedulerName schedulingGates schedulingGroup(podGroupName) terminationGracePeriodSeconds overhead resources(requests) resourceClaims(name) \
                    volumes(name persistentVolumeClaim(claimName) ephemeral(none)) \
                    containers(name resources(requests) ports(hostPort hostIP protocol)) \
                    initContainers(name restartPolicy resources(requests) ports(hostPort hostIP protocol))) \
                  status(phase startTime nominatedNodeName conditions(type status reason) \
-                   containerStatuses(name allocatedResources) initContainerStatuses(name allocatedResources))",
+                   containerStatuses(name allocatedResources resources(requests)) \
+                   initContainerStatuses(name allocatedResources resources(requests)))",
     },
     Kind {
         api_version: "v1",
@@ -54,7 +55,7 @@ pub(crate) const KINDS: [Kind; 13] = [
         kind: "PersistentVolumeClaim",
         path: "/api/v1/persistentvolumeclaims",
         optional: true,
-        fields: "metadata(name namespace) spec(volumeName storageClassName) status(phase)",
+        fields: "metadata(name namespace deletionTimestamp) spec(volumeName storageClassName) status(phase)",
     },
     Kind {
         api_version: "storage.k8s.io/v1",
@@ -214,6 +215,21 @@ impl Mask {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_a_resize_and_an_end_change_is_kept() {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "deletionTimestamp": "2026-11-21T12:00:00Z", "deletionGracePeriodSeconds": 7},
+            "status": {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+                "initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "2"}}}]}});
+        let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "a", "deletionTimestamp": "2026-11-21T12:00:00Z"}});
+        for object in [&mut pod, &mut claim] {
+            let whole = object.clone();
+            KINDS.iter().find(|kind| kind.kind == whole["kind"]).unwrap().trim(object);
+            assert_eq!(*object, whole);
+        }
+    }
 
     #[test]
     fn a_pod_keeps_what_the_planner_reads_and_loses_the_rest() {
