@@ -88,7 +88,7 @@ fn main() -> ExitCode {
 fn complain(error: &CliError) -> u8 {
     let (bad, reset) = (output::style::BAD, output::style::BAD.render_reset());
     // With nobody to read it there is still a status.
-    let _ = writeln!(anstream::stderr(), "{bad}error:{reset} {error}");
+    let _ = writeln!(anstream::stderr(), "{bad}error:{reset} {}", output::tame::lines(&error.to_string()));
     error.exit_status()
 }
 

@@ -3,6 +3,7 @@
 mod dot;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod tame;
 
 use crate::answer::Answer;
 use crate::args::Format;
@@ -41,11 +42,11 @@ impl Telling {
 
 /// Writes on standard error what is worth knowing on the way. Nobody has to read it, so that it cannot stop a change in the middle.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(anstream::stderr(), "note: {text}");
+    let _ = writeln!(anstream::stderr(), "note: {}", tame::lines(text));
 }
 
-/// Writes a text on standard output; colours only where they are wanted.
+/// Writes a text on standard output; colours only where they are wanted, and nothing else that a terminal obeys.
 pub(crate) fn show(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
+    out.write_all(tame::lines(text).as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)
 }

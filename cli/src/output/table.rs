@@ -1,6 +1,7 @@
 //! Tables for people, as kubectl prints them: no frames, and no wider than the terminal.
 
 use super::style::{BAD, COSTS, GOOD, HEAD, paint};
+use super::tame;
 use crate::answer::{Answer, PlacementLine, VictimLine};
 use comfy_table::{ContentArrangement, Table, presets};
 use std::collections::BTreeMap;
@@ -113,7 +114,7 @@ pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
         None => table.set_content_arrangement(ContentArrangement::Disabled),
     };
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| tame::line(cell)));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -129,6 +130,7 @@ pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
 /// A paragraph with a label in front, broken at the width.
 pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str) {
     let limit = width.map_or(usize::MAX, usize::from);
+    let text = tame::line(text);
     let mut column = 0;
     let mut first = true;
     for word in label.split(' ').filter(|word| !label.is_empty() || !word.is_empty()).chain(text.split(' ')) {
@@ -155,8 +157,8 @@ fn visible(text: &str) -> usize {
 /// Names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
 pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let split = |name: &'a str| -> Option<(&'a str, u64)> {
-        let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
-        Some((&name[..at], name[at..].parse().ok()?))
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        Some((prefix, name.strip_prefix(prefix)?.parse().ok()?))
     };
     let mut keyed: Vec<(Option<(&str, u64)>, &str)> = names.map(|name| (split(name), name)).collect();
     keyed.sort_by(|(a, x), (b, y)| match (a, b) {
@@ -201,6 +203,7 @@ mod tests {
         assert_eq!(text(&["a-0", "a-1"]), "a-0, a-1");
         assert_eq!(text(&["a-10", "a-9", "a-8", "a-11", "a-13"]), "a-8..11, a-13");
         assert_eq!(text(&["node-008", "node-009", "node-010"]), "node-008..010");
+        assert_eq!(text(&["vip\u{e9}", "vip\u{e9}1", "vip\u{e9}2", "vip\u{e9}3"]), "vip\u{e9}, vip\u{e9}1..3");
         assert_eq!(text(&[]), "");
     }
 
@@ -209,6 +212,14 @@ mod tests {
         let mut out = String::new();
         line(&mut out, Some(20), "Note:", &format!("{} three four five", paint(HEAD, "one two")));
         assert_eq!(anstream::adapter::strip_str(&out).to_string(), "Note: one two three\n    four five\n");
+    }
+
+    #[test]
+    fn what_others_wrote_makes_no_line_of_its_own() {
+        let mut out = String::new();
+        line(&mut out, None, "State:", "bad\nState: \u{1b}[1Agood");
+        assert_eq!(out, "State: bad\\nState: \\u001b[1Agood\n");
+        assert_eq!(table(vec![vec!["a\nb".to_owned(), "\u{1b}[2J".to_owned()]], None), "a\\nb  \\u001b[2J\n");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a page tells of a critical add-on: that it is one, what it waits for, and how its place is kept.
 
 use super::Facts;
-use super::events::{Happening, age};
+use super::events::{Happening, OPERATOR, age};
 use crate::critical;
 use crate::world::World;
 use giveway_crds::condition::Reason;
@@ -80,7 +80,12 @@ impl Facts {
     /// The last thing that the operator said of why nobody is evicted for it, unless it planned something since.
     fn told_addon(&self) -> Option<&Happening> {
         let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonHasRoom, Reason::SchedulerSilent];
-        let told = self.events.iter().rev().find(|event| waits.iter().any(|reason| event.reason == reason.as_str()))?;
+        let told = self
+            .events
+            .iter()
+            .rev()
+            .filter(|event| event.by == OPERATOR)
+            .find(|event| waits.iter().any(|reason| event.reason == reason.as_str()))?;
         let planned = self.world.last_plan(&self.target).and_then(|plan| plan.planned_at.as_ref()).map(|time| time.0);
         (planned.is_none() || told.at >= planned).then_some(told)
     }
@@ -159,6 +164,7 @@ mod tests {
             at: Some(at.parse().unwrap()),
             type_: "Warning".to_owned(),
             reason: (*reason).to_owned(),
+            by: OPERATOR.to_owned(),
             message: format!("{reason} says why."),
         };
         Facts {

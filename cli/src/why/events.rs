@@ -5,6 +5,9 @@ use crate::error::CliError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+/// Who tells of preemptions, and of waiting.
+pub(super) const OPERATOR: &str = "giveway-operator";
+
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happening {
@@ -16,6 +19,8 @@ pub(crate) struct Happening {
     pub(crate) reason: String,
     /// The sentence.
     pub(crate) message: String,
+    /// Who says so, by its own account: whoever may create events may write any name here.
+    pub(crate) by: String,
 }
 
 /// The events of an object by name, the oldest first. Without the right to read them there are none.
@@ -41,6 +46,11 @@ fn read(event: &Value) -> Happening {
         type_: text(&event["type"]),
         reason: text(&event["reason"]),
         message: text(&event["message"]),
+        by: [&event["reportingComponent"], &event["source"]["component"]]
+            .into_iter()
+            .find_map(|name| name.as_str().filter(|name| !name.is_empty()))
+            .unwrap_or("nobody")
+            .to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use super::addon::step;
-use super::events::age;
+use super::events::{OPERATOR, age};
 use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table, victims};
@@ -147,7 +147,9 @@ impl Page<'_> {
     fn taken(&mut self) {
         let facts = self.facts;
         let taken = facts.taken_by();
-        let told = facts.events.iter().rev().find(|event| event.reason == "Preempted");
+        // Of kube-scheduler's preemptions nothing is kept but events. Where a Preemption says who it was, no other is needed.
+        let told = facts.events.iter().rev().filter(|event| event.reason == "Preempted");
+        let told = told.clone().find(|event| event.by == OPERATOR).or_else(|| told.clone().find(|_| taken.is_empty()));
         if taken.is_empty() && told.is_none() {
             return;
         }
@@ -175,7 +177,7 @@ impl Page<'_> {
         }
         if let Some(event) = told {
             let when = event.at.map(|at| format!("{at} ({}): ", self.ago(at))).unwrap_or_default();
-            self.line("", &format!("{when}{}", event.message));
+            self.line("", &format!("{when}an event of {} says: {}", event.by, event.message));
         }
     }
 

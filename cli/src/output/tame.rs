@@ -1,0 +1,66 @@
+//! What others wrote, such as the message of an event, without power over the terminal: control characters are told, not sent.
+
+use super::style::{BAD, COSTS, GOOD, HEAD};
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// A text of one line, in which only our own colours are sequences for the terminal.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    but(text, &[])
+}
+
+/// A text of several lines, or a file.
+pub(crate) fn lines(text: &str) -> Cow<'_, str> {
+    but(text, &['\n', '\t'])
+}
+
+/// Escapes all control characters but these, as JSON does, so that what is JSON stays what it is.
+fn but<'a>(text: &'a str, allowed: &[char]) -> Cow<'a, str> {
+    let bad = |c: char| c.is_control() && !allowed.contains(&c);
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    let styles = [HEAD, GOOD, COSTS, BAD].map(|style| format!("{style}{style:#}")).concat();
+    // A style is several sequences: that it is bold, and its colour.
+    let ours: Vec<&str> = styles.split_inclusive('m').collect();
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(bad) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        if let Some(sequence) = ours.iter().find(|sequence| from.starts_with(**sequence)) {
+            out.push_str(sequence);
+            rest = from.get(sequence.len()..).unwrap_or_default();
+            continue;
+        }
+        let mut characters = from.chars();
+        match characters.next() {
+            Some('\n') => out.push_str("\\n"),
+            Some('\t') => out.push_str("\\t"),
+            Some('\r') => out.push_str("\\r"),
+            Some(other) => drop(write!(out, "\\u{:04x}", u32::from(other))),
+            None => {}
+        }
+        rest = characters.as_str();
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::style::paint;
+
+    #[test]
+    fn what_would_move_the_cursor_is_told_and_our_colours_stay() {
+        let text = format!("{} \u{1b}[2J\u{1b}]0;title\u{7}\r\u{9b}1m a\nb", paint(HEAD, "ours"));
+        let told = format!("{} \\u001b[2J\\u001b]0;title\\u0007\\r\\u009b1m a", paint(HEAD, "ours"));
+        assert_eq!(line(&text), format!("{told}\\nb"));
+        assert_eq!(lines(&text), format!("{told}\nb"));
+        for style in [HEAD, GOOD, COSTS, BAD] {
+            let text = format!("{}\n", paint(style, "ours"));
+            assert_eq!(lines(&text), text);
+        }
+        assert_eq!(lines("caf\u{e9}\tx\n"), "caf\u{e9}\tx\n");
+    }
+}
