@@ -1,6 +1,7 @@
 //! The command line: commands, flags and their help.
 
 use crate::connect::Connection;
+use crate::names;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use giveway_crds::kinds::{KINDS, Kind, Told};
@@ -154,7 +155,7 @@ pub(crate) struct PlanArgs {
 pub(crate) struct CriticalFlags {
     /// Namespaces in which an annotation makes a pod a critical add-on, separated by commas: the operator's
     /// --critical-addons-namespaces. [default: kube-system]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical", value_parser = names::label)]
     pub(crate) critical_namespaces: Option<Vec<String>>,
 
     /// A critical add-on that can run on one node only may displace critical pods of its own priority that have a place
@@ -250,7 +251,7 @@ pub(crate) struct AdoptArgs {
     pub(crate) kind: ClassKind,
 
     /// Names of the classes.
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, value_parser = names::subdomain)]
     pub(crate) names: Vec<String>,
 
     /// How.
@@ -283,7 +284,7 @@ pub(crate) struct ReleaseArgs {
     pub(crate) kind: Option<ClassKind>,
 
     /// Names of the classes.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = names::subdomain)]
     pub(crate) names: Vec<String>,
 
     /// Every managed class.
@@ -308,7 +309,7 @@ pub(crate) struct ChangeFlags {
     pub(crate) dry_run: bool,
 
     /// Namespace in which Giveway is installed: the class is kept in a ConfigMap there while it does not exist.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
     pub(crate) giveway_namespace: String,
 }
 
@@ -341,11 +342,11 @@ pub(crate) struct UninstallArgs {
     pub(crate) force: bool,
 
     /// Name of the operator's Lease.
-    #[arg(long, value_name = "NAME", default_value = "giveway-operator")]
+    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
     pub(crate) lease_name: String,
 
     /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
     pub(crate) giveway_namespace: String,
 }
 
@@ -367,8 +368,12 @@ pub(crate) struct SwitchFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// Name of the operator's Lease, which is there too where the operator runs outside of the cluster.
+    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
+    pub(crate) lease_name: String,
+
     /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
     pub(crate) giveway_namespace: String,
 }
 
@@ -460,7 +465,7 @@ impl SourceKind {
             "podgroup" | "podgroups" if native && of == "scheduling.x-k8s.io" => Self::Coscheduling,
             _ => return Err(format!("unknown kind \"{kind}\": must be {known}")),
         };
-        Ok((kind, name.to_owned()))
+        Ok((kind, names::subdomain(name)?))
     }
 }
 
@@ -488,7 +493,7 @@ pub(crate) struct CheckArgs {
     pub(crate) output: CheckFormat,
 
     /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system")]
+    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
     pub(crate) giveway_namespace: String,
 }
 
@@ -549,6 +554,9 @@ pub(crate) enum Target {
 
 impl Target {
     fn parse(text: &str) -> Result<Self, String> {
+        if let Some((_, name)) = text.split_once('/').filter(|(_, name)| !name.is_empty()) {
+            names::subdomain(name)?;
+        }
         match text.split_once('/') {
             Some((_, "")) | None => Err("must be podgroup/NAME or pod/NAME".to_owned()),
             Some(("podgroup" | "podgroups" | "podgroups.scheduling.giveway.dev" | "gpg", name)) => {
@@ -609,7 +617,7 @@ impl Subject {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
         let several = |row: &&Kind| row.has_groups() && !row.replica.is_empty();
         match owner.and_then(|(kind, name)| Some((row_of(kind).filter(several)?, name))) {
-            Some((row, name)) => Ok(Self::GroupsOf(row, name.to_owned())),
+            Some((row, name)) => Ok(Self::GroupsOf(row, names::subdomain(name)?)),
             None => Target::parse(text).map(Self::One),
         }
     }

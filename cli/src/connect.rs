@@ -1,6 +1,7 @@
 //! How to reach the cluster: kubectl's flags, the kubeconfig files that they choose, and one call at a time.
 
 use crate::error::CliError;
+use crate::names;
 use clap::Args;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
@@ -31,7 +32,7 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "NAME")]
     user: Option<String>,
     /// Namespace; without it the context's.
-    #[arg(long, short, global = true, value_name = "NAME")]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = names::label)]
     pub(crate) namespace: Option<String>,
     /// How long to wait for one answer of the API server: a number of seconds, or one with a unit, such as 1s, 2m
     /// or 3h. 0 waits for ever.

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
+//! names                  what may be a name
 //! live, snapshot, mask   objects from the API server or a file, trimmed to what the planner reads
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
@@ -38,6 +39,7 @@ mod history;
 mod live;
 mod manual;
 mod mask;
+mod names;
 mod output;
 mod plan;
 mod role;

@@ -10,7 +10,7 @@ use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
 use http::Method;
 use serde_json::{Value, json};
 
-/// Name of the operator's Deployment, and of its Lease.
+/// Name of the operator's Deployment.
 const OPERATOR: &str = "giveway-operator";
 
 /// Switches. Returns the exit status.
@@ -18,12 +18,12 @@ pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Re
     let namespace = &flags.giveway_namespace;
     let known = block_on(async {
         let api = connection.api().await?;
-        let known = is_known(namespace, &look(&api, namespace).await)?;
+        let known = is_known(namespace, &look(&api, namespace, &flags.lease_name).await)?;
         write(&api, namespace, mode, flags.dry_run).await.map_err(|error| failed(&error, "PATCH", namespace))?;
         Ok(known)
     })?;
     if !known {
-        output::note(&unknown(namespace));
+        output::note(&unknown(namespace, &flags.lease_name));
     }
     let what = mode.restraint();
     let done = if flags.dry_run { "Nothing was written: it would say" } else { "It says" };
@@ -41,10 +41,10 @@ pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8,
         let was_there =
             remove(&api, namespace, flags.dry_run).await.map_err(|error| failed(&error, "DELETE", namespace))?;
         // What an installation that is gone left behind may be taken away.
-        Ok((was_there, was_there || is_known(namespace, &look(&api, namespace).await)?))
+        Ok((was_there, was_there || is_known(namespace, &look(&api, namespace, &flags.lease_name).await)?))
     })?;
     if !known {
-        output::note(&unknown(namespace));
+        output::note(&unknown(namespace, &flags.lease_name));
     }
     output::show(&match (was_there, flags.dry_run) {
         (true, false) => {
@@ -69,9 +69,9 @@ type Look = Option<bool>;
 
 /// Looks whether Giveway is installed in this namespace: at the operator's Deployment, and at its Lease, which is there too where the
 /// operator runs outside of the cluster. A look that fails holds nobody up who has to switch.
-async fn look(api: &Api, namespace: &str) -> [Look; 2] {
+async fn look(api: &Api, namespace: &str, lease: &str) -> [Look; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
-    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{OPERATOR}");
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
     let told = |got| match got {
         Ok(Got::Found(_)) => Some(true),
         Ok(Got::Missing) => Some(false),
@@ -93,10 +93,10 @@ fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
     Ok(looks.contains(&Some(true)))
 }
 
-fn unknown(namespace: &str) -> String {
+fn unknown(namespace: &str, lease: &str) -> String {
     format!(
-        "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment and Lease \
-         {OPERATOR} there: `kubectl giveway check` says what it does"
+        "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment {OPERATOR} \
+         and Lease {lease} there: `kubectl giveway check` says what it does"
     )
 }
 

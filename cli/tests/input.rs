@@ -213,3 +213,69 @@ fn without_a_kubeconfig_nothing_is_checked_or_changed() {
         assert!(printed.err.starts_with("error: kubeconfig: "), "{args:?}: {}", printed.err);
     }
 }
+
+const A_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'";
+const A_SUBDOMAIN: &str =
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'";
+
+#[test]
+fn a_name_that_the_api_server_refuses_is_refused_with_its_field() {
+    for name in ["vip\u{e9}", "a/b", "A"] {
+        let rows = [
+            (
+                format!(
+                    "{{kind: Pod, apiVersion: v1, metadata: {{name: {name}}}, spec: {{containers: [{{name: c}}]}}}}"
+                ),
+                "Pod",
+            ),
+            (
+                format!(
+                    "{{kind: Job, apiVersion: batch/v1, metadata: {{name: {name}}}, spec: {{template: {{spec: {{containers: \
+                     [{{name: c}}]}}}}}}}}"
+                ),
+                "Job",
+            ),
+        ];
+        for (input, kind) in rows {
+            let printed = giveway_with(&["plan", "-f", "-", "--snapshot", "cluster.yaml"], None, &input);
+            let words = format!(
+                "error: standard input: {kind} default/{name}: metadata.name: Invalid value: \"{name}\": {A_SUBDOMAIN}"
+            );
+            assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{}", printed.err);
+            assert!(printed.err.starts_with(&words), "{words} is not in:\n{}", printed.err);
+        }
+    }
+    let input = "{kind: Pod, apiVersion: v1, metadata: {name: p, namespace: a.b}, spec: {containers: [{name: c}]}}";
+    let printed = giveway_with(&["plan", "-f", "-", "--snapshot", "cluster.yaml"], None, input);
+    let words = format!("error: standard input: Pod a.b/p: metadata.namespace: Invalid value: \"a.b\": {A_LABEL}");
+    assert!(printed.status == Some(2) && printed.err.starts_with(&words), "{}", printed.err);
+}
+
+#[test]
+fn names_on_the_command_line_never_leave_their_place_in_a_path() {
+    for name in ["", "a/b", "a?b", "a b/../c", "..", "-"] {
+        let owned = |text: &str| text.replace("NAME", name);
+        let rows: [(&[&str], &str); 13] = [
+            (&["uninstall", "--force", "--lease-name=NAME"], "--lease-name <NAME>"),
+            (&["pause", "--lease-name=NAME"], "--lease-name <NAME>"),
+            (&["uninstall", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+            (&["check", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+            (&["adopt", "priorityclass", "a", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+            (&["adopt", "priorityclass", "--", "NAME"], "<NAME>..."),
+            (&["release", "priorityclass", "--", "NAME"], "[NAME]..."),
+            (&["why", "-A", "--namespace=NAME"], "--namespace <NAME>"),
+            (&["why", "pod/NAME"], "[KIND/NAME]"),
+            (&["why", "jobset/NAME"], "[KIND/NAME]"),
+            (&["plan", "--for=pod/NAME"], "--for <KIND/NAME>"),
+            (&["export", "podgroup/NAME"], "<KIND/NAME>"),
+            (&["import", "podgroup/NAME"], "[KIND/NAME]"),
+        ];
+        for (args, flag) in rows {
+            let args: Vec<String> = args.iter().map(|arg| owned(arg)).collect();
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let printed = giveway_with(&args, None, "");
+            assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{args:?}: {}", printed.err);
+            assert!(printed.err.contains(&format!("'{flag}'")), "{args:?}: {flag} is not in:\n{}", printed.err);
+        }
+    }
+}

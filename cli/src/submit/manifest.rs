@@ -1,6 +1,7 @@
 //! Reads manifests: several documents, Lists, JSON or YAML, a file or standard input.
 
 use crate::error::CliError;
+use crate::names;
 use crate::snapshot::{check, documents, read_text};
 use crate::world::name_of;
 use serde_json::Value;
@@ -44,6 +45,16 @@ impl Manifest {
             object: name_of(&self.object),
             problem: problem.into(),
         }
+    }
+
+    /// Refuses names that the API server refuses. Kinds that are not looked at may have others, such as `system:node`.
+    pub(super) fn named(&self) -> Result<(), CliError> {
+        let checked = |field: &str, value: &str, check: fn(&str) -> Result<String, String>| match check(value) {
+            Ok(_) => Ok(()),
+            Err(problem) => Err(self.refused(format!("metadata.{field}: Invalid value: {value:?}: {problem}"))),
+        };
+        checked("name", self.object["metadata"]["name"].as_str().unwrap_or_default(), names::subdomain)?;
+        if self.namespace.is_empty() { Ok(()) } else { checked("namespace", &self.namespace, names::label) }
     }
 }
 

@@ -58,20 +58,28 @@ pub(crate) fn submit(
         let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
         match (version, manifest.kind.as_str()) {
             ("scheduling.k8s.io/v1", "PriorityClass") => {
+                manifest.named()?;
                 let mut class = read(&manifest.object, &manifest.file)?;
                 admit::class(&mut class);
                 world.cluster.upsert_class(&class);
             }
             ("scheduling.giveway.dev/v1alpha1", "Workload") => {
+                manifest.named()?;
                 let workload: Workload = read(&manifest.object, &manifest.file)?;
                 world.workloads.insert(key_of(&workload.metadata), workload);
             }
-            ("scheduling.giveway.dev/v1alpha1", "PodGroup") => submission.group(world, manifest)?,
+            ("scheduling.giveway.dev/v1alpha1", "PodGroup") => {
+                manifest.named()?;
+                submission.group(world, manifest)?;
+            }
             _ => {
                 asked::check(manifest, world.cluster.serves_groups_in(&manifest.namespace))?;
                 match expand::expand(manifest)? {
                     found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
-                    found => sources.extend(found.into_iter().map(|source| (manifest, source))),
+                    found => {
+                        manifest.named()?;
+                        sources.extend(found.into_iter().map(|source| (manifest, source)));
+                    }
                 }
             }
         }

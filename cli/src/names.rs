@@ -1,0 +1,71 @@
+//! Names as the API server takes them: they become parts of request paths, so that nothing else may get there.
+
+/// The longest name of an object.
+const LONGEST: usize = 253;
+/// The longest name of a namespace.
+const LONGEST_LABEL: usize = 63;
+
+/// The name of an object: an RFC 1123 subdomain. The problem is told in the words of the API server.
+pub(crate) fn subdomain(name: &str) -> Result<String, String> {
+    if name.len() > LONGEST {
+        return Err(format!("must be no more than {LONGEST} characters"));
+    }
+    if !name.split('.').all(is_label) {
+        return Err("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
+                    and end with an alphanumeric character (e.g. 'example.com')"
+            .to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+/// The name of a namespace: an RFC 1123 label. The problem is told in the words of the API server.
+pub(crate) fn label(name: &str) -> Result<String, String> {
+    if name.len() > LONGEST_LABEL {
+        return Err(format!("must be no more than {LONGEST_LABEL} characters"));
+    }
+    if !is_label(name) {
+        return Err("a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+                    with an alphanumeric character (e.g. 'my-name', or '123-abc')"
+            .to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+fn is_label(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_takes_for_a_name_is_one_and_nothing_else() {
+        for name in ["a", "0", "a-b", "a.b", "123-abc", &"a".repeat(63)] {
+            assert_eq!(subdomain(name).as_deref(), Ok(name));
+        }
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a b",
+            "a/b",
+            "a?b",
+            "a%2Fb",
+            "..",
+            "a..b",
+            ".a",
+            "vip\u{e9}",
+            "a\n",
+            &"a".repeat(254),
+        ] {
+            assert!(subdomain(name).is_err() && label(name).is_err(), "{name:?}");
+        }
+        assert_eq!(label("123-abc").as_deref(), Ok("123-abc"));
+        for name in ["a.b", &"a".repeat(64)] {
+            assert!(label(name).is_err() && subdomain(name).is_ok(), "{name}");
+        }
+    }
+}
