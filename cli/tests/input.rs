@@ -279,3 +279,49 @@ fn names_on_the_command_line_never_leave_their_place_in_a_path() {
         }
     }
 }
+
+/// A file to import.
+#[track_caller]
+fn import(input: &str, message: &str) {
+    refused(&["import", "-f", "-"], input, &format!("standard input: {message}"));
+}
+
+#[test]
+fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
+    let job = |metadata: &str| {
+        format!(
+            "{{kind: Job, apiVersion: batch/v1, metadata: {{name: j}}, spec: {{template: {{metadata: {metadata}, spec: \
+             {{schedulingGroup: {{podGroupName: g}}, containers: []}}}}}}}}"
+        )
+    };
+    import(&job("\"x\""), "Job j: spec.template.metadata: Invalid value: \"x\": must be of type object");
+    import(
+        &job("{labels: [\"a\"]}"),
+        "Job j: spec.template.metadata.labels: Invalid value: [\"a\"]: must be of type object",
+    );
+    let native = |kind: &str, spec: &str| {
+        format!("{{kind: {kind}, apiVersion: scheduling.k8s.io/v1beta1, metadata: {{name: g}}, spec: {spec}}}")
+    };
+    import(&native("PodGroup", "\"x\""), "PodGroup g: spec: Invalid value: \"x\": must be of type object");
+    import(
+        &native("Workload", "{podGroupTemplates: [5]}"),
+        "Workload g: spec.podGroupTemplates[0]: Invalid value: 5: must be of type object",
+    );
+    import(
+        &native("Workload", "{podGroupTemplates: [{name: 3, schedulingPolicy: 7}]}"),
+        "Workload g: spec.podGroupTemplates[0].name: Invalid value: 3: must be of type string",
+    );
+    import(
+        &native("Workload", "{podGroupTemplates: [{name: a, schedulingPolicy: 7}]}"),
+        "Workload g: spec.podGroupTemplates[0].schedulingPolicy: Invalid value: 7: must be of type object",
+    );
+    import(
+        &native("Workload", "{podGroupTemplates: x}"),
+        "Workload g: spec.podGroupTemplates: Invalid value: \"x\": must be of type array",
+    );
+    import(
+        "{kind: List, apiVersion: v1, items: [5, x, null, {}]}",
+        "document 1, items[0]: apiVersion: Required value: every object has one",
+    );
+    import("{kind: List, apiVersion: v1, items: 5}", "List document 1: items: Invalid value: 5: must be of type array");
+}

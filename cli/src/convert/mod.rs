@@ -4,6 +4,7 @@
 mod coscheduling;
 mod export;
 mod import;
+mod maps;
 mod pods;
 mod shapes;
 
@@ -59,12 +60,22 @@ pub(crate) fn import(args: &ImportArgs, connection: &Connection) -> Result<(), C
 fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
     let (file, text) = read_text(path)?;
     let mut found = Vec::new();
-    for (index, mut document) in documents(&file, &text)?.into_iter().enumerate().filter(|(_, d)| !d.is_null()) {
+    for (index, document) in documents(&file, &text)?.into_iter().enumerate().filter(|(_, d)| !d.is_null()) {
         let place = format!("document {}", index + 1);
         check(&document, &file, || place.clone())?;
-        match document.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) if document["kind"] == "List" => found.extend(items),
-            _ => found.push(document),
+        if document["kind"] != "List" {
+            maps::check(&document, &file)?;
+            found.push(document);
+            continue;
+        }
+        let refused = |(field, problem)| {
+            let (file, kind, object) = (file.clone(), "List".to_owned(), place.clone());
+            CliError::Object { file, kind, object, field, problem }
+        };
+        for (index, item) in maps::list(&document["items"], "items").map_err(refused)?.iter().enumerate() {
+            check(item, &file, || format!("{place}, items[{index}]"))?;
+            maps::check(item, &file)?;
+            found.push(item.clone());
         }
     }
     Ok(found)

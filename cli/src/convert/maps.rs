@@ -1,0 +1,88 @@
+//! What has to be a map or a list in a manifest, before it is converted: the API server would take nothing else.
+
+use crate::error::CliError;
+use crate::world::name_of;
+use serde_json::Value;
+
+/// Refuses an object that has something else where a conversion reads or writes a field.
+pub(super) fn check(object: &Value, file: &str) -> Result<(), CliError> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    shape(object, kind).map_err(|(field, problem)| CliError::Object {
+        file: file.to_owned(),
+        kind: kind.to_owned(),
+        object: name_of(object),
+        field,
+        problem,
+    })
+}
+
+/// A field, and what is wrong with it.
+type Wrong = (String, String);
+
+fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
+    metadata(object, "")?;
+    if matches!(kind, "PodGroup" | "Workload") {
+        map(&object["spec"], "spec")?;
+        group(&object["spec"], "spec")?;
+        let templates = &object["spec"]["podGroupTemplates"];
+        for (index, template) in list(templates, "spec.podGroupTemplates")?.iter().enumerate() {
+            let path = format!("spec.podGroupTemplates[{index}]");
+            map(template, &path)?;
+            if !template["name"].is_string() {
+                return Err(wrong(&template["name"], &format!("{path}.name"), "string"));
+            }
+            group(template, &path)?;
+        }
+    }
+    pods(object, "")
+}
+
+/// What groups and templates have in common.
+fn group(value: &Value, path: &str) -> Result<(), Wrong> {
+    map(&value["schedulingPolicy"], &format!("{path}.schedulingPolicy"))?;
+    map(&value["schedulingConstraints"], &format!("{path}.schedulingConstraints"))
+}
+
+/// Pods and pod templates, wherever they stand.
+fn pods(value: &Value, path: &str) -> Result<(), Wrong> {
+    if value.pointer("/spec/containers").is_some_and(Value::is_array) {
+        metadata(value, path)?;
+        return map(&value["spec"]["schedulingGroup"], &below(path, "spec.schedulingGroup"));
+    }
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().try_for_each(|(index, item)| pods(item, &format!("{path}[{index}]")))
+        }
+        Value::Object(fields) => fields.iter().try_for_each(|(key, inner)| pods(inner, &below(path, key))),
+        _ => Ok(()),
+    }
+}
+
+fn metadata(value: &Value, path: &str) -> Result<(), Wrong> {
+    map(&value["metadata"], &below(path, "metadata"))?;
+    for field in ["labels", "annotations"] {
+        map(&value["metadata"][field], &below(path, &format!("metadata.{field}")))?;
+    }
+    Ok(())
+}
+
+fn below(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+fn map(value: &Value, path: &str) -> Result<(), Wrong> {
+    if value.is_object() || value.is_null() { Ok(()) } else { Err(wrong(value, path, "object")) }
+}
+
+/// The items of a list; none when there is no list.
+pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], Wrong> {
+    match value {
+        Value::Array(items) => Ok(items),
+        Value::Null => Ok(&[]),
+        other => Err(wrong(other, path, "array")),
+    }
+}
+
+fn wrong(value: &Value, path: &str, type_: &str) -> Wrong {
+    (path.to_owned(), format!("Invalid value: {value}: must be of type {type_}"))
+}
