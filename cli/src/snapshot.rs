@@ -56,7 +56,11 @@ pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> 
     }
     // YAML may begin with a brace as well, and is slow: it comes second.
     let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-    json.or_else(|error| yaml().map_err(|_| syntax(error.to_string())))
+    json.or_else(|error| {
+        // What ends too early as JSON does so as YAML too, and what is nested too deeply takes YAML the square of its depth.
+        let hopeless = error.is_eof() || error.to_string().starts_with("recursion limit exceeded");
+        if hopeless { Err(syntax(error.to_string())) } else { yaml().map_err(|_| syntax(error.to_string())) }
+    })
 }
 
 /// The objects of a snapshot file.

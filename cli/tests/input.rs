@@ -325,3 +325,10 @@ fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
     );
     import("{kind: List, apiVersion: v1, items: 5}", "List document 1: items: Invalid value: 5: must be of type array");
 }
+
+#[test]
+fn what_is_nested_too_deeply_is_no_json_and_is_not_tried_as_yaml() {
+    let deep = format!("{{\"a\": {}", "[".repeat(200_000));
+    snapshot(&deep, "standard input: is neither JSON nor YAML: recursion limit exceeded at line 1 column 133");
+    snapshot("{\"a\": [1,", "standard input: is neither JSON nor YAML: EOF while parsing a value at line 1 column 9");
+}
