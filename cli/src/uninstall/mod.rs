@@ -7,7 +7,7 @@ use crate::adopt::store::Store;
 use crate::args::UninstallArgs;
 use crate::connect::{Api, CallError, Connection, Got, block_on};
 use crate::error::CliError;
-use crate::output::Telling;
+use crate::output::{self, Telling};
 use crate::taints::{self, store};
 use giveway_crds::keys::GROUP;
 use http::Method;
@@ -43,6 +43,8 @@ const OF_THE_CHART: [(&str, &str); 20] = [
     ("certificate", "/apis/cert-manager.io/v1/certificates"),
     ("issuer", "/apis/cert-manager.io/v1/issuers"),
 ];
+/// The Secret of the authority that cert-manager makes for the chart.
+const AUTHORITY: &str = "giveway-webhook-authority";
 /// Under which name the operator writes.
 const OPERATOR: &str = "giveway-operator";
 
@@ -119,6 +121,11 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
             let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
             telling.say(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
         }
+    }
+    let authority = format!("/api/v1/namespaces/{}/secrets/{AUTHORITY}", args.giveway_namespace);
+    if let Ok(Got::Found(_)) = api.get::<Value>(&authority).await {
+        telling
+            .say(&format!("secret/{AUTHORITY}: stays, where cert-manager does not delete it with its Certificate\n"));
     }
     let kinds = store::list(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?.unwrap_or_default();
     for kind in kinds.iter().filter(|kind| kind["spec"]["group"] == GROUP) {
@@ -229,6 +236,7 @@ impl Sweep<'_> {
             format!("/api/v1/namespaces/{namespace}/secrets"),
             format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
         );
+        let before = self.done;
         for (kind, path) in [
             ("secret", format!("{secrets}/giveway-webhook-ca")),
             ("secret", format!("{secrets}/giveway-webhook-tls")),
@@ -257,8 +265,20 @@ impl Sweep<'_> {
             self.done += 1;
             self.telling.say(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)));
         }
+        // It may have gone with the installation; or it was another one. Who may not look is not told.
+        let place = format!("/api/v1/namespaces/{namespace}");
+        if self.done == before && matches!(self.api.get::<Value>(&place).await, Ok(Got::Missing)) {
+            output::note(&no_namespace(namespace));
+        }
         Ok(())
     }
+}
+
+fn no_namespace(namespace: &str) -> String {
+    format!(
+        "--giveway-namespace: {namespace:?}: not found: what the operator made in another namespace (Lease, Secrets, ConfigMap) \
+         stays there: name the one in which Giveway was installed"
+    )
 }
 
 fn name(object: &Value) -> &str {
@@ -268,6 +288,11 @@ fn name(object: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_named_with_its_flag() {
+        assert!(no_namespace("gw").starts_with("--giveway-namespace: \"gw\": not found: "), "{}", no_namespace("gw"));
+    }
 
     #[test]
     fn who_leads_by_a_lease_leads_until_it_has_run_out() {
