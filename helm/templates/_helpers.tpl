@@ -3,6 +3,11 @@
 {{- if ne .Release.Namespace "giveway-system" }} --giveway-namespace {{ .Release.Namespace }}{{ end }}
 {{- end }}
 
+{{/* By which Lease the operator leads, for the command that removes it, where it is not the one that it expects. */}}
+{{- define "giveway.ofLease" -}}
+{{- with .Values.operator.leaseName }}{{ if ne . "giveway-operator" }} --lease-name {{ . }}{{ end }}{{ end }}
+{{- end }}
+
 {{/* Labels of every object. Call with a dict of "root" and "component". */}}
 {{- define "giveway.labels" -}}
 {{ include "giveway.selector" . }}
