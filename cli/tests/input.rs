@@ -323,6 +323,18 @@ fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
         "{kind: List, apiVersion: v1, items: [5, x, null, {}]}",
         "document 1, items[0]: apiVersion: Required value: every object has one",
     );
+    import(
+        "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {schedulingGroup: {podGroupName: 5}, containers: []}}",
+        "Pod p: spec.schedulingGroup.podGroupName: Invalid value: 5: must be of type string",
+    );
+    // Of kinds that are not converted nothing is read but pods.
+    let foreign = "{kind: Workload, apiVersion: example.com/v1, metadata: {name: w}, spec: x, items: [1]}";
+    let printed = giveway_with(&["import", "-f", "-"], None, foreign);
+    assert!(
+        printed.status == Some(0) && printed.out.contains("spec: x") && printed.out.contains("- 1"),
+        "{}",
+        printed.out
+    );
     import("{kind: List, apiVersion: v1, items: 5}", "List document 1: items: Invalid value: 5: must be of type array");
 }
 

@@ -1,7 +1,9 @@
 //! What has to be a map or a list in a manifest, before it is converted: the API server would take nothing else.
 
+use super::{COSCHEDULING, coscheduling};
 use crate::error::CliError;
 use crate::world::name_of;
+use giveway_crds::native::GROUP as NATIVE;
 use serde_json::Value;
 
 /// Refuses an object that has something else where a conversion reads or writes a field.
@@ -21,7 +23,10 @@ type Wrong = (String, String);
 
 fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
     metadata(object, "")?;
-    if matches!(kind, "PodGroup" | "Workload") {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let converted = [NATIVE, COSCHEDULING, coscheduling::EARLIER];
+    if matches!(kind, "PodGroup" | "Workload") && version.split_once('/').is_some_and(|(of, _)| converted.contains(&of))
+    {
         map(&object["spec"], "spec")?;
         group(&object["spec"], "spec")?;
         let templates = &object["spec"]["podGroupTemplates"];
@@ -47,7 +52,15 @@ fn group(value: &Value, path: &str) -> Result<(), Wrong> {
 fn pods(value: &Value, path: &str) -> Result<(), Wrong> {
     if value.pointer("/spec/containers").is_some_and(Value::is_array) {
         metadata(value, path)?;
-        return map(&value["spec"]["schedulingGroup"], &below(path, "spec.schedulingGroup"));
+        let group = &value["spec"]["schedulingGroup"];
+        map(group, &below(path, "spec.schedulingGroup"))?;
+        let name = &group["podGroupName"];
+        let named = name.is_string() || name.is_null();
+        return if named {
+            Ok(())
+        } else {
+            Err(wrong(name, &below(path, "spec.schedulingGroup.podGroupName"), "string"))
+        };
     }
     match value {
         Value::Array(items) => {

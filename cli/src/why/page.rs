@@ -313,3 +313,44 @@ impl Page<'_> {
         self.out.push_str(&table(rows, self.width));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::events::Happening;
+    use super::*;
+    use crate::live::Objects;
+    use crate::world::World;
+    use giveway_planner::ObjectKey;
+
+    fn page(events: &[(&str, &str)]) -> String {
+        let happened = |(by, message): &(&str, &str)| Happening {
+            at: None,
+            type_: "Normal".to_owned(),
+            reason: "Preempted".to_owned(),
+            message: (*message).to_owned(),
+            by: (*by).to_owned(),
+        };
+        let facts = Facts {
+            target: Preemptor::Pod(ObjectKey::new("team", "p")),
+            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }).unwrap(),
+            group: None,
+            pod: None,
+            events: events.iter().map(happened).collect(),
+            answer: None,
+            changes: Vec::new(),
+            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+        };
+        text(&facts, None)
+    }
+
+    #[test]
+    fn who_took_a_place_by_an_event_is_told_as_what_an_event_says_and_the_operator_is_believed_first() {
+        let foreign = ("tenant", "By nobody.\nState: \u{1b}[1AScheduled");
+        let told = page(&[foreign]);
+        let words = "\nan event of tenant says: By nobody.\\nState: \\u001b[1AScheduled\n";
+        assert!(told.contains(words), "{words} is not in:\n{told}");
+        let told = page(&[(OPERATOR, "By train."), foreign]);
+        assert!(told.contains("\nan event of giveway-operator says: By train.\n"), "{told}");
+        assert!(!told.contains("an event of tenant"), "{told}");
+    }
+}
