@@ -9,6 +9,7 @@ use crate::connect::{Api, CallError, Connection, Got, block_on};
 use crate::error::CliError;
 use crate::output::{self, Telling};
 use crate::taints::{self, store};
+use futures::{StreamExt as _, stream};
 use giveway_crds::keys::GROUP;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -19,6 +20,9 @@ use traces::{Cleaning, Trace};
 /// How often an object that others keep changing is tried.
 const ATTEMPTS: u32 = 10;
 const PODS: &str = "/api/v1/pods";
+const REQUESTS: &str = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests";
+/// So many objects are cleaned at the same time.
+const AT_ONCE: usize = 16;
 const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/podgroups";
 /// What the chart makes, whatever its values, as helm deletes it; its kinds come on top.
 const OF_THE_CHART: [(&str, &str); 20] = [
@@ -60,9 +64,11 @@ pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, C
         }
         let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
         let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
-        sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
+        // Pods come last: there may be more of them than a Job has time for.
         sweep.all(GROUPS, traces::of_group).await?;
+        sweep.all(REQUESTS, traces::of_request).await?;
         sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
+        sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
         let Sweep { status, done, .. } = sweep;
         if done == 0 {
             telling.say("No pod or group has anything of Giveway's.\n");
@@ -130,7 +136,12 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
     let kinds = store::list(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?.unwrap_or_default();
     for kind in kinds.iter().filter(|kind| kind["spec"]["group"] == GROUP) {
         let plural = kind["spec"]["names"]["plural"].as_str().unwrap_or_default();
-        let objects = store::list(api, &format!("/apis/{GROUP}/v1alpha1/{plural}")).await?.map_or(0, |all| all.len());
+        let mut objects = 0;
+        let count = |_| {
+            objects += 1;
+            None
+        };
+        store::list_of(api, &format!("/apis/{GROUP}/v1alpha1/{plural}"), count).await?;
         let metadata = &kind["metadata"];
         let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
@@ -141,7 +152,7 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
     Ok(())
 }
 
-/// Goes over objects and cleans them one by one. One that fails does not keep the others from it.
+/// Goes over objects and cleans them. One that fails does not keep the others from it.
 struct Sweep<'a> {
     api: &'a Api,
     dry_run: bool,
@@ -153,13 +164,19 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     /// All objects of a kind, of which each is cleaned as this says.
     async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
-        for object in store::list(self.api, kind).await?.unwrap_or_default() {
+        let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(&object));
+        let objects = store::list_of(self.api, kind, marked).await?.unwrap_or_default();
+        let (api, dry_run, cleaning) = (self.api, self.dry_run, &cleaning);
+        let cleaned = objects.into_iter().map(|object| async move {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
             let (root, plural) = kind.rsplit_once('/').unwrap_or_default();
             let path = format!("{root}/namespaces/{namespace}/{plural}/{}", name(&object));
             let told = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
-            let found =
-                if self.dry_run { Ok(cleaning(&object).found) } else { self.one(&path, object, &cleaning).await };
+            let found = if dry_run { Ok(cleaning(&object).found) } else { one(api, &path, object, cleaning).await };
+            (told, found)
+        });
+        let mut cleaned = stream::iter(cleaned).buffered(AT_ONCE);
+        while let Some((told, found)) = cleaned.next().await {
             match found {
                 Ok(found) => self.tell(&told, &found),
                 Err(error) => {
@@ -167,46 +184,6 @@ impl Sweep<'_> {
                     self.status = self.status.max(crate::complain(&error));
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// One object; when somebody else changed it meanwhile, it is read again.
-    async fn one(
-        &self,
-        path: &str,
-        mut object: Value,
-        cleaning: &impl Fn(&Value) -> Cleaning,
-    ) -> Result<Vec<Trace>, CallError> {
-        for attempt in 1.. {
-            let Cleaning { found, patch, status } = cleaning(&object);
-            let written = self.write(path, &patch, &status).await;
-            match written {
-                Ok(()) => return Ok(found),
-                Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
-                Err(error) if error.code() == Some(409) && attempt < ATTEMPTS => {}
-                Err(error) => return Err(error),
-            }
-            object = match self.api.call::<Value>(Method::GET, path, Vec::new()).await {
-                Ok(now) => now,
-                Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
-                Err(error) => return Err(error),
-            };
-        }
-        Ok(Vec::new())
-    }
-
-    /// The place is given back before the pod is released: kube-scheduler would take it for its own nomination.
-    async fn write(&self, path: &str, patch: &Value, status: &Value) -> Result<(), CallError> {
-        let mut patch = patch.clone();
-        if !status.is_null() {
-            let now: Value = self.api.merge(&format!("{path}/status"), status).await?;
-            if !patch.is_null() {
-                patch["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
-            }
-        }
-        if !patch.is_null() {
-            self.api.merge::<Value>(path, &patch).await?;
         }
         Ok(())
     }
@@ -224,6 +201,7 @@ impl Sweep<'_> {
                 Trace::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
                 Trace::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
                 Trace::Finalizer => format!("{object}: finalizer {removed}\n"),
+                Trace::KeepsRoom => format!("{object}: it keeps room for a gang: {removed}\n"),
             };
         }
         self.telling.say(&text);
@@ -254,10 +232,8 @@ impl Sweep<'_> {
             }
             let deleted = if self.dry_run { "would be deleted" } else { "deleted" };
             if !self.dry_run {
-                let options = json!({"apiVersion": "v1", "kind": "DeleteOptions",
-                    "preconditions": {"uid": object["metadata"]["uid"]}});
-                match self.api.send::<Value>(Method::DELETE, &path, &options).await {
-                    Ok(_) => {}
+                match self::deleted(self.api, &path, &object).await {
+                    Ok(()) => {}
                     Err(error) if error.code() == Some(404) => {}
                     Err(error) => return Err(CliError::Cluster { what: path, problem: error.to_string() }),
                 }
@@ -272,6 +248,56 @@ impl Sweep<'_> {
         }
         Ok(())
     }
+}
+
+/// One object; when somebody else changed it meanwhile, it is read again.
+async fn one(
+    api: &Api,
+    path: &str,
+    mut object: Value,
+    cleaning: &impl Fn(&Value) -> Cleaning,
+) -> Result<Vec<Trace>, CallError> {
+    for attempt in 1.. {
+        let Cleaning { found, patch, status, delete } = cleaning(&object);
+        let written = match delete {
+            true => deleted(api, path, &object).await,
+            false => write(api, path, &patch, &status).await,
+        };
+        match written {
+            Ok(()) => return Ok(found),
+            Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
+            Err(error) if error.code() == Some(409) && attempt < ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+        object = match api.call::<Value>(Method::GET, path, Vec::new()).await {
+            Ok(now) => now,
+            Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(Vec::new())
+}
+
+/// The place is given back before the pod is released: kube-scheduler would take it for its own nomination.
+async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), CallError> {
+    let mut patch = patch.clone();
+    if !status.is_null() {
+        let now: Value = api.merge(&format!("{path}/status"), status).await?;
+        if !patch.is_null() {
+            patch["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+        }
+    }
+    if !patch.is_null() {
+        api.merge::<Value>(path, &patch).await?;
+    }
+    Ok(())
+}
+
+/// Deletes this very object.
+async fn deleted(api: &Api, path: &str, object: &Value) -> Result<(), CallError> {
+    let options =
+        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": object["metadata"]["uid"]}});
+    api.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
 }
 
 fn no_namespace(namespace: &str) -> String {

@@ -1,6 +1,6 @@
 //! What Giveway leaves on an object of somebody else, and the changes that take it away.
 
-use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, PREFIX};
+use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_PROVISIONING, PREFIX};
 use serde_json::{Map, Value, json};
 
 /// Something of Giveway's on an object, as it is told.
@@ -14,6 +14,8 @@ pub(super) enum Trace {
     Annotation(String),
     /// The finalizer that keeps a group while it has members.
     Finalizer,
+    /// It was made to keep room, or to ask for it, and serves nobody any more: it is deleted.
+    KeepsRoom,
 }
 
 /// What is removed from an object.
@@ -25,10 +27,58 @@ pub(super) struct Cleaning {
     pub(super) patch: Value,
     /// A merge patch of its status; null for none.
     pub(super) status: Value,
+    /// Whether the object itself goes.
+    pub(super) delete: bool,
+}
+
+/// What cleaning reads of an object, and what it takes to write it.
+pub(super) fn part_of(object: &Value) -> Value {
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    // What others wrote can be large.
+    let ours = |map: &Value| -> Value {
+        let entries = map.as_object().into_iter().flatten().filter(|(key, _)| key.starts_with(PREFIX));
+        entries.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
+    };
+    json!({
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"], "labels": ours(&metadata["labels"]),
+            "annotations": ours(&metadata["annotations"]), "finalizers": metadata["finalizers"],
+            "ownerReferences": metadata["ownerReferences"],
+        },
+        "spec": {
+            "schedulingGates": spec["schedulingGates"], "preemptionPolicy": spec["preemptionPolicy"],
+            "schedulingGroup": spec["schedulingGroup"], "nodeName": spec["nodeName"],
+        },
+        "status": {"nominatedNodeName": object["status"]["nominatedNodeName"]},
+    })
+}
+
+/// Whether an object has this label and belongs to a PodGroup of Giveway's.
+fn is_made_for_a_group(object: &Value, label: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let is_group = |owner: &Value| {
+        let version = owner["apiVersion"].as_str().unwrap_or_default();
+        owner["kind"] == "PodGroup" && version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+    };
+    !object["metadata"]["labels"][label].is_null() && owners.into_iter().any(is_group)
+}
+
+/// An object that goes with Giveway.
+fn goes() -> Cleaning {
+    Cleaning { found: vec![Trace::KeepsRoom], delete: true, ..Cleaning::default() }
+}
+
+/// A ProvisioningRequest that the operator made.
+pub(super) fn of_request(request: &Value) -> Cleaning {
+    if is_made_for_a_group(request, LABEL_PROVISIONING) { goes() } else { Cleaning::default() }
 }
 
 /// What is removed from a pod. Its labels are its owner's: they say to which group it belongs, and mean nothing any more.
 pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
+    if is_made_for_a_group(pod, LABEL_PLACEHOLDER) {
+        return goes();
+    }
     let (mut found, mut patch, mut status) = (Vec::new(), json!({}), Value::Null);
     let gates = pod["spec"]["schedulingGates"].as_array().map(Vec::as_slice).unwrap_or_default();
     let held = gates.iter().any(|gate| gate["name"] == GATE);
@@ -60,7 +110,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     if !annotations.is_empty() {
         patch["metadata"]["annotations"] = Value::Object(annotations);
     }
-    Cleaning { found, patch: only_if_same(patch, pod), status }
+    Cleaning { found, patch: only_if_same(patch, pod), status, delete: false }
 }
 
 /// What is removed from a group.
@@ -71,7 +121,7 @@ pub(super) fn of_group(group: &Value) -> Cleaning {
     }
     let others: Vec<&Value> = finalizers.iter().filter(|name| *name != FINALIZER_PROTECTION).collect();
     let patch = only_if_same(json!({"metadata": {"finalizers": others}}), group);
-    Cleaning { found: vec![Trace::Finalizer], patch, status: Value::Null }
+    Cleaning { found: vec![Trace::Finalizer], patch, ..Cleaning::default() }
 }
 
 /// The patch, for this very version of the object; null when it changes nothing.
@@ -127,6 +177,33 @@ mod tests {
         assert_eq!(of_pod(&bound, false), Cleaning::default(), "where it is, it is");
         never["spec"]["schedulingGroup"] = json!({"podGroupName": "theirs"});
         assert_eq!(of_pod(&never, false), Cleaning::default(), "Kubernetes' own groups");
+    }
+
+    #[test]
+    fn what_keeps_room_for_a_gang_goes_and_what_only_looks_so_stays() {
+        let owner =
+            json!([{"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": "g", "uid": "u"}]);
+        let made = |label: &str| json!({"metadata": {"labels": {label: "g"}, "ownerReferences": owner}});
+        assert_eq!((of_pod(&made(LABEL_PLACEHOLDER), false), of_request(&made(LABEL_PROVISIONING))), (goes(), goes()));
+        let mut other = made(LABEL_PLACEHOLDER);
+        other["metadata"]["ownerReferences"][0]["apiVersion"] = json!("scheduling.k8s.io/v1beta1");
+        assert_eq!(of_pod(&other, false), Cleaning::default());
+        other["metadata"]["ownerReferences"] = Value::Null;
+        assert_eq!((of_pod(&other, false), of_request(&json!({}))), (Cleaning::default(), Cleaning::default()));
+    }
+
+    #[test]
+    fn the_part_that_is_kept_of_an_object_is_cleaned_like_the_whole() {
+        let mut pod = held();
+        pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+        for release in [true, false] {
+            assert_eq!(of_pod(&part_of(&pod), release), of_pod(&pod, release));
+        }
+        assert!(part_of(&pod)["spec"]["containers"].is_null());
+        let never = json!({"spec": {"preemptionPolicy": "Never"}, "status": {"nominatedNodeName": "n1"}});
+        assert_eq!(of_pod(&part_of(&never), false), of_pod(&never, false));
+        let group = json!({"metadata": {"uid": "u", "finalizers": [FINALIZER_PROTECTION]}, "spec": {"priority": 1}});
+        assert_eq!(of_group(&part_of(&group)), of_group(&group));
     }
 
     #[test]
