@@ -7,12 +7,15 @@ use crate::filters::{Domains, Nodes, Rank, about};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Up to so many nodes, all of them are looked at.
 const FEW_NODES: usize = 64;
 /// Of more nodes than this, and than twice the members, only those are looked at that promise most.
 const MANY_NODES: usize = 1024;
+
+/// So many times as many are looked at for a gang that has members of which nothing is known here.
+const MORE: usize = 4;
 
 /// Of so many classes what is known is caught up with: the two that ask for least and the two that ask for most. Of the others it
 /// is taken that they fit, so that a gang of a hundred kinds of members costs no more.
@@ -35,6 +38,8 @@ pub(crate) struct Prospects {
     classes: Vec<(Capacities, u64)>,
     /// How many of them have to fit: as many as are needed less the members of other classes.
     need: u64,
+    /// Members of other classes, of which nothing is known: any node may be the one that they need.
+    others: u64,
 }
 
 impl Prospects {
@@ -66,7 +71,7 @@ impl Prospects {
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }
-        Some(Self { classes, need: (demand.need as u64).saturating_sub(others) })
+        Some(Self { classes, need: (demand.need as u64).saturating_sub(others), others })
     }
 
     /// Gives back what is known, for the next decision.
@@ -141,10 +146,12 @@ impl Prospects {
         when: When,
         around: impl Fn(&[Rank]) -> Vec<(bool, Domains)>,
     ) -> Vec<Rank> {
-        let fits = |rank: &Rank| self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
+        let fits =
+            |rank: &Rank| self.others > 0 || self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
-        let members: u64 = self.classes.iter().map(|(_, members)| *members).sum();
-        let most = MANY_NODES.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
+        let members: u64 = self.classes.iter().map(|(_, members)| *members).sum::<u64>() + self.others;
+        let many = if self.others > 0 { MANY_NODES * MORE } else { MANY_NODES };
+        let most = many.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
         if useful.len() <= most {
             return useful;
         }
@@ -165,10 +172,28 @@ impl Prospects {
         }
         // Stable: within a turn those first that promise most. Who is the first of any of its domains is among the first.
         order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
-        order.truncate(most);
-        let mut useful: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
+        let order: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
+        let mut useful = self.in_turn(&order, when, most);
         useful.sort_unstable();
         useful
+    }
+
+    /// The first of an order, of which every class has a share where it fits: the nodes of a small pool, which only one kind of members
+    /// can use, are not left out for those of a large one.
+    fn in_turn(&self, order: &[Rank], when: When, most: usize) -> Vec<Rank> {
+        let share = most / (self.classes.len() + 1);
+        let mut taken = BTreeSet::new();
+        for (known, _) in &self.classes {
+            let fits = order.iter().filter(|rank| Self::fit(known, **rank, when) > 0);
+            taken.extend(fits.take(share));
+        }
+        for rank in order {
+            if taken.len() >= most {
+                break;
+            }
+            taken.insert(*rank);
+        }
+        taken.into_iter().collect()
     }
 }
 

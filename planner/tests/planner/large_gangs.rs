@@ -264,3 +264,44 @@ fn as_many_members_get_a_place_as_could_however_many_nodes_there_are() {
         }
     }
 }
+
+/// A gang of these members: the pool that each may use only, and how many of them.
+fn pooled(pools: &[(&str, usize)]) -> Vec<Built> {
+    let size: usize = pools.iter().map(|(_, count)| count).sum();
+    let pools: Vec<&str> = pools.iter().flat_map(|(pool, count)| vec![*pool; *count]).collect();
+    let mut pools = pools.into_iter();
+    let member = |object: Built| match object.0["kind"] == "Pod" {
+        true => object.set("/spec/nodeSelector", json!({"pool": pools.next().unwrap()})),
+        false => object,
+    };
+    waiting_gang("g", 10, size).into_iter().map(member).collect()
+}
+
+/// Nodes of a pool.
+fn pool(pool: &str, nodes: usize, cpus: usize) -> Vec<Built> {
+    (0..nodes).map(|number| node(&format!("{pool}-{number:04}"), cpus).label("pool", pool)).collect()
+}
+
+#[test]
+fn each_of_five_kinds_of_members_has_its_own_nodes() {
+    let pools = ["p0", "p1", "p2", "p3", "p4"];
+    let nodes: Vec<Built> = pools.iter().flat_map(|name| pool(name, 14, 4)).collect();
+    let gang = pooled(&pools.map(|name| (name, 1)));
+    let places = placed(decide(&world(&nodes, &gang), &for_group("g")));
+    let of: Vec<&str> = places.keys().map(|node| &node[..2]).collect();
+    assert_eq!(of, pools);
+}
+
+#[test]
+fn the_few_nodes_of_a_pool_are_not_left_out_for_the_many_of_another() {
+    let nodes: Vec<Built> = [pool("worker", 1200, 8), pool("head", 10, 1)].concat();
+    let gang = pooled(&[("head", 1), ("worker", 8)]);
+    let places = placed(decide(&world(&nodes, &gang), &for_group("g")));
+    assert_eq!(places.iter().filter(|(node, _)| node.starts_with("head")).map(|(_, count)| count).sum::<usize>(), 1);
+    // Also where somebody has to go there, and the many are free.
+    let low = (0..10).map(|number| pod(&format!("low-{number}")).priority(1).on(&format!("head-{number:04}")));
+    let Decision::Preempt(plan) = decide(&world(&nodes, &[gang, low.collect()].concat()), &for_group("g")) else {
+        panic!("a pod of the heads' nodes goes")
+    };
+    assert_eq!((plan.victims.len(), plan.placements.len()), (1, 9));
+}
