@@ -51,10 +51,10 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
     let syntax = |problem: String| CliError::Syntax { file: file.to_owned(), problem };
     let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<_>, _>>();
-    if !text.trim_start().starts_with('{') {
+    if !text.trim_start().starts_with(['{', '[']) {
         return yaml().map_err(|error| syntax(error.to_string()));
     }
-    // YAML may begin with a brace as well, and is slow: it comes second.
+    // YAML may begin with a brace or bracket as well, and is slow: it comes second.
     let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     json.or_else(|error| {
         // What ends too early as JSON does so as YAML too, and what is nested too deeply takes YAML the square of its depth.

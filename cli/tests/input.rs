@@ -342,5 +342,9 @@ fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
 fn what_is_nested_too_deeply_is_no_json_and_is_not_tried_as_yaml() {
     let deep = format!("{{\"a\": {}", "[".repeat(200_000));
     snapshot(&deep, "standard input: is neither JSON nor YAML: recursion limit exceeded at line 1 column 133");
+    snapshot(
+        &"[".repeat(200_000),
+        "standard input: is neither JSON nor YAML: recursion limit exceeded at line 1 column 128",
+    );
     snapshot("{\"a\": [1,", "standard input: is neither JSON nor YAML: EOF while parsing a value at line 1 column 9");
 }
