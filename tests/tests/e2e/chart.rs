@@ -441,6 +441,37 @@ fn fields(value: &Value, name: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn the_notes_and_a_role_know_where_giveway_is_and_by_which_lease_it_leads() {
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut command = Command::new(paths::control_plane_program("helm").unwrap());
+    command.args([
+        "install",
+        "giveway",
+        &chart,
+        "--dry-run=client",
+        "--namespace",
+        "gw",
+        "--set",
+        "operator.leaseName=mine",
+    ]);
+    let output = command.env("KUBECONFIG", "/nowhere").output().await.unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "kubectl giveway check --giveway-namespace gw\n",
+        "kubectl giveway adopt priorityclass NAME --giveway-namespace gw\n",
+        "kubectl giveway release priorityclass NAME --giveway-namespace gw\n",
+        "`kubectl giveway release --all --giveway-namespace gw`",
+        "kubectl giveway uninstall --dry-run --giveway-namespace gw --lease-name mine.",
+        "then kubectl giveway uninstall --giveway-namespace gw --lease-name mine.",
+    ] {
+        assert!(said.contains(line), "{line} is not in:\n{said}");
+    }
+    let role = rendered(&["operator.leaseName=mine"]).await;
+    let role = document(&role, "Role", "giveway-switch");
+    assert!(role.contains("resources: [leases]\n    resourceNames: [\"mine\"]\n"), "{role}");
+}
+
+#[tokio::test]
 async fn cert_managers_authority_outlives_what_it_signs_and_an_issuer_of_the_users_needs_none() {
     let own = rendered(&["webhook.certManager.enabled=true"]).await;
     let authority = document(&own, "Certificate", "giveway-webhook-authority");
