@@ -195,8 +195,8 @@ impl Pod {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }
 
-    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`. With an error when a quantity cannot be read: it asks for
-    /// more than anybody has then.
+    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`. With an error when a quantity cannot be read: then it is
+    /// one that kube-scheduler counts as nothing.
     pub(super) fn from_object(
         pod: &PodObject,
         native_group: Option<&str>,
@@ -208,9 +208,11 @@ impl Pod {
             return Err(ModelError::nameless("Pod", namespace, "metadata.name"));
         };
         let key = ObjectKey::new(namespace, name);
-        let (requests, unreadable) = match requests::of(pod, &key.to_string(), names) {
-            Ok(requests) => (requests, None),
-            Err(error) => (requests::of_unreadable(names), Some(error)),
+        let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
+        let read = if bound { None } else { requests::of(pod, &key.to_string(), names).ok() };
+        let (requests, unreadable) = match read {
+            Some(requests) => (requests, None),
+            None => requests::of_bound(pod, &key.to_string(), names),
         };
         let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
         let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));

@@ -18,17 +18,33 @@ type Quantities = BTreeMap<String, Quantity>;
 /// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
 const MOST: i128 = 1 << 96;
 
-/// More cpu and memory than any node has, and little enough that a node has its room back when some such pods go.
-const MORE_THAN_A_NODE: i128 = 1 << 46;
-
 /// The requests of a pod.
 ///
 /// # Errors
 /// A quantity cannot be read or is negative, or a sum is too large; the error names the field.
 pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resources, ModelError> {
-    let reader = Reader { kind: "Pod", object };
+    counted(pod, &Reader::strict("Pod", object)).map(|amounts| Resources::from_names(amounts, names))
+}
+
+/// What kube-scheduler counts for a pod that has a node; with the error when a quantity cannot be read. It counts in 64 bits, and
+/// as nothing what does not fit into them: who asks for `10P` cpu gets a place, and closes no node for others.
+pub(super) fn of_bound(pod: &PodObject, object: &str, names: &Names) -> (Resources, Option<ModelError>) {
+    let (known, error) = match counted(pod, &Reader::strict("Pod", object)) {
+        Ok(amounts) => (amounts.values().all(|amount| fits_64_bits(*amount)).then_some(amounts), None),
+        Err(error) => (None, Some(error)),
+    };
+    let as_scheduler = || counted(pod, &Reader { kind: "Pod", object, in_64_bits: true });
+    let amounts = known.or_else(|| as_scheduler().ok()).unwrap_or_else(|| Amounts::from([("pods", 1)]));
+    (Resources::from_names(amounts, names), error)
+}
+
+fn fits_64_bits(amount: i128) -> bool {
+    i64::try_from(amount).is_ok()
+}
+
+fn counted<'a>(pod: &'a PodObject, reader: &Reader<'_>) -> Result<Amounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
-        return Ok(Resources::from_names(Amounts::from([("pods", 1)]), names));
+        return Ok(Amounts::from([("pods", 1)]));
     };
     let status = pod.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -41,10 +57,10 @@ pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resourc
     };
     // While containers are resized the largest of three totals counts: what is asked for, what was granted, and what is
     // in force. What is asked for does not count once it was found infeasible.
-    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, &reader)? };
+    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, reader)? };
     for which in [Which::Granted, Which::InForce] {
         if counted.infeasible || counted.differs(which) {
-            raise(&mut total, &counted.total(which, &reader)?);
+            raise(&mut total, &counted.total(which, reader)?);
         }
     }
     reader.pod_level(spec, &mut total)?;
@@ -52,12 +68,7 @@ pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resourc
     reader.add(&mut total, &overhead, "spec.overhead")?;
     let mut rounded = reader.round(total, "spec.containers")?;
     rounded.insert("pods", 1);
-    Ok(Resources::from_names(rounded, names))
-}
-
-/// What a pod counts as asking for of which no quantity can be read: more than any node has.
-pub(super) fn of_unreadable(names: &Names) -> Resources {
-    Resources::from_names(Amounts::from([("cpu", MORE_THAN_A_NODE), ("memory", MORE_THAN_A_NODE), ("pods", 1)]), names)
+    Ok(rounded)
 }
 
 /// Reads a map of quantities, as in `status.allocatable` of a node, into the scheduler's units.
@@ -70,7 +81,7 @@ pub(super) fn amounts<'a>(
     object: &str,
     field: &str,
 ) -> Result<Amounts<'a>, ModelError> {
-    let reader = Reader { kind, object };
+    let reader = Reader::strict(kind, object);
     let amounts = reader.amounts(quantities, field)?;
     reader.round(amounts, field)
 }
@@ -174,9 +185,15 @@ impl<'a> Counted<'a> {
 struct Reader<'a> {
     kind: &'static str,
     object: &'a str,
+    /// Whether what is too large counts as nothing, instead of an error.
+    in_64_bits: bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn strict(kind: &'static str, object: &'a str) -> Self {
+        Self { kind, object, in_64_bits: false }
+    }
+
     /// Pod-level requests replace what the containers ask for. A pod-level limit counts where nobody asks for anything.
     fn pod_level<'q>(&self, spec: &'q PodSpec, total: &mut Amounts<'q>) -> Result<(), ModelError> {
         let Some(resources) = &spec.resources else { return Ok(()) };
@@ -198,8 +215,10 @@ impl Reader<'_> {
 
     fn amount<'q>(&self, name: &'q str, quantity: &Quantity, field: &str) -> Result<(&'q str, i128), ModelError> {
         let field = || format!("{field}[{name}]");
-        let nano =
-            quantity::parse(&quantity.0).map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?;
+        let nano = match quantity::parse(&quantity.0) {
+            Err(_) if self.in_64_bits => 0,
+            read => read.map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?,
+        };
         if nano < 0 {
             let problem = "must be greater than or equal to 0".to_owned();
             let (object, value) = (self.object.to_owned(), quantity.0.clone());
@@ -211,7 +230,11 @@ impl Reader<'_> {
     fn add<'q>(&self, total: &mut Amounts<'q>, more: &Amounts<'q>, path: &str) -> Result<(), ModelError> {
         for (name, amount) in more {
             let entry = total.entry(name).or_default();
-            *entry = entry.checked_add(*amount).ok_or_else(|| self.too_large(name, path))?;
+            *entry = match entry.checked_add(*amount) {
+                Some(sum) => sum,
+                None if self.in_64_bits => i128::MAX,
+                None => return Err(self.too_large(name, path)),
+            };
         }
         Ok(())
     }
@@ -220,7 +243,11 @@ impl Reader<'_> {
     fn round<'q>(&self, amounts: Amounts<'q>, path: &str) -> Result<Amounts<'q>, ModelError> {
         let round = |(name, nano): (&'q str, i128)| {
             let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
-            if amount > MOST { Err(self.too_large(name, path)) } else { Ok((name, amount)) }
+            match amount {
+                amount if self.in_64_bits => Ok((name, if fits_64_bits(amount) { amount } else { 0 })),
+                amount if amount > MOST => Err(self.too_large(name, path)),
+                amount => Ok((name, amount)),
+            }
         };
         amounts.into_iter().map(round).collect()
     }
