@@ -51,15 +51,13 @@ impl<'a> PotentialVictims<'a> {
                     continue;
                 }
                 let Some(unit) = in_flight.unit_of(index, &row) else { continue };
-                let number = match unit {
-                    UnitRef::Pod(_) => potential.push(cluster, in_flight, unit),
-                    UnitRef::Group(_) => match potential.groups.get(&unit) {
-                        Some(number) => Some(*number),
-                        None => potential.push(cluster, in_flight, unit),
-                    },
+                let known = match unit {
+                    UnitRef::Pod(_) => None,
+                    UnitRef::Group(_) => potential.groups.get(&unit).copied(),
                 };
-                let Some(number) = number else { continue };
-                if potential.on[rank].last() != Some(&number) && !potential.on[rank].contains(&number) {
+                let Some(number) = known.or_else(|| potential.push(cluster, in_flight, unit)) else { continue };
+                // Only a group comes again, with its next pod.
+                if known.is_none() || !potential.on[rank].contains(&number) {
                     potential.on[rank].push(number);
                 }
             }

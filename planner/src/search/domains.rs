@@ -59,13 +59,24 @@ fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
     first.requests.iter().map(|(id, _)| (id, least(id))).filter(|(_, amount)| *amount > 0).collect()
 }
 
+/// Amounts below this are counted exactly.
+const EXACT: i128 = 1 << 62;
+/// Of amounts, which have [97 bits](crate::model) at the most and are summed up, so many are left out otherwise.
+const LOW_BITS: u32 = 60;
+
 /// The least weight that frees so much, when units can be taken in part: those first that free most for their weight.
 pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
     if missing <= 0 {
         return 0;
     }
     let mut offers: Vec<(u64, i128)> = offers.filter(|(_, freed)| *freed > 0).collect();
-    offers.sort_unstable_by(|a, b| (i128::from(a.0).saturating_mul(b.1)).cmp(&(i128::from(b.0).saturating_mul(a.1))));
+    // A weight has 64 bits, so that no product overflows below this. Of larger amounts the low bits are left out, for the bound to
+    // stay one: less is missing, and more is freed.
+    if missing.max(offers.iter().map(|(_, freed)| *freed).max().unwrap_or(0)) >= EXACT {
+        missing >>= LOW_BITS;
+        offers.iter_mut().for_each(|(_, freed)| *freed = (*freed >> LOW_BITS) + 1);
+    }
+    offers.sort_unstable_by(|a, b| (i128::from(a.0) * b.1).cmp(&(i128::from(b.0) * a.1)));
     let mut total = 0u64;
     for (weight, freed) in offers {
         if missing <= 0 {
@@ -73,10 +84,29 @@ pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i
         }
         let part = match freed <= missing {
             true => weight,
-            false => u64::try_from((i128::from(weight).saturating_mul(missing) + freed - 1) / freed).unwrap_or(0),
+            false => u64::try_from((i128::from(weight) * missing + freed - 1) / freed).unwrap_or(0),
         };
         total = total.saturating_add(part);
         missing -= freed;
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_stays_one_for_amounts_that_multiply_beyond_what_can_be_counted() {
+        assert_eq!(fractional(10, [(4, 5), (1, 5)].into_iter()), 5);
+        assert_eq!(
+            fractional(7, [(4, 5), (1, 5)].into_iter()),
+            3,
+            "one whole, and two fifths of the other, rounded up"
+        );
+        let most = 1i128 << 96;
+        assert_eq!(fractional(most - 1, [(6, most)].into_iter()), 6);
+        assert!(fractional(most, [(u64::MAX, most), (1, most / 2)].into_iter()) <= u64::MAX / 2 + 2);
+        assert_eq!(fractional(1, [(u64::MAX, most)].into_iter()), 0, "below, and never above");
+    }
 }
