@@ -34,9 +34,10 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
 
 /// An eviction was asked for and not answered when an administrator deleted the plan: it may have been carried out, so the group goes on.
 fn was_asked_for(world: &World, sentence: &str) -> bool {
-    let asked = world.deleted.iter().filter(|plan| plan.pods.iter().any(|pod| world.thwarted.contains_key(pod)));
+    let thwarted = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
+    let mut asked = world.deleted.iter().filter(|plan| plan.unheard || thwarted(&plan.pods));
     let told = |name: &str| format!("was evicted for plan {name}, which somebody had deleted by then");
-    asked.into_iter().any(|plan| sentence.ends_with(&told(&plan.name)))
+    asked.any(|plan| sentence.ends_with(&told(&plan.name)))
 }
 
 /// Evictions for plans beyond the limit of a minute, unless they are those of one group that is larger. Ten seconds are for what

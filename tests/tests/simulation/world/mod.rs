@@ -133,6 +133,8 @@ pub struct DeletedPlan {
     pub groups: Vec<String>,
     /// Its victims, by UID.
     pub pods: Vec<String>,
+    /// Whether the operator did not reach the API server then.
+    pub unheard: bool,
     /// When it was planned.
     pub planned: Timestamp,
     /// When it was deleted, in milliseconds.

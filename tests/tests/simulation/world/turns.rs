@@ -176,7 +176,8 @@ impl World {
                 let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
                 self.disturb(Touch::Everybody);
                 self.server.delete(ADMIN, Kind::Preemption, &name);
-                self.deleted.push(DeletedPlan { name, groups, pods, planned, at: self.now });
+                let unheard = self.now < self.cut;
+                self.deleted.push(DeletedPlan { name, groups, pods, unheard, planned, at: self.now });
             }
             trouble => self.trouble(trouble),
         }
