@@ -177,7 +177,7 @@ test-versions: controlplanes daemons ## Run the stories of Giveway on every vers
 	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
 
 # The tests of `make test-kinds` are among them where the controllers are built, and that of `make test-upgrade` where the predecessor is.
-test: need-cargo controlplane oldest promtool node-where-it-can lint deny crds-check chart-check daemons dist ## Run everything that continuous integration runs
+test: need-cargo controlplane oldest promtool node-where-it-can lint deny crds-check chart-check docs daemons dist ## Run everything that continuous integration runs
 	@CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/all.sh
 
 release: need-cargo

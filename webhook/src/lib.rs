@@ -18,6 +18,7 @@ pub mod judge;
 pub mod lookup;
 pub mod metrics;
 pub mod mutate;
+pub mod name;
 pub mod namespaced;
 pub mod notice;
 pub mod object;

@@ -4,7 +4,7 @@
 //! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never
 //! depends on its events.
 
-use crate::verdict::is_name;
+use crate::name::is_name;
 use giveway_crds::condition::Reason;
 use giveway_crds::kinds;
 use k8s_openapi::api::core::v1::ObjectReference;

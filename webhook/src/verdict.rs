@@ -1,5 +1,6 @@
 //! What a rule answers, before it is put into the words of the admission protocol.
 
+use crate::name::is_name;
 use crate::notice::Notice;
 pub use giveway_crds::brief::shorten;
 use json_patch::Patch;
@@ -83,13 +84,6 @@ impl Reference {
             }
         }
     }
-}
-
-/// Whether this can be a name of the API server: a DNS subdomain, as those of most kinds and of namespaces are.
-pub fn is_name(name: &str) -> bool {
-    let is_part = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let inner = name.bytes().all(|c| is_part(c) || matches!(c, b'-' | b'.'));
-    inner && name.len() <= 253 && name.bytes().next().is_some_and(is_part)
 }
 
 /// The most bytes of a message: part of it may come from the user, who is told no more than people read.

@@ -199,7 +199,10 @@ async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
     taken.refused(&operator, "the operator", words).await;
     let for_the_webhook = [
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
-        ("get resource \"jobs\"", Call::get("/apis/batch/v1/namespaces/default/jobs/train")),
+        (
+            "patch resource \"jobs\"",
+            Call::merge("/apis/batch/v1/namespaces/default/jobs/train", &json!({"spec": {"parallelism": 0}})),
+        ),
         ("patch resource \"pods\"", Call::patch(&held, &json!({"metadata": {"labels": {"a": "b"}}}))),
         (
             "patch resource \"pods/status\"",
