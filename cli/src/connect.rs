@@ -12,6 +12,7 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -146,6 +147,12 @@ impl Api {
     ) -> Result<T, CallError> {
         let body = serde_json::to_vec(body).map_err(|error| CallError::Failed(error.to_string()))?;
         self.call(method, path, body).await
+    }
+
+    /// One deletion, of the object that this is true of.
+    pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), CallError> {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        self.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
     }
 
     /// One merge patch.

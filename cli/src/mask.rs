@@ -159,6 +159,11 @@ impl Kind {
     }
 }
 
+/// Cuts an object down to these fields, written as those of a [`Kind`].
+pub(crate) fn cut(object: &mut Value, fields: &str) {
+    Mask::parse(fields).apply(object);
+}
+
 /// Fields to keep, by name; one without fields of its own is kept whole. Lists are looked through.
 #[derive(Default)]
 struct Mask(BTreeMap<String, Mask>);

@@ -1,16 +1,13 @@
 //! Names as the API server takes them: they become parts of request paths, so that nothing else may get there.
 
-/// The longest name of an object.
-const LONGEST: usize = 253;
-/// The longest name of a namespace.
-const LONGEST_LABEL: usize = 63;
+use giveway_crds::names::{LONGEST_LABEL, LONGEST_SUBDOMAIN, is_label, is_subdomain};
 
 /// The name of an object: an RFC 1123 subdomain. The problem is told in the words of the API server.
 pub(crate) fn subdomain(name: &str) -> Result<String, String> {
-    if name.len() > LONGEST {
-        return Err(format!("must be no more than {LONGEST} characters"));
+    if name.len() > LONGEST_SUBDOMAIN {
+        return Err(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
     }
-    if !name.split('.').all(is_label) {
+    if !is_subdomain(name) {
         return Err("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
                     and end with an alphanumeric character (e.g. 'example.com')"
             .to_owned());
@@ -29,11 +26,6 @@ pub(crate) fn label(name: &str) -> Result<String, String> {
             .to_owned());
     }
     Ok(name.to_owned())
-}
-
-fn is_label(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]

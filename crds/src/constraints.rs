@@ -1,6 +1,7 @@
 //! Where the pods of a group may be placed together: the shape of `schedulingConstraints` in `scheduling.k8s.io/v1beta1`,
 //! shared by [`crate::PodGroup`] and the templates of [`crate::Workload`].
 
+use crate::names::is_subdomain;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,10 +62,7 @@ fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let ends = |text: &str| text.starts_with(alphanumeric) && text.ends_with(alphanumeric);
     let inside = |c: char| alphanumeric(c) || matches!(c, '-' | '_' | '.');
-    let label =
-        |part: &str| ends(part) && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    let prefixed = prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label));
-    prefixed && name.len() <= 63 && ends(name) && name.chars().all(inside)
+    prefix.is_none_or(is_subdomain) && name.len() <= 63 && ends(name) && name.chars().all(inside)
 }
 
 fn alphanumeric(c: char) -> bool {

@@ -19,6 +19,7 @@ pub mod labels;
 pub mod lending;
 pub mod membership;
 pub mod mode;
+pub mod names;
 pub mod native;
 pub mod plan;
 pub mod pod_group;

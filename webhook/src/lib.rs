@@ -18,7 +18,6 @@ pub mod judge;
 pub mod lookup;
 pub mod metrics;
 pub mod mutate;
-pub mod name;
 pub mod namespaced;
 pub mod notice;
 pub mod object;

@@ -4,11 +4,11 @@
 //! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never
 //! depends on its events.
 
-use crate::name::is_name;
 use giveway_crds::condition::Reason;
 use giveway_crds::kinds;
+use giveway_crds::names::is_subdomain;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -119,12 +119,12 @@ pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
 /// Whether the API server has the owner, under its UID. One that cannot be read is none.
 async fn exists(client: &Client, object: &Object) -> bool {
     let Some(row) = kinds::of_version(&object.api_version, object.kind) else { return false };
-    let kind = GroupVersionKind::gvk(row.group, row.version, row.kind);
-    let resource = ApiResource::from_gvk_with_plural(&kind, row.plural);
-    if ![&object.namespace, &object.name].into_iter().all(|name| is_name(name)) {
+    // Names become part of the path of the request.
+    if ![&object.namespace, &object.name].into_iter().all(|name| is_subdomain(name)) {
         return false;
     }
-    let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.namespace, &resource);
+    let owners: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &object.namespace, &row.resource(row.version));
     match tokio::time::timeout(PATIENCE, owners.get_metadata_opt(&object.name)).await {
         Ok(Ok(found)) => found.and_then(|found| found.metadata.uid).is_some_and(|uid| uid == object.uid),
         Ok(Err(error)) => {
@@ -249,8 +249,7 @@ mod tests {
     #[tokio::test]
     async fn an_owner_that_somebody_made_up_gets_no_event() {
         let read = "GET /apis/batch/v1/namespaces/team/jobs/train";
-        let told =
-            ["GET /apis/batch/v1/namespaces/team/jobs/train", "POST /apis/events.k8s.io/v1/namespaces/team/events"];
+        let told = [read, "POST /apis/events.k8s.io/v1/namespaces/team/events"];
         assert_eq!(asked("train", "real").await, told);
         assert_eq!(asked("train", "made-up").await, [read], "another object had the name");
         assert_eq!(asked("none", "real").await, ["GET /apis/batch/v1/namespaces/team/jobs/none"]);

@@ -1,8 +1,8 @@
 //! What a rule answers, before it is put into the words of the admission protocol.
 
-use crate::name::is_name;
 use crate::notice::Notice;
 pub use giveway_crds::brief::shorten;
+use giveway_crds::names::is_subdomain;
 use json_patch::Patch;
 use std::collections::BTreeSet;
 
@@ -78,9 +78,9 @@ impl Reference {
     /// Whether an object of this name can exist: names of all three kinds, and of namespaces, are DNS subdomains.
     fn is_possible(&self) -> bool {
         match self {
-            Self::Class(name) => is_name(name),
+            Self::Class(name) => is_subdomain(name),
             Self::PodGroup { namespace, name } | Self::Workload { namespace, name } => {
-                is_name(namespace) && is_name(name)
+                is_subdomain(namespace) && is_subdomain(name)
             }
         }
     }

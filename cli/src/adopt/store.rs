@@ -102,9 +102,8 @@ impl Store<'_> {
     }
 
     async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, CallError> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-        match self.api.send::<Value>(Method::DELETE, path, &options).await {
-            Ok(_) => Ok(true),
+        match self.api.delete(path, preconditions).await {
+            Ok(()) => Ok(true),
             Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
             Err(error) => Err(error),
         }

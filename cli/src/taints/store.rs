@@ -4,12 +4,13 @@ use super::node::Nodes;
 use super::own;
 use crate::connect::{Api, CallError, Got, page_of};
 use crate::error::CliError;
+use crate::mask;
 use crate::output;
 use giveway_crds::critical;
 use giveway_crds::preemption::PreemptionSpec;
 use http::Method;
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Path of all nodes.
@@ -28,12 +29,9 @@ impl Store {
     /// Every node.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
         // Of each what is read here: a node has a hundred times as much.
-        let taints = |node: Value| {
-            let metadata = &node["metadata"];
-            Some(json!({
-                "metadata": {"name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-                "spec": {"taints": node["spec"]["taints"]},
-            }))
+        let taints = |mut node: Value| {
+            mask::cut(&mut node, "metadata(name uid resourceVersion) spec(taints)");
+            Some(node)
         };
         let nodes = list_of(&self.api, NODES, taints).await?;
         nodes.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))

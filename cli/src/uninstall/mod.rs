@@ -164,7 +164,7 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     /// All objects of a kind, of which each is cleaned as this says.
     async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
-        let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(&object));
+        let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(object));
         let objects = store::list_of(self.api, kind, marked).await?.unwrap_or_default();
         let (api, dry_run, cleaning) = (self.api, self.dry_run, &cleaning);
         let cleaned = objects.into_iter().map(|object| async move {
@@ -232,7 +232,7 @@ impl Sweep<'_> {
             }
             let deleted = if self.dry_run { "would be deleted" } else { "deleted" };
             if !self.dry_run {
-                match self::deleted(self.api, &path, &object).await {
+                match self.api.delete(&path, &this_very(&object)).await {
                     Ok(()) => {}
                     Err(error) if error.code() == Some(404) => {}
                     Err(error) => return Err(CliError::Cluster { what: path, problem: error.to_string() }),
@@ -260,7 +260,7 @@ async fn one(
     for attempt in 1.. {
         let Cleaning { found, patch, status, delete } = cleaning(&object);
         let written = match delete {
-            true => deleted(api, path, &object).await,
+            true => api.delete(path, &this_very(&object)).await,
             false => write(api, path, &patch, &status).await,
         };
         match written {
@@ -293,18 +293,16 @@ async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(
     Ok(())
 }
 
-/// Deletes this very object.
-async fn deleted(api: &Api, path: &str, object: &Value) -> Result<(), CallError> {
-    let options =
-        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": object["metadata"]["uid"]}});
-    api.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
-}
-
 fn no_namespace(namespace: &str) -> String {
     format!(
         "--giveway-namespace: {namespace:?}: not found: what the operator made in another namespace (Lease, Secrets, ConfigMap) \
          stays there: name the one in which Giveway was installed"
     )
+}
+
+/// The precondition that it is still this object, and not another one of its name.
+fn this_very(object: &Value) -> Value {
+    json!({"uid": object["metadata"]["uid"]})
 }
 
 fn name(object: &Value) -> &str {

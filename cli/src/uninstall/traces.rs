@@ -1,5 +1,6 @@
 //! What Giveway leaves on an object of somebody else, and the changes that take it away.
 
+use crate::mask;
 use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_PROVISIONING, PREFIX};
 use serde_json::{Map, Value, json};
 
@@ -32,26 +33,18 @@ pub(super) struct Cleaning {
 }
 
 /// What cleaning reads of an object, and what it takes to write it.
-pub(super) fn part_of(object: &Value) -> Value {
-    let (metadata, spec) = (&object["metadata"], &object["spec"]);
-    // What others wrote can be large.
-    let ours = |map: &Value| -> Value {
-        let entries = map.as_object().into_iter().flatten().filter(|(key, _)| key.starts_with(PREFIX));
-        entries.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
-    };
-    json!({
-        "metadata": {
-            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"], "labels": ours(&metadata["labels"]),
-            "annotations": ours(&metadata["annotations"]), "finalizers": metadata["finalizers"],
-            "ownerReferences": metadata["ownerReferences"],
-        },
-        "spec": {
-            "schedulingGates": spec["schedulingGates"], "preemptionPolicy": spec["preemptionPolicy"],
-            "schedulingGroup": spec["schedulingGroup"], "nodeName": spec["nodeName"],
-        },
-        "status": {"nominatedNodeName": object["status"]["nominatedNodeName"]},
-    })
+const PART: &str = "metadata(name namespace uid resourceVersion labels annotations finalizers ownerReferences) \
+                    spec(schedulingGates preemptionPolicy schedulingGroup nodeName) status(nominatedNodeName)";
+
+/// That part of an object, with no labels and annotations of others, which can be large.
+pub(super) fn part_of(mut object: Value) -> Value {
+    mask::cut(&mut object, PART);
+    for map in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(map) = object.pointer_mut(map).and_then(Value::as_object_mut) {
+            map.retain(|key, _| key.starts_with(PREFIX));
+        }
+    }
+    object
 }
 
 /// Whether an object has this label and belongs to a PodGroup of Giveway's.
@@ -197,13 +190,13 @@ mod tests {
         let mut pod = held();
         pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
         for release in [true, false] {
-            assert_eq!(of_pod(&part_of(&pod), release), of_pod(&pod, release));
+            assert_eq!(of_pod(&part_of(pod.clone()), release), of_pod(&pod, release));
         }
-        assert!(part_of(&pod)["spec"]["containers"].is_null());
+        assert!(part_of(pod)["spec"]["containers"].is_null());
         let never = json!({"spec": {"preemptionPolicy": "Never"}, "status": {"nominatedNodeName": "n1"}});
-        assert_eq!(of_pod(&part_of(&never), false), of_pod(&never, false));
+        assert_eq!(of_pod(&part_of(never.clone()), false), of_pod(&never, false));
         let group = json!({"metadata": {"uid": "u", "finalizers": [FINALIZER_PROTECTION]}, "spec": {"priority": 1}});
-        assert_eq!(of_group(&part_of(&group)), of_group(&group));
+        assert_eq!(of_group(&part_of(group.clone())), of_group(&group));
     }
 
     #[test]

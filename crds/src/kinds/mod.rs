@@ -18,6 +18,8 @@ pub use origin::{Controller, Origin, OriginError, PodFacts};
 pub use size::{GroupSize, Sizes};
 pub use table::KINDS;
 
+use kube::core::{ApiResource, GroupVersionKind};
+
 /// A kind of owners.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
@@ -82,6 +84,11 @@ impl Kind {
     /// `apiVersion` of the version that is read.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The resource, in this version.
+    pub fn resource(&self, version: &str) -> ApiResource {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, version, self.kind), self.plural)
     }
 
     /// Whether labels such as these tell that a pod belongs to an owner of this kind, whoever its controller is.

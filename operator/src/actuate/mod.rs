@@ -9,7 +9,6 @@ mod capacity;
 mod evict;
 mod lanes;
 mod limiter;
-mod line;
 mod node;
 mod object;
 mod owner;
@@ -27,11 +26,11 @@ use background::Background;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
 use giveway_crds::{PodGroup, Workload};
+use giveway_serving::shares::Shares;
 use kube::Client;
 use kube::runtime::events::Recorder;
 use lanes::Lanes;
 use limiter::Limiter;
-use line::Line;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +39,9 @@ use tokio::time::Instant;
 
 /// Longest time for one command.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many events wait at the most: a plan of ten thousand victims has one for each. Whoever makes many pods wait can make as many, again
+/// and again; what is above is not written.
+const MOST_EVENTS: usize = 20_000;
 /// Name under which Giveway writes, in `managedFields` and as the controller of events.
 pub const FIELD_MANAGER: &str = "giveway-operator";
 
@@ -52,7 +54,8 @@ pub struct Actuator {
     background: Background,
     /// The turns of events, which hold up no other background call.
     events: Background,
-    line: Line,
+    /// Places for events that wait to be written.
+    waiting_events: Shares,
     limiter: Arc<Limiter>,
     recorder: Recorder,
     metrics: Metrics,
@@ -81,7 +84,7 @@ impl Actuator {
             lanes: Lanes::new(config.concurrent_calls as usize),
             events: background.events(),
             background,
-            line: Line::default(),
+            waiting_events: Shares::new(MOST_EVENTS),
             limiter: Arc::new(Limiter::new(config.evictions_per_second)),
             metrics,
             names: config.names(),
@@ -243,7 +246,7 @@ impl Dispatch for Actuator {
     fn dispatch(&self, command: Command) {
         let (this, asked) = (self.clone(), Instant::now());
         let place = match &command {
-            Command::Publish(notice) => match this.line.join(&notice.key.namespace) {
+            Command::Publish(notice) => match this.waiting_events.take(&notice.key.namespace) {
                 Some(place) => Some(place),
                 None => return tracing::debug!(object = %notice.key, "event not emitted: too many wait"),
             },

@@ -5,21 +5,14 @@ use crate::report::CallError;
 use giveway_crds::PodGroup;
 use giveway_planner::model::ObjectKey;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, Patch};
+use kube::api::{Api, DynamicObject, Patch};
 use serde_json::json;
 
 /// What an owner says of its groups. `Gone` when it, or its kind, does not exist.
 pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts, CallError> {
     let row = owner.row().ok_or(CallError::Gone)?;
-    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: owner.api_version.clone(),
-        kind: row.kind.to_owned(),
-        plural: row.plural.to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &owner.namespace, &resource);
+    let version = owner.api_version.rsplit_once('/').map_or(owner.api_version.as_str(), |(_, version)| version);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &owner.namespace, &row.resource(version));
     Ok(OwnerFacts::of(row, &api.get(&owner.name).await?))
 }
 

@@ -27,10 +27,14 @@ impl Flight {
     /// What a plan that was dropped still waits for, and why it was dropped; `None` when nobody is still to go for it.
     pub fn finishes(&self) -> Option<Sentence> {
         let ending = self.ending.as_ref()?;
-        let begun = self.begun_units();
-        let rest = self.victims.iter().any(|victim| begun.contains(&victim.unit) && self.has_to_go(victim));
         let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: ";
-        rest.then(|| Sentence::from(words).then(ending.message.clone()))
+        self.has_rest().then(|| Sentence::from(words).then(ending.message.clone()))
+    }
+
+    /// Whether pods of units that were begun have still to go.
+    fn has_rest(&self) -> bool {
+        let begun = self.begun_units();
+        self.victims.iter().any(|victim| begun.contains(&victim.unit) && self.has_to_go(victim))
     }
 
     /// Takes back the evictions that wait for their turn.
@@ -48,8 +52,7 @@ impl Flight {
             self.let_node_go(out);
         }
         self.evict(model, clock, true, out);
-        let begun = self.begun_units();
-        if self.victims.iter().any(|v| v.call.pending() || (begun.contains(&v.unit) && self.has_to_go(v))) {
+        if self.victims.iter().any(|v| v.call.pending()) || self.has_rest() {
             return;
         }
         if !untainted {

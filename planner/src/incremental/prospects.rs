@@ -173,14 +173,12 @@ impl Prospects {
         // Stable: within a turn those first that promise most. Who is the first of any of its domains is among the first.
         order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
         let order: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
-        let mut useful = self.in_turn(&order, when, most);
-        useful.sort_unstable();
-        useful
+        self.in_turn(&order, when, most).into_iter().collect()
     }
 
     /// The first of an order, of which every class has a share where it fits: the nodes of a small pool, which only one kind of members
     /// can use, are not left out for those of a large one.
-    fn in_turn(&self, order: &[Rank], when: When, most: usize) -> Vec<Rank> {
+    fn in_turn(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
         let share = most / (self.classes.len() + 1);
         let mut taken = BTreeSet::new();
         for (known, _) in &self.classes {
@@ -193,7 +191,7 @@ impl Prospects {
             }
             taken.insert(*rank);
         }
-        taken.into_iter().collect()
+        taken
     }
 }
 

@@ -209,11 +209,7 @@ impl Pod {
         };
         let key = ObjectKey::new(namespace, name);
         let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
-        let read = if bound { None } else { requests::of(pod, &key.to_string(), names).ok() };
-        let (requests, unreadable) = match read {
-            Some(requests) => (requests, None),
-            None => requests::of_bound(pod, &key.to_string(), names),
-        };
+        let (requests, unreadable) = requests::of(pod, &key.to_string(), bound, names);
         let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
         let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key)).map(String::as_str);

@@ -18,19 +18,16 @@ type Quantities = BTreeMap<String, Quantity>;
 /// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
 const MOST: i128 = 1 << 96;
 
-/// The requests of a pod.
+/// The requests of a pod, with the error when a quantity cannot be read or is negative, or a sum is too large; the error names the field.
 ///
-/// # Errors
-/// A quantity cannot be read or is negative, or a sum is too large; the error names the field.
-pub(super) fn of(pod: &PodObject, object: &str, names: &Names) -> Result<Resources, ModelError> {
-    counted(pod, &Reader::strict("Pod", object)).map(|amounts| Resources::from_names(amounts, names))
-}
-
-/// What kube-scheduler counts for a pod that has a node; with the error when a quantity cannot be read. It counts in 64 bits, and
-/// as nothing what does not fit into them: who asks for `10P` cpu gets a place, and closes no node for others.
-pub(super) fn of_bound(pod: &PodObject, object: &str, names: &Names) -> (Resources, Option<ModelError>) {
+/// For a pod that has a node they are what kube-scheduler counts, also with an error. It counts in 64 bits, and as nothing what does not fit
+/// into them: who asks for `10P` cpu gets a place, and closes no node for others.
+pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &Names) -> (Resources, Option<ModelError>) {
     let (known, error) = match counted(pod, &Reader::strict("Pod", object)) {
-        Ok(amounts) => (amounts.values().all(|amount| fits_64_bits(*amount)).then_some(amounts), None),
+        Ok(amounts) => {
+            let counts = !bound || amounts.values().all(|amount| fits_64_bits(*amount));
+            (counts.then_some(amounts), None)
+        }
         Err(error) => (None, Some(error)),
     };
     let as_scheduler = || counted(pod, &Reader { kind: "Pod", object, in_64_bits: true });

@@ -29,6 +29,8 @@ pub struct Promises {
     torn_by_the_test: BTreeSet<String>,
     /// Groups that may be torn apart when the first one of their pods goes between these times.
     torn_between: Vec<(String, Timestamp, Timestamp)>,
+    /// Plans of which an eviction may have been on its way when somebody deleted them, by name.
+    on_their_way: BTreeSet<String>,
     /// Pods that may go without a plan, by UID.
     late: BTreeSet<String>,
     /// Namespaces in which nobody may be evicted, beside those with the annotation.
@@ -112,6 +114,14 @@ impl Promises {
         self
     }
 
+    /// An eviction of this plan was asked for and not answered when somebody deleted it: it may have been carried out, so that its group
+    /// goes on.
+    #[must_use]
+    pub fn excuse_on_its_way(mut self, plan: &str) -> Self {
+        self.on_their_way.insert(plan.to_owned());
+        self
+    }
+
     /// Nobody in these namespaces may be evicted, as the operator was told by a flag.
     #[must_use]
     pub fn protecting(mut self, namespaces: impl IntoIterator<Item = String>) -> Self {
@@ -136,7 +146,7 @@ impl Promises {
         let mut broken = evicted_once(history);
         broken.extend(self.torn_groups(history));
         broken.extend(self.planned_before(history));
-        broken.extend(terms::broken(history));
+        broken.extend(terms::broken(history, &self.on_their_way));
         broken.extend(victims::broken(history, &self.protected));
         broken.extend(rescues::broken(history));
         broken.extend(topology::broken(history));

@@ -6,13 +6,13 @@ use super::plans::{ON_THE_WIRE, PlanRecord};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
-/// Every breach, as a sentence.
-pub(super) fn broken(history: &History) -> Vec<String> {
-    let evictions = history.evicted().into_iter().filter_map(|removal| breach(history, removal));
+/// Every breach, as a sentence. Of plans that are `on_their_way` evictions may be carried out after somebody deleted them.
+pub(super) fn broken(history: &History, on_their_way: &BTreeSet<String>) -> Vec<String> {
+    let evictions = history.evicted().into_iter().filter_map(|removal| breach(history, on_their_way, removal));
     evictions.chain(history.plans.iter().filter_map(|record| written(history, record))).collect()
 }
 
-fn breach(history: &History, removal: &Removal) -> Option<String> {
+fn breach(history: &History, on_their_way: &BTreeSet<String>, removal: &Removal) -> Option<String> {
     // It names no plan, and its group goes because kube-scheduler took another pod of it: a plan that lists it too is not why.
     if removal.plan.is_none() && history.began_by_scheduler(removal) {
         return None;
@@ -20,7 +20,7 @@ fn breach(history: &History, removal: &Removal) -> Option<String> {
     let record = history.last_stored(history.plan_of(removal)?, removal.at);
     let (pod, plan) = (&removal.pod.1, &record.plan);
     let begun = || begun(history, removal, record);
-    if history.was_deleted(record, removal.at) && !begun() {
+    if history.was_deleted(record, removal.at) && !begun() && !on_their_way.contains(&plan.id) {
         return Some(format!("{pod} was evicted for plan {}, which somebody had deleted by then", plan.id));
     }
     if !plan.state.in_flight() && !begun() {

@@ -22,7 +22,6 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     let excused = judged(world, history).into_iter().filter(|(_, excuse)| excuse.is_some());
     let promises = excused.fold(unknown(world), |all, (helped, _)| all.excuse_unbound(&helped.name, usize::MAX));
     let mut broken = protected(world, history, taken_down(world, history, promises)).broken(history);
-    broken.retain(|sentence| !was_asked_for(world, sentence));
     broken.extend(too_many(world, history));
     broken.extend(something_to_do(world));
     broken.extend(halves(world));
@@ -30,14 +29,6 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     broken.extend(plans(world));
     broken.extend(groups(world));
     broken
-}
-
-/// An eviction was asked for and not answered when an administrator deleted the plan: it may have been carried out, so the group goes on.
-fn was_asked_for(world: &World, sentence: &str) -> bool {
-    let thwarted = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
-    let mut asked = world.deleted.iter().filter(|plan| plan.unheard || thwarted(&plan.pods));
-    let told = |name: &str| format!("was evicted for plan {name}, which somebody had deleted by then");
-    asked.any(|plan| sentence.ends_with(&told(&plan.name)))
 }
 
 /// Evictions for plans beyond the limit of a minute, unless they are those of one group that is larger. Ten seconds are for what
@@ -58,14 +49,18 @@ fn too_many(world: &World, history: &History) -> Option<String> {
 
 /// A group may be torn when nobody of the operator was there when the stock scheduler took a pod of it, and the pod was gone before
 /// the next one looked: nothing in the cluster tells of it then. So it is with a plan that was carried out by nobody when an administrator
-/// deleted its Preemption.
+/// deleted its Preemption; one of which evictions were asked for and not answered by then goes on.
 fn unknown(world: &World) -> Promises {
     let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < 60_000);
     let unknown = world.preempted.iter().filter(|(_, at)| near(*at));
     let promises = unknown.fold(Promises::new(), |promises, (group, at)| promises.excuse_torn_at(group, time_of(*at)));
     let deleted = world.deleted.iter().filter(|plan| near(plan.at));
     let groups = deleted.flat_map(|plan| plan.groups.iter().map(move |group| (group, plan)));
-    groups.fold(promises, |promises, (group, plan)| promises.excuse_torn_between(group, plan.planned, time_of(plan.at)))
+    let promises = groups
+        .fold(promises, |promises, (group, plan)| promises.excuse_torn_between(group, plan.planned, time_of(plan.at)));
+    let thwarted = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
+    let asked = world.deleted.iter().filter(|plan| plan.unheard || thwarted(&plan.pods));
+    asked.fold(promises, |promises, plan| promises.excuse_on_its_way(&plan.name))
 }
 
 /// Everybody for whom others went, and what excuses those of whom it is not asked that they are bound in the end.

@@ -10,30 +10,25 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::GuardMetrics;
+use giveway_serving::shares::{Share, Shares};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The time between two answers while many are held.
 pub const SPACING: Duration = Duration::from_millis(250);
 
-/// How many refusals are held, by namespace of the victim. Not by victim: kube-scheduler 1.33 and 1.34 do not wait for the answer
-/// before they try the same one again, and would be answered at once.
-type Shares = Arc<Mutex<BTreeMap<String, usize>>>;
-
 /// Where refusals wait.
 #[derive(Debug)]
 pub struct Holds {
-    slots: Arc<Semaphore>,
+    /// By namespace of the victim, and not by victim: kube-scheduler 1.33 and 1.34 do not wait for the answer before they try the same one
+    /// again, and would be answered at once.
+    shares: Shares,
     time: Duration,
     longest: Duration,
     turns: Arc<Mutex<Turns>>,
-    shares: Shares,
-    /// The most of one namespace.
-    most_of_one: usize,
     end: CancellationToken,
     metrics: GuardMetrics,
 }
@@ -60,25 +55,14 @@ impl Holds {
     /// Holds at most `most` refusals for `time`, for up to `longest` when there are many, and all of them no longer
     /// than until `end`.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
-        let slots = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
-        Self {
-            slots,
-            time,
-            longest: longest.max(time),
-            turns,
-            shares: Shares::default(),
-            most_of_one: most.div_ceil(2),
-            end,
-            metrics,
-        }
+        Self { shares: Shares::new(most), time, longest: longest.max(time), turns, end, metrics }
     }
 
     /// Begins to hold a refusal about a victim in this namespace, in no case longer than until `deadline`; `None` when too
     /// many are held.
     pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
-        let share = Share::one_more(&self.shares, namespace, self.most_of_one);
-        let (Some(share), Ok(slot)) = (share, Arc::clone(&self.slots).try_acquire_owned()) else {
+        let Some(share) = self.shares.take(namespace) else {
             self.metrics.unheld.inc();
             return None;
         };
@@ -87,36 +71,7 @@ impl Holds {
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
         let (turns, end) = (Arc::clone(&self.turns), self.end.clone());
-        Some(Hold { since, until, latest, turns, end, metrics, _share: share, _slot: slot })
-    }
-}
-
-/// One of the refusals about victims of a namespace, until it is dropped.
-#[derive(Debug)]
-struct Share {
-    shares: Shares,
-    namespace: String,
-}
-
-impl Share {
-    fn one_more(shares: &Shares, namespace: &str, most: usize) -> Option<Self> {
-        let mut held = shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = held.get(namespace).copied().unwrap_or_default();
-        if count >= most {
-            return None;
-        }
-        held.insert(namespace.to_owned(), count + 1);
-        Some(Self { shares: Arc::clone(shares), namespace: namespace.to_owned() })
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let mut held = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        match held.get(&self.namespace).copied() {
-            Some(count) if count > 1 => held.insert(self.namespace.clone(), count - 1),
-            _ => held.remove(&self.namespace),
-        };
+        Some(Hold { since, until, latest, turns, end, metrics, _share: share })
     }
 }
 
@@ -130,7 +85,6 @@ pub struct Hold {
     end: CancellationToken,
     metrics: GuardMetrics,
     _share: Share,
-    _slot: OwnedSemaphorePermit,
 }
 
 impl Hold {
@@ -279,7 +233,7 @@ mod tests {
         crowd.pop();
         let again = begin("own").expect("one of them is over");
         drop((crowd, other, again));
-        assert!(holds.shares.lock().unwrap().is_empty(), "who is held no more is forgotten");
+        assert!(holds.shares.is_unused(), "who is held no more is forgotten");
     }
 
     #[tokio::test]

@@ -112,13 +112,6 @@ impl Cluster {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
-    /// The budgets of a namespace, by name.
-    pub(crate) fn budgets_in<'a, 'n>(&'a self, namespace: &'n str) -> impl Iterator<Item = &'a Budget> + use<'a, 'n> {
-        let first = ObjectKey::new(namespace, "");
-        let budgets = self.budget_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
-        budgets.filter_map(|(_, index)| self.budgets.get(*index)).map(|slot| &slot.budget)
-    }
-
     /// How many pods under a budget of the model are healthy: ready, and not on their way out.
     pub fn healthy_under(&self, budget: &Budget) -> usize {
         let under = self.budget_index.get(&budget.key).and_then(|index| self.budget_at(*index)).map(|(_, pods)| pods);

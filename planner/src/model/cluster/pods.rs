@@ -166,20 +166,11 @@ impl Cluster {
         pod.annotation_policy.unwrap_or(fallback)
     }
 
-    /// The budgets that a pod is under, by name.
+    /// The budgets that a pod of the model is under, by name.
     pub fn budgets_of<'a>(&'a self, pod: &Pod) -> Vec<&'a Budget> {
-        let index = self.pod_index(&pod.key);
-        let known = index.filter(|index| self.pod_at(*index).is_some_and(|known| known.labels == pod.labels));
-        let Some(index) = known else {
-            // One that is not part of the model, as it is stored there.
-            return self.budgets_in(&pod.key.namespace).filter(|budget| budget.matches(&pod.labels)).collect();
-        };
-        let mut budgets: Vec<&Budget> = self
-            .budgets_at(index)
-            .iter()
-            .filter_map(|budget| self.budget_at(*budget))
-            .map(|(budget, _)| budget)
-            .collect();
+        let numbers = self.pod_index(&pod.key).map_or(&[][..], |index| self.budgets_at(index));
+        let budgets = numbers.iter().filter_map(|number| self.budget_at(*number)).map(|(budget, _)| budget);
+        let mut budgets: Vec<&Budget> = budgets.collect();
         budgets.sort_unstable_by_key(|budget| &budget.key);
         budgets
     }

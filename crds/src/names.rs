@@ -1,0 +1,21 @@
+//! Names as the API server takes them.
+
+/// The longest name of an object.
+pub const LONGEST_SUBDOMAIN: usize = 253;
+/// The longest name of a namespace.
+pub const LONGEST_LABEL: usize = 63;
+
+/// Whether this is an RFC 1123 subdomain, as the names of most objects are.
+pub fn is_subdomain(name: &str) -> bool {
+    name.len() <= LONGEST_SUBDOMAIN && name.split('.').all(is_part)
+}
+
+/// Whether this is an RFC 1123 label, as the names of namespaces are.
+pub fn is_label(name: &str) -> bool {
+    name.len() <= LONGEST_LABEL && is_part(name)
+}
+
+fn is_part(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+}
