@@ -11,7 +11,8 @@
 //! is never forced, because Giveway does not know the preemptor's priority: the eviction is tried again until the budget
 //! allows it.
 //!
-//! What a plan began with a group and could not finish, because a policy forbids some of its evictions, is finished here too; and
+//! What a plan began with a group and could not finish, because a policy forbids some of its evictions or a guaranteed budget refuses
+//! them for long, is finished here too; and
 //! a gang that kube-scheduler has left [bound by half](half_bound) for too long is taken down, with the members that were
 //! released and have no node, as far as budgets allow it.
 //!
@@ -24,7 +25,7 @@
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::fallen::{Fallen, OURS};
 use crate::half_bound;
-use crate::ledger::{Call, Flights};
+use crate::ledger::{Call, Flights, Torn};
 use crate::model::Model;
 use crate::status::Victimhood;
 use crate::words::Sentence;
@@ -226,13 +227,19 @@ impl Cascades {
         self.begin(model, group, at, message, Began::HalfBound)
     }
 
-    /// Goes on with the members of a group that a plan began with and could not finish, because their evictions are not allowed.
-    /// They are tried again, about once a minute, beside the next plans.
-    pub fn finish(&mut self, group: ObjectKey, members: BTreeSet<SmolStr>, message: Sentence) {
-        match self.0.entry(group) {
-            Entry::Occupied(mut earlier) => earlier.get_mut().members.extend(members),
-            Entry::Vacant(place) => drop(place.insert(Cascade::of(members, message, Began::Plan))),
-        }
+    /// Goes on with the members of a group that a plan began with and could not finish, because their evictions are not allowed or their
+    /// budgets keep them. They are tried again, about once a minute and every few seconds, beside the next plans.
+    pub fn finish(&mut self, torn: Torn) {
+        let Torn { group, members, message, guarded } = torn;
+        let cascade = match self.0.entry(group) {
+            Entry::Occupied(earlier) => {
+                let earlier = earlier.into_mut();
+                earlier.members.extend(members);
+                earlier
+            }
+            Entry::Vacant(place) => place.insert(Cascade::of(members, message, Began::Plan)),
+        };
+        cascade.guarded |= guarded;
     }
 
     /// Takes back the evictions that wait for their turn.
@@ -383,8 +390,9 @@ mod tests {
         TestPod::new(name, 10).of("low").on("n1").created(100)
     }
 
-    fn uids<const N: usize>(pods: [&str; N]) -> BTreeSet<SmolStr> {
-        pods.map(|pod| format!("uid-{pod}").into()).into()
+    fn torn<const N: usize>(group: ObjectKey, pods: [&str; N]) -> Torn {
+        let members = pods.map(|pod| format!("uid-{pod}").into()).into();
+        Torn { group, members, message: "Preempted by pod group default/train.".into(), guarded: false }
     }
 
     fn evictions(cascades: &mut Cascades, world: &World, now: Instant) -> Vec<String> {
@@ -463,7 +471,7 @@ mod tests {
         world.pod(member("l1")).pod(member("l2")).pod(member("l3").preempted(200, THEIRS).terminating());
         assert!(cascades.fallen(&mut world.model).is_empty());
         let group = world.key("scheduling.k8s.io/low");
-        cascades.finish(group, uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
+        cascades.finish(torn(group, ["l1", "l2", "l3"]));
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l2 force"]);
     }
 
@@ -628,7 +636,7 @@ mod tests {
         assert_eq!(evictions(&mut cascades, &world, later), ["l1 force", "l3 force", "l4 force"]);
         // What a plan leaves behind is added.
         world.pod(member("l5").created(300));
-        cascades.finish(group, uids(["l5"]), "Preempted by pod group default/train.".into());
+        cascades.finish(torn(group, ["l5"]));
         assert_eq!(evictions(&mut cascades, &world, later), ["l5 force"]);
     }
 
@@ -685,13 +693,22 @@ mod tests {
         assert!(told.is_none());
 
         world.model.cluster.protect_namespaces(BTreeSet::new());
-        cascades.finish(world.key("low"), uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
+        cascades.finish(torn(world.key("low"), ["l1", "l2", "l3"]));
         let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
         let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
         world.model.cluster.protect_namespaces(["default".to_owned()].into());
         let step = cascades.pass(&world.model, &Flights::new(), |_| true, now);
         assert!(step.commands.is_empty() && call.permission.is_cancelled());
         assert_eq!(step.through, [world.key("low")]);
+    }
+
+    #[test]
+    fn what_a_plan_left_is_guarded_by_a_pod_that_went() {
+        let (world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        cascades.finish(Torn { guarded: true, ..torn(world.key("low"), ["l2", "l3"]) });
+        assert_eq!(evictions(&mut cascades, &world, now), ["l2 ask", "l3 ask"]);
+        cascades.finish(torn(world.key("low"), ["l1"]));
+        assert_eq!(evictions(&mut cascades, &world, now), ["l1 ask"]);
     }
 
     #[test]
@@ -707,7 +724,7 @@ mod tests {
         let (mut world, mut cascades, mut now) = (world(), Cascades::default(), Instant::now());
         // Made instead of one that went, and bound before the plan ended.
         world.pod(member("l4"));
-        cascades.finish(world.key("low"), uids(["l1", "l2", "l3"]), "Preempted by pod group default/train.".into());
+        cascades.finish(torn(world.key("low"), ["l1", "l2", "l3"]));
         let pass = |cascades: &mut Cascades, now| {
             let commands = cascades.pass(&world.model, &Flights::new(), |_| false, now).commands;
             commands.len()

@@ -2,7 +2,9 @@
 
 use crate::audit::budgets::{Judgement, judge};
 use crate::audit::{Chronicler, History, Promises, log, rest, unanswered};
-use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, tidy};
+use crate::cluster::{
+    BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder, stored_plans, tidy,
+};
 use crate::control_plane::process::tail;
 use crate::control_plane::{ControlPlane, Options, Version, kubeconfig};
 use crate::controllers::{Controller, Controllers};
@@ -11,6 +13,7 @@ use crate::node::{self, Node};
 use crate::paths;
 use crate::proxy::Proxy;
 use anyhow::{Result, anyhow};
+use giveway_crds::plan::StoredPlan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -572,8 +575,20 @@ impl World {
     /// # Panics
     /// One was broken.
     pub async fn check(&self, promises: &Promises) {
-        let broken = self.broken(promises).await;
-        assert!(broken.is_empty(), "promises were broken:\n  {}", broken.join("\n  "));
+        let mut broken = self.broken(promises).await;
+        if broken.is_empty() {
+            return;
+        }
+        let plans = stored_plans(&self.kit.client).await.unwrap_or_default();
+        let concerned = |plan: &&StoredPlan| broken.iter().any(|sentence| sentence.contains(&plan.preemptor.name));
+        let told = |plan: &StoredPlan| {
+            let victims = plan.victims.iter().flat_map(|unit| &unit.pods).map(|pod| pod.name.as_str());
+            let (victims, state) = (victims.collect::<Vec<_>>().join(", "), plan.state.as_str());
+            format!("Plan {} for {} to evict {victims}: {state}. {}", plan.id, plan.preemptor.name, plan.message)
+        };
+        let plans: Vec<String> = plans.iter().filter(concerned).map(told).collect();
+        broken.extend(plans);
+        panic!("promises were broken:\n  {}", broken.join("\n  "));
     }
 
     /// The promises that were broken, as a sentence each, once the cluster has come to rest.

@@ -518,8 +518,8 @@ impl Arbiter {
         if !is_another {
             self.waits_on(&flight, ending, &told, clock);
         }
-        for (group, members, message) in flight.left_torn() {
-            self.cascades.finish(group, members, message);
+        for torn in flight.left_torn() {
+            self.cascades.finish(torn);
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };

@@ -16,6 +16,19 @@ use std::time::Instant;
 /// After so many attempts, some three seconds, the operator believes that it may not evict.
 const TRIES_UNAUTHORIZED: u32 = 4;
 
+/// What a plan leaves of a whole group that it began: to be finished beside the next plans.
+#[derive(Clone, Debug)]
+pub struct Torn {
+    /// Which group.
+    pub group: ObjectKey,
+    /// UIDs of all that were to go.
+    pub members: BTreeSet<SmolStr>,
+    /// The sentence for the group and its pods.
+    pub message: Sentence,
+    /// Whether a budget of one of them is guaranteed against the preemptor, be it one that is gone by now.
+    pub guarded: bool,
+}
+
 impl Flight {
     /// Notes that the eviction of a pod was answered.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
@@ -174,17 +187,20 @@ impl Flight {
         }
     }
 
-    /// Whole groups of which pods went by this plan and others must not, by a policy; with the UIDs of all that were to go, and the
-    /// sentence for them.
-    pub fn left_torn(&self) -> Vec<(ObjectKey, BTreeSet<SmolStr>, Sentence)> {
-        let stays = |v: &&VictimPod| !v.accepted && !self.has_to_go(v);
+    /// Whole groups of which pods went by this plan and others did not, because a policy forbids it or a budget keeps them.
+    pub fn left_torn(&self) -> Vec<Torn> {
+        let stays = |v: &&VictimPod| !v.accepted && (!self.has_to_go(v) || self.refused.contains_key(&v.uid));
         let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
         let begun = self.begun_units();
         let of = |unit: usize| {
             let victim = &self.plan.victims[unit];
-            let message = super::victim_message(self, &victim.kind, victim.priority, None);
-            let members = self.victims.iter().filter(|v| v.unit == unit).map(|v| v.uid.clone());
-            (ObjectKey::new(&victim.namespace, &victim.name), members.collect(), message)
+            let pods = || self.victims.iter().filter(move |v| v.unit == unit);
+            Torn {
+                group: ObjectKey::new(&victim.namespace, &victim.name),
+                members: pods().map(|v| v.uid.clone()).collect(),
+                message: super::victim_message(self, &victim.kind, victim.priority, None),
+                guarded: pods().any(|v| v.threshold.is_some_and(|threshold| threshold > self.own_priority())),
+            }
         };
         units.intersection(&begun).map(|unit| of(*unit)).collect()
     }

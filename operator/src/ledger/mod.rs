@@ -30,6 +30,7 @@ mod wind_down;
 
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
+pub use evict::Torn;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use sentences::{describe, taker, victim_message};
@@ -177,6 +178,8 @@ pub struct Flight {
     pub looked: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
+    /// Since when, of a plan that was dropped, nothing but budgets keeps who is still to go.
+    pub kept: Option<Instant>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
     pub refused: BTreeMap<SmolStr, String>,
     /// Those of them whose eviction is not allowed at all, and those whose namespaces are protected by now: nobody waits for it.
@@ -265,6 +268,7 @@ impl Flight {
             rechecked: None,
             looked: None,
             ending: None,
+            kept: None,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
             careful: false,

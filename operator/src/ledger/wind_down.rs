@@ -1,4 +1,5 @@
-//! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn.
+//! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn. What a budget keeps for long is left to
+//! [others](Flight::left_torn).
 
 use super::call::Call;
 use super::{Advance, Clock, Ending, Flight, VictimPod, current};
@@ -7,6 +8,11 @@ use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::{Cluster, Pod};
+use std::time::{Duration, Instant};
+
+/// How long a plan that was dropped holds its preemptor while nothing but budgets keeps the rest of what it began: as long as victims may
+/// take to leave before other room is looked for. A budget that somebody else has spent may stay closed for ever.
+const KEPT: Duration = Duration::from_secs(10);
 
 impl Flight {
     /// Drops the plan. Units of which a pod was evicted already are finished first.
@@ -37,6 +43,17 @@ impl Flight {
         self.victims.iter().any(|victim| begun.contains(&victim.unit) && self.has_to_go(victim))
     }
 
+    /// Whether nothing but budgets has kept the rest for [long enough](KEPT): it is finished beside the preemptor's next plan then
+    /// (design, section 4, "Evict").
+    fn is_kept_by_budgets(&mut self, now: Instant) -> bool {
+        let begun = self.begun_units();
+        let mut rest = self.victims.iter().filter(|victim| begun.contains(&victim.unit) && self.has_to_go(victim));
+        if !rest.all(|victim| self.refused.contains_key(&victim.uid) && !victim.call.pending()) {
+            return false;
+        }
+        now.duration_since(*self.kept.get_or_insert(now)) >= KEPT
+    }
+
     /// Takes back the evictions that wait for their turn.
     pub fn hold(&mut self) {
         if self.victims.iter().any(|victim| victim.call.pending()) {
@@ -51,8 +68,11 @@ impl Flight {
         if untainted {
             self.let_node_go(out);
         }
-        self.evict(model, clock, true, out);
-        if self.victims.iter().any(|v| v.call.pending()) || self.has_rest() {
+        let kept = self.has_rest() && self.is_kept_by_budgets(clock.now);
+        if !kept {
+            self.evict(model, clock, true, out);
+        }
+        if self.victims.iter().any(|v| v.call.pending()) || (self.has_rest() && !kept) {
             return;
         }
         if !untainted {

@@ -3,7 +3,7 @@
 use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::PodGroup;
 use giveway_crds::plan::PlanState;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{Shaped, stored_plans};
 use giveway_tests::world::World;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -109,7 +109,10 @@ async fn room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_a
     let message = gang.wait_event("Cancelled", MINUTE).await;
     assert_eq!(message, "Room for some of the pods appeared: a plan with fewer victims takes its place.");
     let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
-    assert_eq!((plan.cost.victim_pods, &plan.planned_at), (1, &put_off.planned_at), "it has waited already");
+    // Of the first one, read again: before its status was written it told when its object was created.
+    let plans = stored_plans(&world.client()).await.unwrap();
+    let first = plans.into_iter().find(|first| first.id == put_off.id).unwrap();
+    assert_eq!((plan.cost.victim_pods, &plan.planned_at), (1, &first.planned_at), "it has waited already");
     world.check_promises().await;
 }
 

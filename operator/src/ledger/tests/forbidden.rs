@@ -47,9 +47,11 @@ fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled, "the preemptor does not wait for it");
     let torn = run.flight.left_torn();
     assert_eq!(torn.len(), 1);
-    assert_eq!(torn[0].0, ObjectKey::new("default", "low"));
-    assert_eq!(torn[0].1.iter().collect::<Vec<_>>(), ["uid-l1", "uid-l2"], "and nobody who was made instead");
-    assert!(torn[0].2.to_string().starts_with("Preempted by pod group default/gang"), "{}", torn[0].2);
+    assert_eq!(torn[0].group, ObjectKey::new("default", "low"));
+    assert_eq!(torn[0].members.iter().collect::<Vec<_>>(), ["uid-l1", "uid-l2"], "and nobody who was made instead");
+    let message = torn[0].message.to_string();
+    assert!(message.starts_with("Preempted by pod group default/gang"), "{message}");
+    assert!(!torn[0].guarded);
 }
 
 #[test]

@@ -124,3 +124,33 @@ fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
     assert_eq!(advance.ended.unwrap().message.to_string(), words);
     assert!(run.flight.refused.contains_key("uid-db"));
 }
+
+/// Somebody else spent the budget after the first one of a group went.
+#[test]
+fn what_a_budget_keeps_for_long_is_finished_beside_the_next_plan() {
+    let mut run = Run::new();
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
+    run.step();
+    run.nominated();
+    assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.world.remove_pod("l1");
+    let refuse = |run: &mut Run| run.flight.evicted("uid-l2", &EvictOutcome::Refused("0 allowed".into()), run.now);
+    refuse(&mut run);
+    assert!(run.step().ended.is_none(), "the budget may open in a moment");
+    run.later(9);
+    assert_eq!(names(&run.step()), ["evict l2"]);
+    run.later(1);
+    assert!(run.step().ended.is_none(), "it may have been carried out");
+    refuse(&mut run);
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "the places are kept for the next plan: {:?}", names(&advance));
+    let ended = advance.ended.unwrap();
+    assert_eq!((ended.state, run.flight.plan.state), (PlanState::Cancelled, PlanState::Cancelled));
+    assert_eq!(ended.message.to_string(), "The eviction of pod default/l2 was refused: 0 allowed");
+    let torn = run.flight.left_torn();
+    assert_eq!(torn.len(), 1);
+    assert_eq!(torn[0].group, ObjectKey::new("default", "low"));
+    assert!(torn[0].guarded, "by l1, which is gone");
+}

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::World;
 use giveway_tests::audit::{ADMIN, How, Promises};
-use giveway_tests::cluster::{PodHandle, Shaped};
+use giveway_tests::cluster::{FillBuilder, PodBuilder, PodHandle, Shaped};
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ async fn a_guaranteed_budget_holds_whoever_else_acts() {
         a_drain_and_a_preemption_share_the_allowance(&stage),
         a_probe_that_fails_after_the_plan_saves_the_victims(&stage),
         a_plan_that_is_refused_half_way_takes_others_or_gives_up(&stage),
+        a_budget_that_stays_closed_half_way_through_a_group_does_not_hold_the_preemptor(&stage),
     );
     let (judgement, _) = stage.judge(&Promises::new().excuse_unbound("stranded", 3)).await;
     let below: Vec<_> = judgement.worst.iter().filter(|(_, worst)| worst.healthy < worst.desired).collect();
@@ -107,16 +108,8 @@ async fn refused_half_way(stage: &Stage, name: &str, others: u32) {
     let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(4).create_allowing(4).await;
     let gang = scene.gang(name, "urgent-500", 4).create().await;
-    wait_for("the first victim is on its way", MINUTE, async || {
-        let there = join_all(web.iter().map(PodHandle::get)).await.into_iter().flatten();
-        let left = there.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
-        if left < web.len() { Ok(()) } else { Err("none is".to_owned()) }
-    })
-    .await;
-    let mut spent = 0;
-    while far[spent].evict(&stage.other).await.is_ok() {
-        spent += 1;
-    }
+    until_left(&web, |left| left < web.len()).await;
+    let spent = spend(stage, &far).await;
     if others > 0 {
         gang.wait_bound(PATIENCE).await;
     } else {
@@ -128,4 +121,56 @@ async fn refused_half_way(stage: &Stage, name: &str, others: u32) {
     assert_eq!(gone("web") + spent, 4, "{requests:#?}");
     assert_eq!(gone("other"), if others > 0 { spent } else { 0 }, "{requests:#?}");
     assert!(requests.iter().any(|removal| removal.code == 429), "{requests:#?}");
+}
+
+/// Of a whole group one pod has gone when somebody else spends what the budget allows. Room elsewhere is taken at once all the same, and
+/// the rest of the group goes when the budget is open again.
+async fn a_budget_that_stays_closed_half_way_through_a_group_does_not_hold_the_preemptor(stage: &Stage) {
+    let scene = stage.scene("kept").await;
+    let nodes = scene.nodes(1, 4).await;
+    let fill = FillBuilder::new(scene.kit.clone(), &nodes).prefix("web").priority("guarded-1000").label("app", "web");
+    let web = fill.whole().groups_of(4).await.remove(0).pods;
+    let elsewhere = stage.world.nodes(1).cpus(4).prefix("kept-elsewhere").create().await;
+    let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
+    scene.budget("web").min_available(4).create_allowing(4).await;
+    let gang = scene.gang("kept", "urgent-500", 4).create().await;
+    until_left(&web, |left| left < web.len()).await;
+    let spent = spend(stage, &far).await;
+    assert!((1..4).contains(&spent), "{spent}");
+    let plan = gang.wait_plan(PlanState::Cancelled, MINUTE).await;
+    assert!(plan.message.contains("was refused"), "{}", plan.message);
+    scene.more_nodes("kept-more", 1, 4).await;
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(left(&web).await, spent, "the budget is closed");
+    // In the place of those who went others are healthy.
+    let others = stage.world.nodes(1).cpus(4).prefix("kept-others").create().await;
+    for index in 0..4 {
+        let pod =
+            PodBuilder::new(scene.kit.clone(), &format!("new-{index}")).priority("guarded-1000").label("app", "web");
+        pod.on(&others[0]).create().await;
+    }
+    until_left(&web, |left| left == 0).await;
+}
+
+/// How many of the pods are not on their way.
+async fn left(pods: &[PodHandle]) -> usize {
+    let there = join_all(pods.iter().map(PodHandle::get)).await.into_iter().flatten();
+    there.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count()
+}
+
+async fn until_left(pods: &[PodHandle], enough: impl Fn(usize) -> bool) {
+    wait_for("pods are on their way", MINUTE, async || {
+        let left = left(pods).await;
+        if enough(left) { Ok(()) } else { Err(format!("{left} of {} are not", pods.len())) }
+    })
+    .await;
+}
+
+/// Evicts one after the other until the budget refuses; returns how many went.
+async fn spend(stage: &Stage, pods: &[PodHandle]) -> usize {
+    let mut spent = 0;
+    while pods[spent].evict(&stage.other).await.is_ok() {
+        spent += 1;
+    }
+    spent
 }

@@ -14,6 +14,7 @@ use giveway_tests::wait::until;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ use std::time::{Duration, Instant};
 const TO_REST: Duration = Duration::from_secs(25);
 /// How long nothing may happen before a round is judged.
 const REST: Duration = Duration::from_millis(500);
+/// How long a preemptor for which somebody went may be without a plan before its round is judged all the same: it plans anew after a
+/// second or two, also on a slow machine.
+const TO_PLAN_ANEW: Duration = Duration::from_secs(10);
 
 /// A namespace and nodes that one round after the other uses.
 pub struct Slot {
@@ -203,11 +207,11 @@ impl Slot {
             .await
     }
 
-    /// Waits until no plan is in flight in this slot and nobody terminates, for half a second, and says so in the audit log: what
-    /// happened is judged before the clean-up hides it.
+    /// Waits until no plan is in flight in this slot, nobody terminates, no budget is new and nobody waits for whom others went, for half
+    /// a second, and says so in the audit log: what happened is judged before the clean-up hides it.
     async fn rest(&self) -> bool {
         let namespace = &self.kit.namespace;
-        let mut clean: Option<Instant> = None;
+        let (start, mut clean) = (Instant::now(), None::<Instant>);
         let what = format!("{namespace} is at rest");
         let rest = until(&what, TO_REST, async || {
             let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
@@ -217,6 +221,18 @@ impl Slot {
                 pod.metadata.namespace.as_ref() == Some(namespace) && pod.metadata.deletion_timestamp.is_some()
             };
             busy.extend(self.board.look(|state| state.pods.values().filter(going).map(name).collect::<Vec<_>>()));
+            let budgets = self.kit.api::<PodDisruptionBudget>().list(&ListParams::default()).await;
+            let new = |budget: &&PodDisruptionBudget| {
+                let seen = budget.status.as_ref().and_then(|status| status.observed_generation);
+                seen != budget.metadata.generation
+            };
+            let budgets = budgets.map_err(|error| error.to_string())?.items;
+            busy.extend(budgets.iter().filter(new).map(ResourceExt::name_any));
+            if start.elapsed() < TO_PLAN_ANEW {
+                let here = plans.iter().filter(|plan| plan.preemptor.namespace == *namespace);
+                let waits = |plan: &&StoredPlan| self.board.look(|state| plans_anew(plan, state));
+                busy.extend(here.filter(waits).map(|plan| format!("{} plans anew", plan.preemptor.name)));
+            }
             if !busy.is_empty() {
                 clean = None;
                 return Err(busy.join(", "));
@@ -263,6 +279,20 @@ impl Slot {
         let left: Vec<String> = self.board.look(|state| state.pods.values().filter(mine).map(name).collect());
         panic!("these pods of {} do not go: {}", self.kit.namespace, left.join(", "));
     }
+}
+
+/// Whether somebody went for a preemptor that is still without a place.
+fn plans_anew(plan: &StoredPlan, state: &State) -> bool {
+    let gone = plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| !state.pods.contains_key(&pod.uid));
+    let group = |pod: &Pod| pod.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_POD_GROUP)).cloned();
+    let its = |(uid, pod): &(&String, &Pod)| match plan.preemptor.kind.as_str() {
+        "Pod" => **uid == plan.preemptor.uid,
+        _ => {
+            pod.metadata.namespace.as_ref() == Some(&plan.preemptor.namespace)
+                && group(pod).as_ref() == Some(&plan.preemptor.name)
+        }
+    };
+    gone && state.pods.iter().filter(its).any(|(uid, _)| !state.bound.contains(uid))
 }
 
 fn name(pod: &Pod) -> String {
