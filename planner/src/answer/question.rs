@@ -58,9 +58,14 @@ impl<'q> Question<'q> {
         self.preempts() || self.context.waits
     }
 
-    /// The question as it is on some nodes.
-    fn on<'p>(&'p self, nodes: &'p Nodes<'p>, effort: &Effort) -> Problem<'p> {
-        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, self.now.on(nodes), effort)
+    /// The question as it is on some nodes, which are among these: all of one domain where the members have to stay within one.
+    fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
+        let room = self.now.on(nodes);
+        let room = match (&self.demand.domains, ranks.first()) {
+            (Some(domains), Some(first)) => room.within(&domains.key, self.nodes.place(*first), &self.in_flight.held),
+            _ => room,
+        };
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)
     }
 
     /// Those of some nodes that matter; all of them where nothing is known.
@@ -80,7 +85,7 @@ impl<'q> Question<'q> {
             return None;
         }
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Now));
-        let problem = self.on(&nodes, &self.effort);
+        let problem = self.on(&nodes, ranks, &self.effort);
         let placed = enough(&problem, &problem.now)?;
         let left = self.demand.members.len() - placed.len();
         Some(Decision::Fits { placements: placements(self.cluster, &nodes, &placed), left, domain: None })
@@ -92,7 +97,7 @@ impl<'q> Question<'q> {
             return None;
         }
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
-        let problem = self.on(&nodes, &self.effort);
+        let problem = self.on(&nodes, ranks, &self.effort);
         let room = problem.room_then();
         let placed = enough(&problem, &room)?;
         self.checked(&problem, room, Found::by_waiting(placed))
@@ -145,7 +150,7 @@ impl<'q> Question<'q> {
 
     fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Option<Plan> {
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(ceiling)));
-        let mut problem = self.on(&nodes, &self.effort);
+        let mut problem = self.on(&nodes, ranks, &self.effort);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
         let found = match self.context.strategy {
@@ -164,13 +169,13 @@ impl<'q> Question<'q> {
         let cut_short = self.effort.spent();
         // What is missing is told also when the search used up what it may look at.
         let effort = Effort::of_words();
-        let mut problem = self.on(self.nodes, &effort);
+        let mut problem = self.on(self.nodes, ranks, &effort);
         if ranks.len() < self.nodes.len() {
             problem.leave_out_all_but(ranks);
         }
         let now = fill(&problem, &problem.now);
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(EVERYBODY)));
-        let mut victims = self.on(&nodes, &effort);
+        let mut victims = self.on(&nodes, ranks, &effort);
         if self.preempts() {
             victims.consider_victims(EVERYBODY);
         }

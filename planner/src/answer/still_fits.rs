@@ -12,7 +12,7 @@ const REORDERED: usize = 8;
 
 /// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
 /// present, and so do the places that others of at least `priority` hold. A placed pod that is bound to its node
-/// already is fine.
+/// already is fine. Those of a group that must stay within one domain are in one: nobody asks that here.
 ///
 /// # Errors
 /// A sentence that says which placement does not fit, and why.
@@ -34,6 +34,9 @@ pub fn still_fits(
     let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
     let held = held_places(cluster, &nodes, priority, context, own);
     let mut room = Occupancy::new(cluster, &nodes, &members, &held);
+    if let Some((key, rank)) = domain(cluster, &nodes, &waiting) {
+        room = room.within(key, rank, &held);
+    }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
     // The scheduler binds in an order of its own, so that who was to come later may have come first.
@@ -71,6 +74,13 @@ pub fn still_fits(
 
 fn suits(cluster: &Cluster, nodes: &Nodes<'_>, index: PodIndex, rank: Rank) -> bool {
     cluster.pod_at(index).is_some_and(|pod| unsuitable(pod, nodes.at(rank)).is_none())
+}
+
+/// Where members have to stay within one domain: the key of its topology, and the rank of a node of it.
+fn domain<'c>(cluster: &'c Cluster, nodes: &Nodes<'_>, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
+    let (index, placement) = waiting.first()?;
+    let key = cluster.group_of(cluster.pod_at(*index)?)?.topology.as_deref()?;
+    Some((key, nodes.rank(cluster.node_index(&placement.node)?)?))
 }
 
 /// The pod of a placement, when it still needs the place; `None` when it has it.

@@ -9,8 +9,9 @@ pub(crate) use slack::Slack;
 
 use super::kinds::Kinds;
 use super::labels::Labels;
+use super::nodes::{Held, Nodes, Rank};
 use super::pod_affinity::{Terms, about};
-use super::{nodes::Nodes, nodes::Rank, spread};
+use super::spread;
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -61,10 +62,15 @@ enum Whom<'a> {
 struct Rule<'a> {
     key: usize,
     whom: Whom<'a>,
-    /// For a spread: by place of the node, whether its pods are counted. Empty: all are.
+}
+
+/// Of a counter for a spread: what it is about. Nothing of other counters, which count every node.
+#[derive(Clone, Default)]
+struct Reach {
+    /// By place of the node, whether its pods are counted.
     counted: Vec<bool>,
-    /// For a spread: by domain, whether it is one to spread over.
-    spreads_over: Vec<bool>,
+    /// By domain, whether it is one to spread over.
+    over: Vec<bool>,
 }
 
 /// What a kind of members asks of the counters.
@@ -84,6 +90,8 @@ struct Looker {
 struct Rules<'a> {
     keys: Vec<Key<'a>>,
     rules: Vec<Rule<'a>>,
+    /// By counter, until they are counted by.
+    reach: Vec<Reach>,
     lookers: Vec<Looker>,
     /// The members, and what they ask.
     members: BTreeMap<PodIndex, usize>,
@@ -124,6 +132,8 @@ pub(crate) struct Mood {
 #[derive(Clone)]
 pub(crate) struct Neighbours<'a> {
     rules: Arc<Rules<'a>>,
+    /// By counter.
+    reach: Arc<Vec<Reach>>,
     counts: Vec<Counts>,
 }
 
@@ -157,6 +167,7 @@ impl<'a> Neighbours<'a> {
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
+            reach: Vec::new(),
             lookers: Vec::new(),
             members: of,
             marks: Vec::new(),
@@ -180,8 +191,10 @@ impl<'a> Neighbours<'a> {
         }
         rules.number_cells(nodes.everywhere());
         rules.mark(cluster, members.iter().chain(held));
-        let counts = rules.rules.iter().map(|rule| Counts::new(rule, &rules.keys[rule.key])).collect();
-        let mut neighbours = Self { rules: Arc::new(rules), counts };
+        let reach = std::mem::take(&mut rules.reach);
+        let counts =
+            rules.rules.iter().zip(&reach).map(|(rule, reach)| Counts::new(reach, &rules.keys[rule.key])).collect();
+        let mut neighbours = Self { rules: Arc::new(rules), reach: Arc::new(reach), counts };
         let bound = neighbours.rules.marks.iter().enumerate().filter(|(_, set)| **set > 0);
         for (index, _) in bound.map(|(index, set)| (index, *set)).collect::<Vec<_>>() {
             let index = PodIndex::try_from(index).unwrap_or(PodIndex::MAX);
@@ -194,14 +207,59 @@ impl<'a> Neighbours<'a> {
 
     /// Counts a pod in or out. `place` is the node's among all nodes; `held` says that the place is only held for it.
     pub(super) fn count(&mut self, cluster: &Cluster, index: PodIndex, place: Rank, more: bool, held: bool) {
+        self.count_by(cluster, index, place, more, held, |_| true);
+    }
+
+    /// The same, by some of the counters.
+    fn count_by(
+        &mut self,
+        cluster: &Cluster,
+        index: PodIndex,
+        place: Rank,
+        more: bool,
+        held: bool,
+        by: impl Fn(usize) -> bool,
+    ) {
         let rules = Arc::clone(&self.rules);
-        for number in rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
-            let rule = &rules.rules[number];
-            let domain = rules.keys[rule.key].of[place];
-            if domain != NOWHERE && (rule.counted.is_empty() || rule.counted[place]) {
+        for number in rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)).filter(|n| by(*n)) {
+            let domain = rules.keys[rules.rules[number].key].of[place];
+            let counted = &self.reach[number].counted;
+            if domain != NOWHERE && (counted.is_empty() || counted[place]) {
                 self.counts[number].change(domain as usize, more, held);
             }
         }
+    }
+
+    /// The same where the members are going to be kept within some of the nodes by a node selector: of a spread that honours that,
+    /// kube-scheduler counts these nodes alone. `inside` says which, by place among all nodes, and `held` are the places that are held.
+    /// To be asked for before anybody is taken or placed.
+    pub(super) fn within(&self, cluster: &Cluster, nodes: &Nodes<'a>, inside: &[bool], held: &[Held]) -> Self {
+        let honours = |rule: &Rule<'_>| match rule.whom {
+            Whom::Peers(pod, number) => pod.constraints.spread[number].honors_affinity,
+            _ => false,
+        };
+        let narrowed: Vec<bool> = self.rules.rules.iter().map(honours).collect();
+        let mut narrow = self.clone();
+        if !narrowed.contains(&true) {
+            return narrow;
+        }
+        let mut reach = (*self.reach).clone();
+        for (number, reach) in reach.iter_mut().enumerate().filter(|(number, _)| narrowed[*number]) {
+            let key = &self.rules.keys[self.rules.rules[number].key];
+            let counted = reach.counted.iter().zip(inside).map(|(counted, inside)| *counted && *inside);
+            *reach = Reach::new(key, counted.collect());
+            narrow.counts[number] = Counts::new(reach, key);
+        }
+        narrow.reach = Arc::new(reach);
+        for (place, _) in inside.iter().enumerate().filter(|(_, inside)| **inside) {
+            for (index, _) in cluster.rows_at(nodes.index_in_place(place)) {
+                narrow.count_by(cluster, index, place, true, false, |number| narrowed[number]);
+            }
+        }
+        for (index, place) in held.iter().filter(|(_, place)| inside[*place]) {
+            narrow.count_by(cluster, *index, *place, true, true, |number| narrowed[number]);
+        }
+        narrow
     }
 
     /// Whether a pod is counted anywhere.
@@ -343,10 +401,9 @@ impl<'a> Neighbours<'a> {
             }
             let counts = &self.counts[*counter];
             let here = counts.at(domain as usize, held_too);
-            let spreads_over = &self.rules.rules[*counter].spreads_over;
             let fewest = match counts.domains {
                 domains if domains < *min_domains => 0,
-                _ if spreads_over[domain as usize] => counts.fewest_beside(domain as usize, here),
+                _ if self.reach[*counter].over[domain as usize] => counts.fewest_beside(domain as usize, here),
                 _ => counts.fewest(),
             };
             if here as usize + itself > skew.saturating_add(fewest) {
@@ -405,7 +462,8 @@ impl<'a> Rules<'a> {
     }
 
     fn add(&mut self, key: usize, whom: Whom<'a>) -> usize {
-        self.rules.push(Rule { key, whom, counted: Vec::new(), spreads_over: Vec::new() });
+        self.rules.push(Rule { key, whom });
+        self.reach.push(Reach::default());
         self.rules.len() - 1
     }
 
@@ -419,10 +477,7 @@ impl<'a> Rules<'a> {
             let counted: Vec<bool> = (0..nodes.everywhere())
                 .map(|place| all(&place) && spread::counts(example, constraint, nodes.in_place(place)))
                 .collect();
-            let of = &self.keys[keys[number]].of;
-            let mut spreads_over = vec![false; self.keys[keys[number]].domains];
-            of.iter().zip(&counted).filter(|(_, c)| **c).for_each(|(d, _)| spreads_over[*d as usize] = true);
-            (self.rules[counter].counted, self.rules[counter].spreads_over) = (counted, spreads_over);
+            self.reach[counter] = Reach::new(&self.keys[keys[number]], counted);
             looker.spread.push((
                 counter,
                 constraint.max_skew,
@@ -563,9 +618,17 @@ impl<'a> Rules<'a> {
     }
 }
 
+impl Reach {
+    fn new(key: &Key<'_>, counted: Vec<bool>) -> Self {
+        let mut over = vec![false; key.domains];
+        key.of.iter().zip(&counted).filter(|(_, counted)| **counted).for_each(|(d, _)| over[*d as usize] = true);
+        Self { counted, over }
+    }
+}
+
 impl Counts {
-    fn new(rule: &Rule<'_>, key: &Key<'_>) -> Self {
-        let domains = rule.spreads_over.iter().filter(|yes| **yes).count();
+    fn new(reach: &Reach, key: &Key<'_>) -> Self {
+        let domains = reach.over.iter().filter(|yes| **yes).count();
         let least = if domains > 0 { BTreeMap::from([(0, domains)]) } else { BTreeMap::new() };
         Self { there: vec![0; key.domains], held: vec![0; key.domains], least, domains, ..Self::default() }
     }

@@ -57,6 +57,17 @@ impl<'a> Occupancy<'a> {
         Self { nodes, ..self.clone() }
     }
 
+    /// The same for members that are going to be kept within the domain of one of the nodes, of a topology with this key, by their node
+    /// selectors. To be asked for before anybody is taken or placed; `held` are the places that were held from the beginning.
+    pub(crate) fn within(mut self, key: &str, of: Rank, held: &[Held]) -> Self {
+        if let Some(neighbours) = &self.neighbours {
+            let value = self.nodes.in_place(of).labels.get(key);
+            let inside = (0..self.nodes.everywhere()).map(|place| self.nodes.in_place(place).labels.get(key) == value);
+            self.neighbours = Some(neighbours.within(self.cluster, self.nodes, &inside.collect::<Vec<_>>(), held));
+        }
+        self
+    }
+
     /// Holds places for pods that are not bound (KEP-4832).
     fn hold(&mut self, held: &[Held]) {
         for (index, place) in held {

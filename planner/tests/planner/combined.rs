@@ -354,8 +354,10 @@ impl World {
         // Spread.
         if let Some((host, skew)) = member.spread {
             let Some(own) = self.domain(node, host) else { return false };
+            // Who is kept within a zone is spread over its nodes alone.
+            let counted = |n: usize| !self.domain || self.domain(n, false) == self.domain(node, false);
             let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
-            for n in 0..self.nodes.len() {
+            for n in (0..self.nodes.len()).filter(|n| counted(*n)) {
                 if let Some(d) = self.domain(n, host) {
                     counts.entry(d).or_default();
                 }
@@ -364,6 +366,7 @@ impl World {
                 let (_, _, leaving, _) = self.labels(who);
                 if team(who)
                     && !leaving
+                    && counted(*n)
                     && let Some(d) = self.domain(*n, host)
                 {
                     *counts.get_mut(&d).unwrap() += 1;

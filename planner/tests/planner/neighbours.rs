@@ -1,7 +1,7 @@
 //! Where a pod fits beside others: affinity, anti-affinity, topology spread, and places that are held.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Decision};
+use giveway_planner::{Cluster, Decision, Placement};
 use serde_json::{Value, json};
 
 /// Names of the nodes on which the pod fits.
@@ -271,4 +271,75 @@ fn the_domain_of_a_bound_member_is_that_of_the_others() {
     assert_eq!(plan.domain.unwrap().to_string(), "rack=r1");
     add(&mut cluster, &pod("low").priority(10).on("a"));
     assert!(matches!(decide(&cluster, &for_group("g")), Decision::Unschedulable(_)));
+}
+
+/// Racks `r1` of two nodes and `r2` of one, and a gang in one rack whose members are spread over the nodes.
+fn spread_in_a_rack(members: usize, extra: Value, others: &[Built]) -> Cluster {
+    let in_rack = |name: &str, rack: &str| node(name, 4).label("rack", rack).label("hostname", name);
+    let mut objects = vec![in_rack("a", "r1"), in_rack("b", "r1"), in_rack("c", "r2")];
+    objects.push(gang("g", 10, members).set("/spec/schedulingConstraints", json!({"topology": [{"key": "rack"}]})));
+    objects.extend((0..members).map(|i| {
+        let mut member = spread(json!({"topologyKey": "hostname"})).group("g").priority(10);
+        let constraint = &mut member.0["spec"]["topologySpreadConstraints"][0];
+        extra.as_object().unwrap().iter().for_each(|(key, value)| constraint[key] = value.clone());
+        member.0["metadata"]["name"] = json!(format!("g-{i}"));
+        member.0["metadata"]["uid"] = json!(format!("uid-g-{i}"));
+        member
+    }));
+    cluster(objects.iter().chain(others))
+}
+
+/// It is kept within the rack by a node selector, and so kube-scheduler counts the nodes of the rack.
+#[test]
+fn a_gang_within_a_domain_is_spread_over_the_nodes_of_that_domain_alone() {
+    let decided = spread_in_a_rack(6, json!({}), &[]);
+    match decide(&decided, &for_group("g")) {
+        Decision::Fits { placements, left: 0, domain: Some(domain) } => {
+            let on_a = placements.iter().filter(|placement| placement.node == "a").count();
+            assert_eq!((placements.len(), on_a, domain.to_string().as_str()), (6, 3, "rack=r1"));
+            let still = |placements: &[Placement]| {
+                giveway_planner::still_fits(&decided, placements, 10, &Default::default(), &Default::default())
+            };
+            assert_eq!(still(&placements), Ok(()));
+            let uneven: Vec<Placement> = placements.iter().filter(|placement| placement.node == "a").cloned().collect();
+            let why =
+                "Pod default/g-2 does not fit on node a any more: its topology spread constraints do not allow it.";
+            assert_eq!(still(&uneven), Err(why.to_owned()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_runs_in_other_domains_is_nothing_to_its_spread() {
+    let others: Vec<Built> = (0..2).map(|i| app(&format!("c-{i}"), "db").on("c")).collect();
+    assert!(matches!(decide(&spread_in_a_rack(6, json!({}), &others), &for_group("g")), Decision::Fits { .. }));
+    // In the domain it counts, and so does a place that is held there, once: one more than on b is let in on a.
+    let bound = app("a-0", "db").on("a");
+    let placements = match decide(&spread_in_a_rack(5, json!({}), &[bound]), &for_group("g")) {
+        Decision::Fits { placements, left: 0, .. } => placements,
+        other => panic!("{other:?}"),
+    };
+    let on_a = placements.iter().filter(|placement| placement.node == "a").count();
+    assert!((2..=3).contains(&on_a), "{placements:?}");
+}
+
+#[test]
+fn a_spread_that_ignores_node_selectors_counts_all_nodes_also_within_a_domain() {
+    let ignore = json!({"nodeAffinityPolicy": "Ignore"});
+    assert!(matches!(decide(&spread_in_a_rack(2, ignore.clone(), &[]), &for_group("g")), Decision::Fits { .. }));
+    let decision = decide(&spread_in_a_rack(3, ignore, &[]), &for_group("g"));
+    assert!(matches!(decision, Decision::Unschedulable(_)), "c has none: {decision:?}");
+}
+
+/// Nobody is evicted in vain: kube-scheduler would let in one a node.
+#[test]
+fn a_domain_with_fewer_nodes_than_a_spread_wants_counts_as_one_with_an_empty_node() {
+    let low: Vec<Built> =
+        ["a", "b", "c"].iter().flat_map(|on| (0..4).map(move |i| pod(&format!("{on}-{i}")).on(on))).collect();
+    let three = json!({"minDomains": 3});
+    let plan = planned(decide(&spread_in_a_rack(2, three.clone(), &low), &for_group("g")));
+    assert_eq!(victims(&plan).len(), 2);
+    let decision = decide(&spread_in_a_rack(3, three, &low), &for_group("g"));
+    assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
 }

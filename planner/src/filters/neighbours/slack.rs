@@ -41,7 +41,7 @@ impl Neighbours<'_> {
     pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
         let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
-            let (rule, counts) = (&self.rules.rules[*counter], &self.counts[*counter]);
+            let (over, counts) = (&self.reach[*counter].over, &self.counts[*counter]);
             let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_DOMAINS) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Neighbours<'_> {
                 row[domains] = row[domains].min(own);
                 continue;
             }
-            for other in (0..domains).filter(|other| *other != domain && rule.spreads_over[*other]) {
+            for other in (0..domains).filter(|other| *other != domain && over[*other]) {
                 row[other] = row[other].min(own + i64::from(counts.there[other]));
             }
         }
@@ -83,7 +83,7 @@ impl Neighbours<'_> {
             let Some((domain, domains)) = self.domain(counter, place) else { continue };
             sure &= domains <= MOST_DOMAINS;
             let left = &mut slack.left[counter];
-            if left.is_empty() || !rule.counted[place] {
+            if left.is_empty() || !self.reach[counter].counted[place] {
                 continue;
             }
             let one = if comes { 1 } else { -1 };
