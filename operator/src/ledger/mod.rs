@@ -15,6 +15,7 @@
 
 mod call;
 mod check;
+mod crowding;
 mod domain;
 mod evict;
 mod overlap;
@@ -30,6 +31,7 @@ mod wind_down;
 
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
+pub use crowding::Crowding;
 pub use evict::Torn;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
@@ -178,6 +180,9 @@ pub struct Flight {
     pub looked: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
+    /// UIDs of members that would keep each other out while they are nominated, once all have a place; with when that was found, and when
+    /// their nominations were withdrawn last.
+    pub crowding: Option<Crowding>,
     /// Since when, of a plan that was dropped, nothing but budgets keeps who is still to go.
     pub kept: Option<Instant>,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
@@ -268,6 +273,7 @@ impl Flight {
             rechecked: None,
             looked: None,
             ending: None,
+            crowding: None,
             kept: None,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),

@@ -101,8 +101,12 @@ impl Flight {
     /// Nominates members whose nomination is missing or was cleared.
     pub(super) fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
+        let crowding = self.crowding.as_ref();
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
+            if crowding.is_some_and(|crowding| crowding.holds(&member.uid)) {
+                continue;
+            }
             if pod.node.is_some() || !pod.live() || pod.nominated_node.as_deref() == Some(member.node.as_str()) {
                 continue;
             }
@@ -187,6 +191,9 @@ impl Flight {
         let cluster = &model.cluster;
         if let Some(why) = self.asks_for_another(cluster) {
             self.drop_plan(PlanState::Cancelled, why);
+            return;
+        }
+        if self.make_way_for_mates(cluster, clock, out) {
             return;
         }
         self.keep_places(cluster, clock, out);

@@ -1,6 +1,7 @@
 //! The state machine, step by step, with time and cluster given by hand.
 
 mod changes;
+mod crowding;
 mod domains;
 mod forbidden;
 mod guarantees;

@@ -1,6 +1,7 @@
 //! From what was found to an answer in words: plans, shortfalls, who is spared and why.
 
 mod assembly;
+mod crowding;
 mod decide;
 mod domains;
 mod hopeless;
@@ -11,6 +12,7 @@ mod spared;
 mod still_fits;
 mod verify;
 
+pub use crowding::crowding;
 pub use decide::plan;
 pub use rescue::{must_stay, rank, rescue, room_for};
 pub use spared::{Bystander, Sparing, spared};

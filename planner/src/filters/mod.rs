@@ -23,6 +23,7 @@ pub(crate) use neighbours::{Domains, Mood, Objector, Slack};
 pub(crate) use nodes::{Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
 pub(crate) use pod_affinity::{about, repelled};
+pub(crate) use spread::is_peer;
 
 use crate::api::Refusal;
 use crate::model::{Node, Pod};

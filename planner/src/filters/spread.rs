@@ -13,7 +13,7 @@ pub(super) fn counts(pod: &Pod, constraint: &SpreadConstraint, node: &Node) -> b
 
 /// Whether another pod is one of those that are to be spread. The empty selector counts nobody: the scheduler takes it for
 /// a constraint that only asks for the topology key.
-pub(super) fn is_peer(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {
+pub(crate) fn is_peer(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {
     other.key.namespace == pod.key.namespace
         && !other.terminating
         && constraint.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(&other.labels))

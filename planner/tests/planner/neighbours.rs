@@ -343,3 +343,26 @@ fn a_domain_with_fewer_nodes_than_a_spread_wants_counts_as_one_with_an_empty_nod
     let decision = decide(&spread_in_a_rack(3, three, &low), &for_group("g"));
     assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
 }
+
+#[test]
+fn more_members_on_a_node_than_their_spread_allows_at_first_keep_each_other_out() {
+    let decided = |members, extra: Value| {
+        let cluster = spread_in_a_rack(members, extra, &[]);
+        match decide(&cluster, &for_group("g")) {
+            Decision::Fits { placements, .. } => {
+                (giveway_planner::crowding(&cluster, &placements), cluster, placements)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(decided(2, json!({})).0.len(), 0, "one a node");
+    assert_eq!(decided(4, json!({"maxSkew": 2})).0.len(), 0, "two a node, and two may be");
+    assert_eq!(decided(4, json!({"labelSelector": {"matchLabels": {"app": "web"}}})).0.len(), 0, "it counts others");
+    let (crowding, mut cluster, placements) = decided(4, json!({}));
+    assert_eq!(crowding.into_iter().collect::<Vec<_>>(), ["uid-g-0", "uid-g-1", "uid-g-2", "uid-g-3"]);
+    // Who is bound is nominated no more.
+    let first = placements.iter().find(|placement| placement.node == "a").unwrap();
+    let bound = app(&first.pod.name, "db").group("g").priority(10).on("a");
+    add(&mut cluster, &bound);
+    assert_eq!(giveway_planner::crowding(&cluster, &placements).len(), 2, "those on b");
+}

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, Pod, PodResourceClaim, PodSpec, ResourceRequirements, Toleration,
-    Volume,
+    TopologySpreadConstraint, Volume,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 
@@ -34,6 +35,8 @@ pub struct Shape {
     pub claims: Vec<String>,
     /// ResourceClaims (dynamic resource allocation), by name.
     pub device_claims: Vec<String>,
+    /// Key of the topology over which pods with its labels are spread evenly.
+    pub spread_over: Option<String>,
 }
 
 impl Shape {
@@ -71,9 +74,21 @@ impl Shape {
                 volumes: (!self.claims.is_empty()).then(|| self.claims.iter().map(|name| volume(name)).collect()),
                 resource_claims: (!self.device_claims.is_empty())
                     .then(|| self.device_claims.iter().map(|name| device_claim(name)).collect()),
+                topology_spread_constraints: self.spread_over.as_deref().map(|key| vec![self.spread(key)]),
                 ..PodSpec::default()
             }),
             status: None,
+        }
+    }
+
+    fn spread(&self, key: &str) -> TopologySpreadConstraint {
+        let like = LabelSelector { match_labels: Some(self.labels.clone()), ..LabelSelector::default() };
+        TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: key.to_owned(),
+            when_unsatisfiable: "DoNotSchedule".to_owned(),
+            label_selector: Some(like),
+            ..TopologySpreadConstraint::default()
         }
     }
 }
@@ -154,6 +169,13 @@ pub trait Shaped: Sized {
     #[must_use]
     fn node_selector(mut self, key: &str, value: &str) -> Self {
         self.shape().node_selector.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The key of a topology over which pods with the labels of each pod are spread evenly, or are not scheduled.
+    #[must_use]
+    fn spread_over(mut self, key: &str) -> Self {
+        self.shape().spread_over = Some(key.to_owned());
         self
     }
 

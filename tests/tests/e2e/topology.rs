@@ -10,9 +10,12 @@ use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The label whose values are the racks.
 const RACK: &str = "example.com/rack";
+/// Less than a plan waits for kube-scheduler before it is made anew.
+const SOON: Duration = Duration::from_secs(25);
 
 async fn classes(world: &World) {
     world.class("low", 10).managed().create().await;
@@ -103,6 +106,44 @@ async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_r
     assert_eq!(world.audit().await.evicted().len(), 48);
     world.check_promises().await;
     gate_and_selector_go_together(&world).await;
+}
+
+/// kube-scheduler sees the node selector, and spreads over the nodes of the rack alone: the empty ones of others are nothing to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack() {
+    let world = World::start().await;
+    classes(&world).await;
+    let (r1, r2) = (rack(&world, "r1", 4).await, rack(&world, "r2", 4).await);
+    world.fill(&r1).priority("low").prefix("low").singles().await;
+    world.fill(&r2).priority("mid").prefix("mid").singles().await;
+    world.nodes(1).cpus(4).prefix("r3").label(RACK, "r3").create().await;
+    let spread = |name: &str, size| gang(&world, name, size).label("app", name).spread_over("kubernetes.io/hostname");
+    // Over its only node, on which all four fit.
+    let small = spread("small", 4).create().await;
+    assert_eq!(racks_of(&small.wait_bound(SOON).await), BTreeSet::from(["r3"]));
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    let train = spread("train", 6).create().await;
+    let bound = train.wait_bound(SOON).await;
+    assert_eq!(racks_of(&bound), BTreeSet::from(["r1"]));
+    assert_eq!(bound.iter().filter(|node| **node == r1[0]).count(), 3, "{bound:?}");
+    assert_eq!(world.audit().await.evicted().len(), 6);
+    world.check_promises().await;
+}
+
+/// kube-scheduler takes those who are nominated to a node for pods that run there: three of six would keep each other out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once() {
+    let world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    let spread = |name: &str, class: &str, size| {
+        world.gang(name, size).priority(class).label("app", name).spread_over("kubernetes.io/hostname")
+    };
+    spread("free", "low", 4).create().await.wait_bound(SOON).await;
+    let bound = spread("train", "high", 6).create().await.wait_bound(SOON).await;
+    assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 3, "{bound:?}");
+    assert_eq!(world.audit().await.evicted().len(), 2);
+    world.check_promises().await;
 }
 
 /// Each release is one request: no pod is ever free to go without the selector.
