@@ -2,10 +2,9 @@
 
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, Pod, PodResourceClaim, PodSpec, ResourceRequirements, Toleration,
-    TopologySpreadConstraint, Volume,
+    Volume,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 
@@ -35,8 +34,8 @@ pub struct Shape {
     pub claims: Vec<String>,
     /// ResourceClaims (dynamic resource allocation), by name.
     pub device_claims: Vec<String>,
-    /// Key of the topology over which pods with its labels are spread evenly.
-    pub spread_over: Option<String>,
+    /// What else its spec says, as a merge patch.
+    pub spec: Option<serde_json::Value>,
 }
 
 impl Shape {
@@ -51,7 +50,7 @@ impl Shape {
             limits: Some(self.resources.clone()),
             ..ResourceRequirements::default()
         };
-        Pod {
+        let pod = Pod {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
                 labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
@@ -74,23 +73,21 @@ impl Shape {
                 volumes: (!self.claims.is_empty()).then(|| self.claims.iter().map(|name| volume(name)).collect()),
                 resource_claims: (!self.device_claims.is_empty())
                     .then(|| self.device_claims.iter().map(|name| device_claim(name)).collect()),
-                topology_spread_constraints: self.spread_over.as_deref().map(|key| vec![self.spread(key)]),
                 ..PodSpec::default()
             }),
             status: None,
+        };
+        match &self.spec {
+            Some(spec) => merged(pod, spec),
+            None => pod,
         }
     }
+}
 
-    fn spread(&self, key: &str) -> TopologySpreadConstraint {
-        let like = LabelSelector { match_labels: Some(self.labels.clone()), ..LabelSelector::default() };
-        TopologySpreadConstraint {
-            max_skew: 1,
-            topology_key: key.to_owned(),
-            when_unsatisfiable: "DoNotSchedule".to_owned(),
-            label_selector: Some(like),
-            ..TopologySpreadConstraint::default()
-        }
-    }
+fn merged(pod: Pod, spec: &serde_json::Value) -> Pod {
+    let mut object = serde_json::to_value(pod).expect("a pod is an object");
+    json_patch::merge(&mut object["spec"], spec);
+    serde_json::from_value(object).expect("what is merged into a spec is one")
 }
 
 fn volume(claim: &str) -> Volume {
@@ -172,10 +169,10 @@ pub trait Shaped: Sized {
         self
     }
 
-    /// The key of a topology over which pods with the labels of each pod are spread evenly, or are not scheduled.
+    /// What else the spec of each pod says, as a merge patch.
     #[must_use]
-    fn spread_over(mut self, key: &str) -> Self {
-        self.shape().spread_over = Some(key.to_owned());
+    fn pod_spec(mut self, spec: serde_json::Value) -> Self {
+        self.shape().spec = Some(spec);
         self
     }
 

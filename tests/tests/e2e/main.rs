@@ -16,6 +16,7 @@ mod chart;
 mod check;
 mod cli;
 mod competition;
+mod constraints;
 mod crash;
 mod crds;
 mod critical;

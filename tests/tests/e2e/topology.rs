@@ -8,7 +8,7 @@ use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Shaped, scheduling_gates};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -35,6 +35,13 @@ fn gang(world: &World, name: &str, size: usize) -> GroupBuilder {
 
 fn one_rack(spec: &mut giveway_crds::PodGroupSpec) {
     spec.scheduling_constraints = Some(SchedulingConstraints::topology(RACK));
+}
+
+/// Pods with this label are spread evenly over the values of a label of nodes.
+fn even(app: &str, key: &str) -> Value {
+    let like = json!({"matchLabels": {"app": app}});
+    let spread = json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like});
+    json!({"topologySpreadConstraints": [spread]})
 }
 
 /// The racks of these nodes.
@@ -117,7 +124,8 @@ async fn a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack() {
     world.fill(&r1).priority("low").prefix("low").singles().await;
     world.fill(&r2).priority("mid").prefix("mid").singles().await;
     world.nodes(1).cpus(4).prefix("r3").label(RACK, "r3").create().await;
-    let spread = |name: &str, size| gang(&world, name, size).label("app", name).spread_over("kubernetes.io/hostname");
+    let spread =
+        |name: &str, size| gang(&world, name, size).label("app", name).pod_spec(even(name, "kubernetes.io/hostname"));
     // Over its only node, on which all four fit.
     let small = spread("small", 4).create().await;
     assert_eq!(racks_of(&small.wait_bound(SOON).await), BTreeSet::from(["r3"]));
@@ -137,7 +145,7 @@ async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once() {
     classes(&world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let spread = |name: &str, class: &str, size| {
-        world.gang(name, size).priority(class).label("app", name).spread_over("kubernetes.io/hostname")
+        world.gang(name, size).priority(class).label("app", name).pod_spec(even(name, "kubernetes.io/hostname"))
     };
     spread("free", "low", 4).create().await.wait_bound(SOON).await;
     let bound = spread("train", "high", 6).create().await.wait_bound(SOON).await;

@@ -1,0 +1,90 @@
+//! Gangs whose members ask something of each other are bound by the real kube-scheduler without delay, in free room and in the place of
+//! others: what Giveway promises a member is what the scheduler then finds.
+
+use giveway_tests::cluster::{FillBuilder, GroupBuilder, Kit, Shaped as _};
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Less than a plan waits for kube-scheduler before it is made anew.
+const SOON: Duration = Duration::from_secs(25);
+const HOST: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+fn like(app: &str) -> Value {
+    json!({"matchLabels": {"app": app}})
+}
+
+/// Members with this label are spread over the values of keys, with the skew of each.
+fn spread(app: &str, over: &[(&str, usize)]) -> Value {
+    let constraint = |(key, skew): &(&str, usize)| json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like(app)});
+    json!({"topologySpreadConstraints": over.iter().map(constraint).collect::<Vec<_>>()})
+}
+
+/// Members keep to their like, or away from it.
+fn affinity(kind: &str, app: &str, key: &str) -> Value {
+    let term = json!({"topologyKey": key, "labelSelector": like(app)});
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+}
+
+fn both(mut one: Value, other: &Value) -> Value {
+    json_patch::merge(&mut one, other);
+    one
+}
+
+/// Name, size, and spec of the members: on six nodes of 4 CPUs in three zones.
+fn gangs() -> Vec<(&'static str, usize, Value)> {
+    let port = json!([{"name": "main", "image": "i", "ports": [{"containerPort": 80, "hostPort": 8080}],
+        "resources": {"requests": {"cpu": "1"}}}]);
+    let near = |app| affinity("podAffinity", app, ZONE);
+    vec![
+        ("zones", 18, spread("zones", &[(ZONE, 1)])),
+        ("hosts", 12, spread("hosts", &[(HOST, 1)])),
+        ("two-a-host", 16, spread("two-a-host", &[(HOST, 2)])),
+        ("zones-and-hosts", 18, spread("zones-and-hosts", &[(ZONE, 1), (HOST, 1)])),
+        ("apart", 6, affinity("podAntiAffinity", "apart", HOST)),
+        ("a-zone-each", 3, affinity("podAntiAffinity", "a-zone-each", ZONE)),
+        ("near", 8, near("near")),
+        ("one-host", 4, affinity("podAffinity", "one-host", HOST)),
+        ("near-and-apart", 2, both(near("near-and-apart"), &affinity("podAntiAffinity", "near-and-apart", HOST))),
+        ("near-and-spread", 8, both(near("near-and-spread"), &spread("near-and-spread", &[(HOST, 4)]))),
+        ("ports", 6, json!({"containers": port})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let mut nodes = Vec::new();
+    for zone in ["a", "b", "c"] {
+        nodes.extend(world.nodes(2).cpus(4).prefix(zone).label(ZONE, zone).create().await);
+    }
+    for (name, size, spec) in gangs() {
+        for full in [false, true] {
+            let kit = world.namespace(&format!("{name}-{}", if full { "full" } else { "free" })).await;
+            if full {
+                FillBuilder::new(kit.clone(), &nodes).prefix("low").priority("low").singles().await;
+            }
+            let gang = GroupBuilder::new(kit.clone(), name, size).priority("high").label("app", name);
+            gang.pod_spec(spec.clone()).create().await.wait_bound(SOON).await;
+            remove_pods(&kit).await;
+        }
+    }
+    world.check_promises().await;
+}
+
+/// Makes room for the next gang.
+async fn remove_pods(kit: &Kit) {
+    let (quick, all) = (DeleteParams::default(), ListParams::default());
+    kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
+    wait_for("all pods are gone", SOON, async || {
+        let left = kit.api::<Pod>().list(&all).await.map_err(|error| error.to_string())?.items.len();
+        if left == 0 { Ok(()) } else { Err(format!("{left} are there")) }
+    })
+    .await;
+}
