@@ -1,6 +1,6 @@
-//! Before the members start, the nominations go of those that would [keep each other out](giveway_planner::crowding): several of them on
-//! one node that are spread evenly. Until then these keep their places like all others; from then on other plans know of the places, and
-//! kube-scheduler takes the members in the order of their priority.
+//! When all members have started, the nominations go of those that would [keep each other out](giveway_planner::crowding): several of
+//! them on one node that are spread evenly. Not before: while a member waits for its gate, pods of lower priority would take its place; once it
+//! is in kube-scheduler's queue they come after it. Other plans know of the places until the members are bound.
 
 use super::{Advance, Clock, Flight, current};
 use crate::command::Command;
@@ -9,8 +9,6 @@ use giveway_planner::{SmolStr, crowding};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long the members wait until their nominations are gone. Who starts with one waits for kube-scheduler in vain, and is planned anew.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// After how long a nomination is withdrawn again that is still shown.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -18,11 +16,16 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Crowding {
     uids: BTreeSet<SmolStr>,
-    since: Instant,
+    /// When their nominations were withdrawn last.
     withdrawn: Option<Instant>,
 }
 
 impl Crowding {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.uids.is_empty()
+    }
+
     /// Whether a member is one of them.
     pub(super) fn holds(&self, uid: &str) -> bool {
         self.uids.contains(uid)
@@ -30,33 +33,28 @@ impl Crowding {
 }
 
 impl Flight {
-    /// Withdraws the nominations of members that would keep each other out. Returns whether the others have to wait for that.
-    pub(super) fn make_way_for_mates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+    /// Withdraws the nominations of members that keep each other out.
+    pub(super) fn make_way_for_mates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let placements = self.placements();
-        let found = || Crowding { uids: crowding(cluster, &placements), since: clock.now, withdrawn: None };
+        let found = || Crowding { uids: crowding(cluster, &placements), withdrawn: None };
         let crowding = self.crowding.get_or_insert_with(found);
-        if crowding.uids.is_empty() {
-            return false;
+        if crowding.is_empty() || crowding.withdrawn.is_some_and(|at| clock.now.duration_since(at) < AGAIN) {
+            return;
         }
         let nominated = self.members.iter().filter(|member| crowding.holds(&member.uid)).filter(|member| {
             let pod = current(cluster, &member.pod, &member.uid);
             pod.is_some_and(|pod| pod.live() && !pod.bound() && pod.nominated_node.is_some())
         });
-        let nominated: Vec<_> = nominated.map(|member| (member.pod.clone(), member.uid.clone())).collect();
-        if nominated.is_empty() {
-            return false;
-        }
-        if crowding.withdrawn.is_none_or(|at| clock.now.duration_since(at) >= AGAIN) {
+        let before = out.commands.len();
+        out.commands.extend(nominated.map(|member| Command::Nominate {
+            preemptor: self.preemptor.clone(),
+            plan: self.plan.id.clone(),
+            pod: member.pod.clone(),
+            uid: member.uid.clone(),
+            node: None,
+        }));
+        if out.commands.len() > before {
             crowding.withdrawn = Some(clock.now);
-            let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
-            out.commands.extend(nominated.into_iter().map(|(pod, uid)| Command::Nominate {
-                preemptor: preemptor.clone(),
-                plan: plan.clone(),
-                pod,
-                uid,
-                node: None,
-            }));
         }
-        clock.now.duration_since(crowding.since) < PATIENCE
     }
 }

@@ -180,8 +180,7 @@ pub struct Flight {
     pub looked: Option<Instant>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
-    /// UIDs of members that would keep each other out while they are nominated, once all have a place; with when that was found, and when
-    /// their nominations were withdrawn last.
+    /// The members that keep each other out while they are nominated, once all have started.
     pub crowding: Option<Crowding>,
     /// Since when, of a plan that was dropped, nothing but budgets keeps who is still to go.
     pub kept: Option<Instant>,

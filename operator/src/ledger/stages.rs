@@ -193,9 +193,6 @@ impl Flight {
             self.drop_plan(PlanState::Cancelled, why);
             return;
         }
-        if self.make_way_for_mates(cluster, clock, out) {
-            return;
-        }
         self.keep_places(cluster, clock, out);
         let (preemptor, plan, domain) = (self.preemptor.clone(), self.plan.id.clone(), self.plan.domain.clone());
         for member in &mut self.members {
@@ -215,6 +212,7 @@ impl Flight {
         if held {
             return;
         }
+        self.make_way_for_mates(cluster, clock, out);
         // As long as the scheduler goes on binding them it has time.
         let bound = self.bound(cluster);
         if bound > self.bound_then {
@@ -231,7 +229,9 @@ impl Flight {
         // A critical add-on has its own time limit.
         let late = self.rescue.is_none() && clock.now.duration_since(since) >= limits.release_timeout;
         let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
-        if !late && !given_up {
+        // Those who kept each other out go where there is room in turn, which need not be where they were planned.
+        let in_turn = self.crowding.as_ref().is_some_and(|crowding| !crowding.is_empty());
+        if !late && (!given_up || in_turn) {
             return;
         }
         let leaving = self.leaving(cluster, context);

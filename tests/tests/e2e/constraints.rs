@@ -1,6 +1,8 @@
 //! Gangs whose members ask something of each other are bound by the real kube-scheduler without delay, in free room and in the place of
 //! others: what Giveway promises a member is what the scheduler then finds.
 
+use futures::future::join_all;
+use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{FillBuilder, GroupBuilder, Kit, Shaped as _};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
@@ -87,4 +89,28 @@ async fn remove_pods(kit: &Kit) {
         if left == 0 { Ok(()) } else { Err(format!("{left} are there")) }
     })
     .await;
+}
+
+/// kube-scheduler takes those who are nominated to a node for pods that run there, so that seven of them keep each other out. Their
+/// nominations go when all have started, and yet nobody of lower priority takes a place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait() {
+    let world = World::start().await;
+    for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
+        world.class(name, priority).managed().create().await;
+    }
+    let nodes = world.nodes(2).cpus(8).create().await;
+    world.fill(&nodes).priority("mid").grace_seconds(2).singles().await;
+    let waiting = join_all((0..30).map(|number| world.pod(&format!("low-{number}")).priority("low").create())).await;
+    for pod in &waiting {
+        pod.wait_condition("PodScheduled", "False", "Unschedulable", SOON).await;
+    }
+    let gang =
+        world.gang("g", 14).priority("high").label("app", "g").pod_spec(spread("g", &[(HOST, 1)])).create().await;
+    let bound = gang.wait_bound(SOON).await;
+    assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 7, "{bound:?}");
+    let plan = gang.wait_plan(PlanState::Completed, SOON).await;
+    assert_eq!(plan.cost.victim_pods, 14);
+    assert_eq!(world.audit().await.evicted().len(), 14, "nobody goes twice");
+    world.check_promises().await;
 }
