@@ -140,6 +140,10 @@ pub struct PodGroupStatus {
     /// kind and the UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<String>,
+    /// While the group goes whole: UIDs of pods that are to go and were made only seconds before, so that the next leader can
+    /// tell them from those that are made instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub going: Vec<String>,
 }
 
 /// Pods of a group by state; `scheduled` includes `running`, and `total` all of them.

@@ -18,8 +18,8 @@
 //!
 //! Nobody goes whose namespace is protected, also where a group stays that is torn already: that is what the administrator said.
 //!
-//! Guarantee: the group's condition says who began before the first eviction, so a new leader finishes what was begun; but for
-//! what a plan left, which is known from memory alone. A pod that was taken and gone while no operator ran leaves no trace and
+//! Guarantee: the group's condition says who began before the first eviction, and its status who goes of those that were made only seconds
+//! before, so a new leader finishes what was begun; but for what a plan left, which is known from memory alone. A pod that was taken and gone while no operator ran leaves no trace and
 //! is not noticed.
 
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
@@ -46,6 +46,8 @@ const FORBIDDEN: Duration = Duration::from_secs(60);
 /// By how many seconds the time at which a group was told may be off: whole seconds, and what an earlier leader's clock may have
 /// differed by after it was [set right](crate::server_time).
 const MARGIN: i64 = 4;
+/// So many members a group remembers by UID that are too new to be told by their age.
+const MOST_NEW: usize = 10_000;
 /// Who preempted, in `status.preemptedBy` of a group.
 const SCHEDULER: &str = "kube-scheduler";
 
@@ -80,9 +82,11 @@ enum Began {
 }
 
 impl Cascade {
-    /// Of a group of which a member was taken at this second.
-    fn new(model: &Model, group: &ObjectKey, at: i64, message: Sentence, began: Began) -> Self {
-        let members = rest(model, group, at, began).map(|pod| pod.uid.clone()).collect();
+    /// Of a group of which a member was taken at this second. Those with these UIDs go as well.
+    fn new(model: &Model, group: &ObjectKey, at: i64, also: &[String], message: Sentence, began: Began) -> Self {
+        let also: BTreeSet<&str> = also.iter().map(String::as_str).collect();
+        let goes = |pod: &&Pod| pod.existed_at(at) || also.contains(pod.uid.as_str());
+        let members = there(model, group, began).filter(goes).map(|pod| pod.uid.clone()).collect();
         let guarded = model.cluster.members(group).any(|pod| model.threshold(pod).is_some());
         Self { guarded, ..Self::of(members, message, began) }
     }
@@ -143,10 +147,13 @@ impl Cascades {
                 let found = condition::find(&record.status.conditions, types::DISRUPTION_TARGET)?;
                 // Who was created when the group was told may have been made instead, and bound since.
                 let before = found.last_transition_time.0.as_second().saturating_sub(MARGIN);
-                Some((key.clone(), before, found.message.clone(), began))
+                Some((key.clone(), before, found.message.clone(), began, record.status.going.as_slice()))
             })
             .collect();
-        begun.into_iter().filter_map(|(key, at, text, began)| self.begin(model, key, at, text.into(), began)).collect()
+        let begin = |(key, at, text, began, also): (_, _, String, _, &[String])| {
+            self.begin(model, key, at, also, text.into(), began)
+        };
+        begun.into_iter().filter_map(begin).collect()
     }
 
     /// Groups of which kube-scheduler took a pod that nothing followed for yet, with what is to be told of them.
@@ -159,7 +166,7 @@ impl Cascades {
                 pod.name,
                 if rest == 1 { "pod goes" } else { "pods go" }
             );
-            begun.extend(self.begin(model, group, at, message.into(), Began::Scheduler));
+            begun.extend(self.begin(model, group, at, &[], message.into(), Began::Scheduler));
         }
         begun
     }
@@ -188,6 +195,7 @@ impl Cascades {
         model: &Model,
         group: ObjectKey,
         at: i64,
+        also: &[String],
         message: Sentence,
         began: Began,
     ) -> Option<(ObjectKey, Victimhood)> {
@@ -196,7 +204,7 @@ impl Cascades {
         if !(whole || began == Began::HalfBound) || protected {
             return None;
         }
-        let mut cascade = Cascade::new(model, &group, at, message.clone(), began);
+        let mut cascade = Cascade::new(model, &group, at, also, message.clone(), began);
         let earlier = self.0.get(&group);
         // A gang that is bound by half goes for a better reason now, or members go who were not there when the others began to.
         let news = earlier.is_none_or(|earlier| {
@@ -211,9 +219,12 @@ impl Cascades {
             cascade.members.extend(earlier.members);
             (cascade.calls, cascade.permission) = (earlier.calls, earlier.permission);
         }
+        let new = there(model, &group, began)
+            .filter(|pod| cascade.members.contains(&pod.uid) && !pod.existed_at(at.saturating_sub(2 * MARGIN)));
+        let going = new.map(|pod| pod.uid.to_string()).take(MOST_NEW).collect();
         self.0.insert(group.clone(), cascade);
         let preemptor = (began == Began::Scheduler).then(|| SCHEDULER.into());
-        Some((group, Victimhood { plan: String::new(), preemptor, message, whole: true }))
+        Some((group, Victimhood { plan: String::new(), preemptor, message, whole: true, going }))
     }
 
     /// Begins to take down a gang that is [bound by half](half_bound), at this second. Returns what is to be told of it.
@@ -224,7 +235,7 @@ impl Cascades {
         at: i64,
         message: Sentence,
     ) -> Option<(ObjectKey, Victimhood)> {
-        self.begin(model, group, at, message, Began::HalfBound)
+        self.begin(model, group, at, &[], message, Began::HalfBound)
     }
 
     /// Goes on with the members of a group that a plan began with and could not finish, because their evictions are not allowed or their
@@ -562,6 +573,28 @@ mod tests {
         world.model.groups.get_mut(&world.key("low")).unwrap().status = status;
         assert_eq!(cascades.resume(&world.model)[0].1.message.to_string(), "Preempted by kube-scheduler.");
         assert_eq!(evictions(&mut cascades, &world, now), ["l1 force", "l3 force"]);
+    }
+
+    /// Their age tells whole seconds only, by another clock.
+    #[test]
+    fn a_new_leader_finishes_with_members_that_were_made_a_moment_before_and_not_with_those_made_instead() {
+        let (mut world, mut cascades, now) = (world(), Cascades::default(), Instant::now());
+        for name in ["l1", "l2", "l3"] {
+            world.pod(member(name).created(200));
+        }
+        world.pod(member("l2").created(200).preempted(200, THEIRS).terminating());
+        let going = cascades.fallen(&mut world.model).remove(0).1.going;
+        assert_eq!(going, ["uid-l1", "uid-l3"]);
+        world.remove_pod("l2").pod(member("instead").created(200));
+        let status = serde_json::json!({
+            "preemptedBy": "kube-scheduler", "going": going,
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                "message": "Preempted by kube-scheduler.", "lastTransitionTime": "1970-01-01T00:03:20Z"}]
+        });
+        world.model.groups.get_mut(&world.key("low")).unwrap().status = serde_json::from_value(status).unwrap();
+        let mut next = Cascades::default();
+        assert_eq!(next.resume(&world.model)[0].1.going, ["uid-l1", "uid-l3"], "also for the one after it");
+        assert_eq!(evictions(&mut next, &world, now), ["l1 force", "l3 force"]);
     }
 
     #[test]

@@ -461,8 +461,10 @@ impl Arbiter {
             if let Some(group) = group.filter(|group| !self.cascades.holds(group)) {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                self.victims
-                    .insert(group, Victimhood { plan, preemptor: Some(ledger::taker(&flight)), message, whole });
+                self.victims.insert(
+                    group,
+                    Victimhood { plan, preemptor: Some(ledger::taker(&flight)), message, whole, going: Vec::new() },
+                );
             }
         }
     }

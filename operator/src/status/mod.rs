@@ -49,6 +49,8 @@ pub struct Victimhood {
     pub message: Sentence,
     /// Whether the whole group goes, and not only single pods of it.
     pub whole: bool,
+    /// UIDs of pods that are to go and are [too new](crate::cascade) for their age to tell them from those made instead.
+    pub going: Vec<String>,
 }
 
 /// Everything that a group's status tells.
@@ -101,6 +103,10 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
             .and_then(|v| v.preemptor.as_ref())
             .map(|taker| facts.told(taker))
             .or_else(|| old.preempted_by.clone()),
+        going: match facts.victim_of {
+            Some(victim) => victim.going.clone(),
+            None => old.going.clone(),
+        },
     };
     let generation = facts.record.generation;
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
@@ -119,6 +125,9 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     }
     if let Some((differs, reason, message)) = mismatch(facts) {
         set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
+    }
+    if condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none_or(|found| found.status != "True") {
+        status.going.clear();
     }
     status
 }

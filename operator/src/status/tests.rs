@@ -112,7 +112,8 @@ fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
     taken.plan.preemptor.uid = "u-9".into();
     let message = victim_message(&taken, "PodGroup", 10, None);
-    case.victim_of = Some(Victimhood { plan: "p1".into(), preemptor: Some(taker(&taken)), message, whole: true });
+    case.victim_of =
+        Some(Victimhood { plan: "p1".into(), preemptor: Some(taker(&taken)), message, whole: true, going: Vec::new() });
     let status = case.status();
     assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
     let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100 to \
@@ -129,6 +130,7 @@ fn nothing_is_written_when_nothing_changed() {
         preemptor: Some("podgroup/default/x".into()),
         message: "Preempted.".into(),
         whole: true,
+        going: Vec::new(),
     });
     let first = case.store();
     assert_eq!(case.status(), first, "a minute later, with the same facts");
@@ -269,6 +271,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
         preemptor: Some("podgroup/default/x".into()),
         message: message.into(),
         whole: true,
+        going: Vec::new(),
     });
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), format!("True PreemptionByScheduler: {message}"));
@@ -296,6 +299,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
         preemptor: Some("podgroup/default/x".into()),
         message: "Preempted by pod group default/x of priority 500.".into(),
         whole: true,
+        going: Vec::new(),
     });
     case.store();
     case.victim_of = None;
@@ -315,6 +319,7 @@ fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
         preemptor: Some("pod/default/x".into()),
         message: "…".into(),
         whole: false,
+        going: Vec::new(),
     });
     let status = case.status();
     assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());
