@@ -12,15 +12,14 @@
 //! allows it.
 //!
 //! What a plan began with a group and could not finish, because a policy forbids some of its evictions or a guaranteed budget refuses
-//! them for long, is finished here too; and
-//! a gang that kube-scheduler has left [bound by half](half_bound) for too long is taken down, with the members that were
-//! released and have no node, as far as budgets allow it.
+//! them for long, is finished here too; and a gang that kube-scheduler has left [bound by half](half_bound) for too long is taken
+//! down, with the members that were released and have no node, as far as budgets allow it.
 //!
 //! Nobody goes whose namespace is protected, also where a group stays that is torn already: that is what the administrator said.
 //!
 //! Guarantee: the group's condition says who began before the first eviction, and its status who goes of those that were made only seconds
-//! before, so a new leader finishes what was begun; but for what a plan left, which is known from memory alone. A pod that was taken and gone while no operator ran leaves no trace and
-//! is not noticed.
+//! before, so a new leader finishes what was begun; but for what a plan left, which is known from memory alone. A pod that was taken and
+//! gone while no operator ran leaves no trace and is not noticed.
 
 use crate::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::fallen::{Fallen, OURS};

@@ -35,9 +35,10 @@ impl Crowding {
 impl Flight {
     /// Withdraws the nominations of members that keep each other out.
     pub(super) fn make_way_for_mates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
-        let placements = self.placements();
-        let found = || Crowding { uids: crowding(cluster, &placements), withdrawn: None };
-        let crowding = self.crowding.get_or_insert_with(found);
+        if self.crowding.is_none() {
+            self.crowding = Some(Crowding { uids: crowding(cluster, &self.placements()), withdrawn: None });
+        }
+        let Some(crowding) = &mut self.crowding else { return };
         if crowding.is_empty() || crowding.withdrawn.is_some_and(|at| clock.now.duration_since(at) < AGAIN) {
             return;
         }

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// So many different constraints are looked at on a node. A gang with more of them is let in nowhere.
 const MOST_CONSTRAINTS: usize = 64;
 
-/// UIDs of the members that are more on their node than the skew of a spread constraint that one of them has, and that counts them.
-/// Where it allows as many, the domain with the fewest lets in its own, and then the next one.
+/// UIDs of the members that are more on their node than the skew of a spread constraint that one of them has, and that counts them. Where
+/// there are no more, the domain with the fewest lets in its own, and then the next one. Where there are, others may yet be bound before and
+/// make it even enough: which of the nodes these are is not looked for.
 pub fn crowding(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr> {
     let mut nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for placement in placements {

@@ -232,21 +232,28 @@ impl<'a> Neighbours<'a> {
 
     /// The same where the members are going to be kept within some of the nodes by a node selector: of a spread that honours that,
     /// kube-scheduler counts these nodes alone. `inside` says which, by place among all nodes, and `held` are the places that are held.
-    /// To be asked for before anybody is taken or placed.
-    pub(super) fn within(&self, cluster: &Cluster, nodes: &Nodes<'a>, inside: &[bool], held: &[Held]) -> Self {
+    /// To be asked for before anybody is taken or placed. `None` where it makes no difference.
+    pub(super) fn within(
+        &self,
+        cluster: &Cluster,
+        nodes: &Nodes<'a>,
+        inside: impl Fn(Rank) -> bool,
+        held: &[Held],
+    ) -> Option<Self> {
         let honours = |rule: &Rule<'_>| match rule.whom {
             Whom::Peers(pod, number) => pod.constraints.spread[number].honors_affinity,
             _ => false,
         };
         let narrowed: Vec<bool> = self.rules.rules.iter().map(honours).collect();
-        let mut narrow = self.clone();
         if !narrowed.contains(&true) {
-            return narrow;
+            return None;
         }
+        let inside: Vec<bool> = (0..nodes.everywhere()).map(inside).collect();
+        let mut narrow = self.clone();
         let mut reach = (*self.reach).clone();
         for (number, reach) in reach.iter_mut().enumerate().filter(|(number, _)| narrowed[*number]) {
             let key = &self.rules.keys[self.rules.rules[number].key];
-            let counted = reach.counted.iter().zip(inside).map(|(counted, inside)| *counted && *inside);
+            let counted = reach.counted.iter().zip(&inside).map(|(counted, inside)| *counted && *inside);
             *reach = Reach::new(key, counted.collect());
             narrow.counts[number] = Counts::new(reach, key);
         }
@@ -259,7 +266,7 @@ impl<'a> Neighbours<'a> {
         for (index, place) in held.iter().filter(|(_, place)| inside[*place]) {
             narrow.count_by(cluster, *index, *place, true, true, |number| narrowed[number]);
         }
-        narrow
+        Some(narrow)
     }
 
     /// Whether a pod is counted anywhere.

@@ -62,8 +62,8 @@ impl<'a> Occupancy<'a> {
     pub(crate) fn within(mut self, key: &str, of: Rank, held: &[Held]) -> Self {
         if let Some(neighbours) = &self.neighbours {
             let value = self.nodes.in_place(of).labels.get(key);
-            let inside = (0..self.nodes.everywhere()).map(|place| self.nodes.in_place(place).labels.get(key) == value);
-            self.neighbours = Some(neighbours.within(self.cluster, self.nodes, &inside.collect::<Vec<_>>(), held));
+            let inside = |place: Rank| self.nodes.in_place(place).labels.get(key) == value;
+            self.neighbours = neighbours.within(self.cluster, self.nodes, inside, held).or(self.neighbours);
         }
         self
     }

@@ -356,7 +356,7 @@ fn more_members_on_a_node_than_their_spread_allows_at_first_keep_each_other_out(
         }
     };
     assert_eq!(decided(2, json!({})).0.len(), 0, "one a node");
-    assert_eq!(decided(4, json!({"maxSkew": 2})).0.len(), 0, "two a node, and two may be");
+    assert_eq!(decided(2, json!({"maxSkew": 2})).0.len(), 0, "two a node, and two may be");
     assert_eq!(decided(4, json!({"labelSelector": {"matchLabels": {"app": "web"}}})).0.len(), 0, "it counts others");
     let (crowding, mut cluster, placements) = decided(4, json!({}));
     assert_eq!(crowding.into_iter().collect::<Vec<_>>(), ["uid-g-0", "uid-g-1", "uid-g-2", "uid-g-3"]);
