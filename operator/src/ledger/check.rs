@@ -118,7 +118,7 @@ impl Flight {
     }
 
     /// How many members have a place now, with nobody evicted any more; `None` when they are not enough.
-    fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
+    pub(super) fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
             return self.has_other_room(cluster, context).then_some(self.members.len());
         }

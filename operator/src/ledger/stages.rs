@@ -229,9 +229,15 @@ impl Flight {
         // A critical add-on has its own time limit.
         let late = self.rescue.is_none() && clock.now.duration_since(since) >= limits.release_timeout;
         let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
+        if !late && !given_up {
+            return;
+        }
+        let looks = self.looks(clock, limits);
         // Those who kept each other out go where there is room in turn, which need not be where they were planned.
         let in_turn = self.crowding.as_ref().is_some_and(|crowding| !crowding.is_empty());
-        if !late && (!given_up || in_turn) {
+        let have_room =
+            || self.places_now(cluster, &with_guests(context)).is_some_and(|places| places >= waiting.len());
+        if in_turn && !late && (!looks || have_room()) {
             return;
         }
         let leaving = self.leaving(cluster, context);

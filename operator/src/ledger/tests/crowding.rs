@@ -52,3 +52,24 @@ fn their_nominations_go_when_all_have_started_and_do_not_come_back() {
     run.world.pod(started("g1").on("n1")).pod(started("g2").on("n1"));
     assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
 }
+
+#[test]
+fn who_finds_no_room_in_turn_is_planned_anew_when_there_is_none_left() {
+    let mut run = both_on_one_node();
+    run.step();
+    for name in ["g1", "g2"] {
+        run.flight.member_answered(&format!("uid-{name}"), true, true, run.now);
+        run.world.pod(started(name).unschedulable());
+    }
+    assert!(run.step().ended.is_none(), "kube-scheduler tries them again");
+    run.world.pod(started("g1").on("n1"));
+    run.later(1);
+    assert!(run.step().ended.is_none(), "there is room for g2");
+    run.world.pod(TestPod::new("other", 100).on("n1"));
+    assert!(run.step().ended.is_none(), "it is looked for once a second");
+    run.later(1);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Failed);
+    let why = "The scheduler could not bind every released pod: Pod default/g2 does not fit on node n1 any more: insufficient cpu.";
+    assert_eq!(ended.message.to_string(), why);
+}
