@@ -3,7 +3,6 @@
 //! is in kube-scheduler's queue they come after it. Other plans know of the places until the members are bound.
 
 use super::{Advance, Clock, Flight, current};
-use crate::command::Command;
 use giveway_planner::model::Cluster;
 use giveway_planner::{SmolStr, crowding};
 use std::collections::BTreeSet;
@@ -47,13 +46,7 @@ impl Flight {
             pod.is_some_and(|pod| pod.live() && !pod.bound() && pod.nominated_node.is_some())
         });
         let before = out.commands.len();
-        out.commands.extend(nominated.map(|member| Command::Nominate {
-            preemptor: self.preemptor.clone(),
-            plan: self.plan.id.clone(),
-            pod: member.pod.clone(),
-            uid: member.uid.clone(),
-            node: None,
-        }));
+        out.commands.extend(nominated.map(|member| member.nomination(&self.preemptor, &self.plan.id, None)));
         if out.commands.len() > before {
             crowding.withdrawn = Some(clock.now);
         }

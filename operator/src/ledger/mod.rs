@@ -103,6 +103,14 @@ pub struct Member {
     pub release: Call,
 }
 
+impl Member {
+    /// Nominates it for a node, or withdraws its nomination.
+    fn nomination(&self, preemptor: &Preemptor, plan: &str, node: Option<SmolStr>) -> Command {
+        let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
+        Command::Nominate { preemptor, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
+    }
+}
+
 /// A pod that goes.
 #[derive(Clone, Debug)]
 pub struct VictimPod {

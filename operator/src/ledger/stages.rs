@@ -112,13 +112,7 @@ impl Flight {
             }
             if member.nominate.due(clock.now) {
                 member.nominate.start();
-                out.commands.push(Command::Nominate {
-                    preemptor: preemptor.clone(),
-                    plan: plan.clone(),
-                    pod: member.pod.clone(),
-                    uid: member.uid.clone(),
-                    node: Some(member.node.clone()),
-                });
+                out.commands.push(member.nomination(&preemptor, &plan, Some(member.node.clone())));
             }
         }
     }

@@ -3,7 +3,6 @@
 
 use super::call::Call;
 use super::{Advance, Clock, Ending, Flight, VictimPod, current};
-use crate::command::Command;
 use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -34,21 +33,19 @@ impl Flight {
     pub fn finishes(&self) -> Option<Sentence> {
         let ending = self.ending.as_ref()?;
         let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: ";
-        self.has_rest().then(|| Sentence::from(words).then(ending.message.clone()))
+        self.rest().next().is_some().then(|| Sentence::from(words).then(ending.message.clone()))
     }
 
-    /// Whether pods of units that were begun have still to go.
-    fn has_rest(&self) -> bool {
+    /// Pods of units that were begun, which have still to go.
+    fn rest(&self) -> impl Iterator<Item = &VictimPod> {
         let begun = self.begun_units();
-        self.victims.iter().any(|victim| begun.contains(&victim.unit) && self.has_to_go(victim))
+        self.victims.iter().filter(move |victim| begun.contains(&victim.unit) && self.has_to_go(victim))
     }
 
     /// Whether nothing but budgets has kept the rest for [long enough](KEPT): it is finished beside the preemptor's next plan then
     /// (design, section 4, "Evict").
     fn is_kept_by_budgets(&mut self, now: Instant) -> bool {
-        let begun = self.begun_units();
-        let mut rest = self.victims.iter().filter(|victim| begun.contains(&victim.unit) && self.has_to_go(victim));
-        if !rest.all(|victim| self.refused.contains_key(&victim.uid) && !victim.call.pending()) {
+        if !self.rest().all(|victim| self.refused.contains_key(&victim.uid) && !victim.call.pending()) {
             return false;
         }
         now.duration_since(*self.kept.get_or_insert(now)) >= KEPT
@@ -68,11 +65,11 @@ impl Flight {
         if untainted {
             self.let_node_go(out);
         }
-        let kept = self.has_rest() && self.is_kept_by_budgets(clock.now);
-        if !kept {
+        let waits_for_rest = self.rest().next().is_some() && !self.is_kept_by_budgets(clock.now);
+        if waits_for_rest {
             self.evict(model, clock, true, out);
         }
-        if self.victims.iter().any(|v| v.call.pending()) || (self.has_rest() && !kept) {
+        if waits_for_rest || self.victims.iter().any(|v| v.call.pending()) {
             return;
         }
         if !untainted {
@@ -93,13 +90,7 @@ impl Flight {
                     && pod.node.is_none()
                     && (pod.nominated_node.is_some() || matches!(member.nominate, Call::Done(_)))
                 {
-                    out.commands.push(Command::Nominate {
-                        preemptor: self.preemptor.clone(),
-                        plan: self.plan.id.clone(),
-                        pod: member.pod.clone(),
-                        uid: member.uid.clone(),
-                        node: None,
-                    });
+                    out.commands.push(member.nomination(&self.preemptor, &self.plan.id, None));
                 }
             }
         }

@@ -90,8 +90,6 @@ struct Looker {
 struct Rules<'a> {
     keys: Vec<Key<'a>>,
     rules: Vec<Rule<'a>>,
-    /// By counter, until they are counted by.
-    reach: Vec<Reach>,
     lookers: Vec<Looker>,
     /// The members, and what they ask.
     members: BTreeMap<PodIndex, usize>,
@@ -167,7 +165,6 @@ impl<'a> Neighbours<'a> {
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
-            reach: Vec::new(),
             lookers: Vec::new(),
             members: of,
             marks: Vec::new(),
@@ -191,7 +188,7 @@ impl<'a> Neighbours<'a> {
         }
         rules.number_cells(nodes.everywhere());
         rules.mark(cluster, members.iter().chain(held));
-        let reach = std::mem::take(&mut rules.reach);
+        let reach: Vec<Reach> = rules.rules.iter().map(|rule| rules.reach(nodes, rule)).collect();
         let counts =
             rules.rules.iter().zip(&reach).map(|(rule, reach)| Counts::new(reach, &rules.keys[rule.key])).collect();
         let mut neighbours = Self { rules: Arc::new(rules), reach: Arc::new(reach), counts };
@@ -470,7 +467,6 @@ impl<'a> Rules<'a> {
 
     fn add(&mut self, key: usize, whom: Whom<'a>) -> usize {
         self.rules.push(Rule { key, whom });
-        self.reach.push(Reach::default());
         self.rules.len() - 1
     }
 
@@ -480,11 +476,6 @@ impl<'a> Rules<'a> {
         let keys: Vec<usize> = constraints.spread.iter().map(|c| self.key(nodes, &c.topology_key)).collect();
         for (number, constraint) in constraints.spread.iter().enumerate() {
             let counter = self.add(keys[number], Whom::Peers(example, number));
-            let all = |place: &usize| keys.iter().all(|key| self.keys[*key].of[*place] != NOWHERE);
-            let counted: Vec<bool> = (0..nodes.everywhere())
-                .map(|place| all(&place) && spread::counts(example, constraint, nodes.in_place(place)))
-                .collect();
-            self.reach[counter] = Reach::new(&self.keys[keys[number]], counted);
             looker.spread.push((
                 counter,
                 constraint.max_skew,
@@ -511,6 +502,17 @@ impl<'a> Rules<'a> {
         }
         looker.wants_itself = constraints.affinity.iter().all(|term| about(cluster, term, example));
         self.lookers.push(looker);
+    }
+
+    /// What a counter is about where members may be anywhere.
+    fn reach(&self, nodes: &Nodes<'a>, rule: &Rule<'a>) -> Reach {
+        let Whom::Peers(pod, number) = rule.whom else { return Reach::default() };
+        let constraints = &pod.constraints.spread;
+        let is_asked = |key: &&Key<'_>| constraints.iter().any(|constraint| constraint.topology_key == key.name);
+        let keys: Vec<&Key<'_>> = self.keys.iter().filter(is_asked).collect();
+        let all = |place: Rank| keys.iter().all(|key| key.of[place] != NOWHERE);
+        let counts = |place| all(place) && spread::counts(pod, &constraints[number], nodes.in_place(place));
+        Reach::new(&self.keys[rule.key], (0..nodes.everywhere()).map(counts).collect())
     }
 
     fn number_cells(&mut self, places: usize) {

@@ -50,6 +50,19 @@ pub async fn tidy(kit: &Kit) {
     }
 }
 
+/// Deletes the pods of a namespace, and waits until they are gone.
+///
+/// # Panics
+/// They do not go.
+pub async fn remove_pods(kit: &Kit) {
+    delete_all::<Pod>(kit).await;
+    wait_for("the pods are gone", LIMIT, async || {
+        let pods = names::<Pod>(kit).await?;
+        if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
+    })
+    .await;
+}
+
 async fn names<K>(kit: &Kit) -> Result<Vec<String>, String>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,

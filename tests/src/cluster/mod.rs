@@ -24,7 +24,7 @@ pub use events::{Happened, wait_for_event};
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
-pub use leftovers::tidy;
+pub use leftovers::{remove_pods, tidy};
 pub use nodes::NodesBuilder;
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
 pub use policies::Denial;

@@ -3,17 +3,14 @@
 
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
-use giveway_tests::cluster::{FillBuilder, GroupBuilder, Kit, Shaped as _};
-use giveway_tests::wait::wait_for;
+use giveway_tests::cluster::{FillBuilder, GroupBuilder, Shaped as _, remove_pods};
 use giveway_tests::world::World;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Less than a plan waits for kube-scheduler before it is made anew.
-const SOON: Duration = Duration::from_secs(25);
-const HOST: &str = "kubernetes.io/hostname";
+pub const SOON: Duration = Duration::from_secs(25);
+pub const HOST: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 fn like(app: &str) -> Value {
@@ -21,7 +18,7 @@ fn like(app: &str) -> Value {
 }
 
 /// Members with this label are spread over the values of keys, with the skew of each.
-fn spread(app: &str, over: &[(&str, usize)]) -> Value {
+pub fn spread(app: &str, over: &[(&str, usize)]) -> Value {
     let constraint = |(key, skew): &(&str, usize)| json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like(app)});
     json!({"topologySpreadConstraints": over.iter().map(constraint).collect::<Vec<_>>()})
 }
@@ -80,17 +77,6 @@ async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_
     world.check_promises().await;
 }
 
-/// Makes room for the next gang.
-async fn remove_pods(kit: &Kit) {
-    let (quick, all) = (DeleteParams::default(), ListParams::default());
-    kit.api::<Pod>().delete_collection(&quick, &all).await.unwrap();
-    wait_for("all pods are gone", SOON, async || {
-        let left = kit.api::<Pod>().list(&all).await.map_err(|error| error.to_string())?.items.len();
-        if left == 0 { Ok(()) } else { Err(format!("{left} are there")) }
-    })
-    .await;
-}
-
 /// kube-scheduler takes those who are nominated to a node for pods that run there, so that seven of them keep each other out. Their
 /// nominations go when all have started, and yet nobody of lower priority takes a place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,5 +98,22 @@ async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priorit
     let plan = gang.wait_plan(PlanState::Completed, SOON).await;
     assert_eq!(plan.cost.victim_pods, 14);
     assert_eq!(world.audit().await.evicted().len(), 14, "nobody goes twice");
+    world.check_promises().await;
+}
+
+/// kube-scheduler takes those who are nominated to a node for pods that run there: three of six would keep each other out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once() {
+    let world = World::start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(4).create().await;
+    let even = |name: &str, class: &str, size| {
+        world.gang(name, size).priority(class).label("app", name).pod_spec(spread(name, &[(HOST, 1)]))
+    };
+    even("free", "low", 4).create().await.wait_bound(SOON).await;
+    let bound = even("train", "high", 6).create().await.wait_bound(SOON).await;
+    assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 3, "{bound:?}");
+    assert_eq!(world.audit().await.evicted().len(), 2);
     world.check_promises().await;
 }

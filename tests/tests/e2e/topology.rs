@@ -1,6 +1,7 @@
 //! A gang that asks for one domain of topology gets one: chosen by what it costs, kept by a node selector, never left.
 
 use crate::cli::{Reader, giveway};
+use crate::constraints::{HOST, SOON, spread};
 use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::constraints::SchedulingConstraints;
 use giveway_crds::plan::{PlanState, StoredPlan};
@@ -8,14 +9,11 @@ use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Shaped, scheduling_gates};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// The label whose values are the racks.
 const RACK: &str = "example.com/rack";
-/// Less than a plan waits for kube-scheduler before it is made anew.
-const SOON: Duration = Duration::from_secs(25);
 
 async fn classes(world: &World) {
     world.class("low", 10).managed().create().await;
@@ -35,13 +33,6 @@ fn gang(world: &World, name: &str, size: usize) -> GroupBuilder {
 
 fn one_rack(spec: &mut giveway_crds::PodGroupSpec) {
     spec.scheduling_constraints = Some(SchedulingConstraints::topology(RACK));
-}
-
-/// Pods with this label are spread evenly over the values of a label of nodes.
-fn even(app: &str, key: &str) -> Value {
-    let like = json!({"matchLabels": {"app": app}});
-    let spread = json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like});
-    json!({"topologySpreadConstraints": [spread]})
 }
 
 /// The racks of these nodes.
@@ -124,33 +115,16 @@ async fn a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack() {
     world.fill(&r1).priority("low").prefix("low").singles().await;
     world.fill(&r2).priority("mid").prefix("mid").singles().await;
     world.nodes(1).cpus(4).prefix("r3").label(RACK, "r3").create().await;
-    let spread =
-        |name: &str, size| gang(&world, name, size).label("app", name).pod_spec(even(name, "kubernetes.io/hostname"));
+    let even = |name: &str, size| gang(&world, name, size).label("app", name).pod_spec(spread(name, &[(HOST, 1)]));
     // Over its only node, on which all four fit.
-    let small = spread("small", 4).create().await;
+    let small = even("small", 4).create().await;
     assert_eq!(racks_of(&small.wait_bound(SOON).await), BTreeSet::from(["r3"]));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    let train = spread("train", 6).create().await;
+    let train = even("train", 6).create().await;
     let bound = train.wait_bound(SOON).await;
     assert_eq!(racks_of(&bound), BTreeSet::from(["r1"]));
     assert_eq!(bound.iter().filter(|node| **node == r1[0]).count(), 3, "{bound:?}");
     assert_eq!(world.audit().await.evicted().len(), 6);
-    world.check_promises().await;
-}
-
-/// kube-scheduler takes those who are nominated to a node for pods that run there: three of six would keep each other out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once() {
-    let world = World::start().await;
-    classes(&world).await;
-    let nodes = world.nodes(2).cpus(4).create().await;
-    let spread = |name: &str, class: &str, size| {
-        world.gang(name, size).priority(class).label("app", name).pod_spec(even(name, "kubernetes.io/hostname"))
-    };
-    spread("free", "low", 4).create().await.wait_bound(SOON).await;
-    let bound = spread("train", "high", 6).create().await.wait_bound(SOON).await;
-    assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 3, "{bound:?}");
-    assert_eq!(world.audit().await.evicted().len(), 2);
     world.check_promises().await;
 }
 
