@@ -9,13 +9,13 @@
 #![allow(missing_docs)]
 
 mod baseline;
-#[path = "../../tests/outside/client.rs"]
+#[path = "../../tests/webhook/outside/client.rs"]
 mod client;
 mod load;
-#[path = "../../tests/outside/process.rs"]
+#[path = "../../tests/webhook/outside/process.rs"]
 mod process;
 mod reviews;
-#[path = "../../tests/outside/stub.rs"]
+#[path = "../../tests/webhook/outside/stub.rs"]
 mod stub;
 
 use baseline::{Baseline, Handler};

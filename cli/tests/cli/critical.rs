@@ -1,0 +1,191 @@
+//! `plan --critical` on files: exact answers.
+use crate::common::{Printed, giveway};
+use serde_json::{Value, json};
+
+fn plan(pod: &str, more: &[&str]) -> Printed {
+    let target = format!("pod/{pod}");
+    let args = ["plan", "--critical", "--snapshot", "critical.yaml", "-n", "kube-system", "--for", &target];
+    giveway(&[&args, more].concat())
+}
+
+fn answer(pod: &str) -> Value {
+    plan(pod, &["-o", "json"]).json()
+}
+
+#[track_caller]
+fn refused(args: &[&str], message: &str) {
+    let printed = giveway(&[&["plan", "--critical", "--snapshot", "critical.yaml"], args].concat());
+    assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{}", printed.err);
+    assert_eq!(printed.err.lines().next().unwrap(), format!("error: {message}"), "{}", printed.err);
+}
+
+#[test]
+fn a_table_says_who_goes_with_which_grace_which_step_it_is_and_how_the_node_is_kept() {
+    let text = plan("dns", &["--explain"]).out;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "pod/kube-system/dns (priority 0): It fits on node n2 once its victims are gone: 1 pod of priority 0 and below, \
+             0 budget violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
+            "",
+            "VICTIM               PRIORITY  OWNER           LOSES        NODES  BUDGET  GRACE",
+            "pod/shop/web-7d9f-a  0         Deployment/web  1 of 1 pods  n2     kept    3600 s, cut to 10 s",
+            "Kept: Node n2 gets the taint CriticalAddonsOnly=u-dns:NoSchedule until it is bound.",
+            "",
+            "NODE  PODS  PLACED",
+            "n2    1     kube-system/dns",
+            "",
+            "How it was found (critical-addon)",
+            "  - 2 of 2 nodes could be freed by evictions; n2 weighs least: step 2, 1 pod of priority 0 and below, 0 budget \
+             violations, graces shortened: 1, pods that fit nowhere else: 1.",
+            "  - pod/shop/web-7d9f-a: Its place is needed for a critical add-on.",
+        ]
+    );
+}
+
+#[test]
+fn the_same_in_json_yaml_and_as_a_graph() {
+    let json = answer("dns");
+    assert_eq!(
+        json["criticalAddon"],
+        json!({"step": 2, "means": "budgets hold, and longer graces are shortened to 10 s", "taint": true,
+            "kept": "Node n2 gets the taint CriticalAddonsOnly=u-dns:NoSchedule until it is bound.",
+            "shortenedGraces": 1})
+    );
+    assert_eq!(json["victims"][0]["graces"], json!([{"pod": "shop/web-7d9f-a", "seconds": 3600, "given": 10}]));
+    assert_eq!((&json["strategy"], &json["victimPods"]), (&json!("critical-addon"), &json!(["shop/web-7d9f-a"])));
+    let yaml: Value = serde_yaml_ng::from_str(&plan("dns", &["-o", "yaml"]).out).unwrap();
+    assert_eq!(yaml, json);
+    let dot = plan("dns", &["-o", "dot"]).out;
+    assert!(dot.contains("\"pod/kube-system/dns\" [label=\"pod/kube-system/dns\\npriority 0\\nstep 2\""), "{dot}");
+}
+
+#[test]
+fn a_pod_that_does_not_tolerate_the_taint_is_nominated() {
+    let json = answer("plain");
+    assert_eq!(json["criticalAddon"]["taint"], false);
+    assert_eq!(
+        json["criticalAddon"]["kept"],
+        "It is nominated to node n2, without a taint, because it does not tolerate the taint \
+         CriticalAddonsOnly=u-plain:NoSchedule."
+    );
+}
+
+#[test]
+fn a_third_step_violates_budgets_and_a_pod_that_was_not_looked_at_yet_is_told_so() {
+    let json = answer("both");
+    assert_eq!(
+        json["message"],
+        "It fits on node n1 once its victims are gone: 2 pods of priority 0 and below, 2 budget violations. Step 3: budgets \
+         that are not guaranteed may be violated, and longer graces are shortened to 10 s."
+    );
+    assert_eq!((&json["budgetViolations"], &json["criticalAddon"]["step"]), (&json!(2), &json!(3)));
+    assert_eq!(
+        json["notes"],
+        json!([
+            "kube-scheduler has not found it Unschedulable: the operator waits for that, and then for its hold-off."
+        ])
+    );
+}
+
+#[test]
+fn where_there_is_room_nobody_goes() {
+    let json = answer("tolerant");
+    assert_eq!(json["message"], "Node n3 has room for it now; nobody is evicted.");
+    assert_eq!((&json["preemptionNeeded"], &json["placements"][0]["node"]), (&json!(false), &json!("n3")));
+}
+
+#[test]
+fn without_a_way_the_nearest_node_is_told_and_the_exit_status_is_0() {
+    let json = answer("large");
+    assert_eq!((&json["schedulable"], &json["reason"]), (&json!(false), &json!("CriticalAddonUnschedulable")));
+    assert_eq!(
+        json["message"],
+        "No node can be freed for it, so nobody is evicted. The nearest is n2: without the 3 pods there that may go it still \
+         lacks 1 cpu; 1 pod there stays. 1 node(s) had untolerated taint {team: secret}."
+    );
+}
+
+#[test]
+fn a_pod_that_is_none_is_refused_with_what_it_lacks() {
+    let critical = "is no critical add-on: its priority";
+    let annotation = "annotation scheduling.giveway.dev/critical-addon: \"true\"";
+    refused(
+        &["--for", "pod/web-7d9f-a", "-n", "shop"],
+        &format!(
+            "critical.yaml: pod/shop/web-7d9f-a {critical} 0 is below 2000000000, and it has no {annotation}, which counts \
+             in namespace kube-system (--critical-namespaces)"
+        ),
+    );
+    refused(
+        &["--for", "pod/tenant", "-n", "shop", "--critical-namespaces", "b,a"],
+        &format!(
+            "critical.yaml: pod/shop/tenant {critical} 7 is below 2000000000, and its {annotation} counts only in \
+             namespaces a, b (--critical-namespaces)"
+        ),
+    );
+    let its = giveway(&[
+        "plan",
+        "--critical",
+        "--snapshot",
+        "critical.yaml",
+        "--for",
+        "pod/tenant",
+        "-n",
+        "shop",
+        "--critical-namespaces",
+        "shop,kube-system",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(its.json()["criticalAddon"]["step"], 2);
+}
+
+#[test]
+fn flags_that_do_not_go_together() {
+    refused(
+        &["--for", "podgroup/pair"],
+        "the argument '--critical' cannot be used with '--for podgroup/pair': a critical add-on is a pod",
+    );
+    refused(&["-f", "training.yaml"], "the argument '--critical' cannot be used with '--filename <FILE>'");
+    refused(
+        &["--for", "pod/dns", "--strategy", "kep5710"],
+        "the argument '--critical' cannot be used with '--strategy <NAME>'",
+    );
+    refused(&["--for", "pod/nobody"], "critical.yaml: pod/default/nobody is not in it");
+    for flag in [&["--stranded"][..], &["--critical-namespaces", "a"]] {
+        let printed = giveway(&[&["plan", "--snapshot", "critical.yaml", "--for", "pod/dns"], flag].concat());
+        assert_eq!(printed.status, Some(2));
+        let message = "error: the following required arguments were not provided:\n  --critical\n";
+        assert!(printed.err.starts_with(message), "{}", printed.err);
+    }
+}
+
+/// A critical pod that can run on n1 only, beside a pod of the same priority that has room on n2.
+fn stranded(more: &[&str]) -> Value {
+    let node = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": {"cpu": "1", "pods": "9"}}})
+    };
+    let pod = |name: &str, spec: Value| {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "kube-system", "uid": name},
+            "spec": {"priority": 2_000_000_000, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
+        pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        pod
+    };
+    let only = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}}});
+    let items = [node("n1"), node("n2"), pod("neighbour", json!({"nodeName": "n1"})), pod("agent", only)];
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let args = ["plan", "--critical", "--for", "pod/agent", "-n", "kube-system", "--snapshot", "-", "-o", "json"];
+    crate::common::giveway_with(&[&args, more].concat(), None, &list).json()
+}
+
+#[test]
+fn a_stranded_pod_displaces_its_equals_only_where_the_flag_says_so() {
+    assert_eq!(stranded(&[])["reason"], "CriticalAddonUnschedulable");
+    assert_eq!(stranded(&["--stranded"])["victimPods"], json!(["kube-system/neighbour"]));
+}

@@ -1,0 +1,53 @@
+//! The page of reference about the command line is what the program prints. `make reference` writes it.
+
+use std::path::Path;
+use std::process::Command;
+
+const HEAD: &str = "# Reference: the command line
+
+<!-- Generated from what kubectl-giveway prints by `make reference`; do not edit. -->
+
+What `kubectl giveway --help` prints, and `--help` of each command. [The plugin](../cli.md) shows what comes back.
+";
+
+fn help(command: &str) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-giveway"));
+    if !command.is_empty() {
+        program.arg(command);
+    }
+    let out = program.arg("--help").env("NO_COLOR", "1").output().unwrap();
+    assert!(out.status.success(), "{command} --help: {}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Without the flags that every command has; the first help shows them.
+fn own(text: &str) -> String {
+    match text.split_once("\n\nCluster:\n") {
+        Some((before, shared)) => match shared.split_once("\n\nExamples:") {
+            Some((_, after)) => format!("{before}\n\nExamples:{after}"),
+            None => before.to_owned(),
+        },
+        None => text.to_owned(),
+    }
+}
+
+fn page() -> String {
+    let all = help("");
+    let commands = all.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let mut page = format!("{HEAD}\n```text\n{}\n```\n", all.trim());
+    for command in commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        page += &format!("\n## {command}\n\n```text\n{}\n```\n", own(&help(command)).trim());
+    }
+    page
+}
+
+#[test]
+fn the_page_about_the_command_line_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/cli.md");
+    let page = page();
+    if std::env::var_os("GIVEWAY_WRITE_REFERENCE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "docs/reference/cli.md: run `make reference`");
+}

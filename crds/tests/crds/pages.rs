@@ -1,0 +1,187 @@
+//! The pages for people: every link leads somewhere, every reason and every check has its place, every command exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Where pages of the book link to files that are not in it.
+const REPOSITORY: &str = "https://github.com/giveway/giveway/blob/main/";
+
+fn root() -> PathBuf {
+    normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+}
+
+/// Without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Every page of the repository.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let (mut found, mut open) = (BTreeMap::new(), vec![root()]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap();
+            let (path, name) = (entry.path(), entry.file_name());
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
+                open.push(path);
+            } else if kind.is_file() && path.extension().is_some_and(|end| end == "md") {
+                found.insert(path.clone(), fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The lines with whether they are between fences.
+fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
+    text.lines().scan(false, |fenced, line| {
+        let fence = line.trim_start().starts_with("```");
+        *fenced ^= fence;
+        Some((*fenced || fence, line))
+    })
+}
+
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = lines(text).filter(|(fenced, line)| !fenced && line.starts_with('#'));
+    headings.map(|(_, line)| anchor(line.trim_start_matches('#').trim())).collect()
+}
+
+/// Targets of the links outside code.
+fn links(text: &str) -> Vec<String> {
+    let prose: String = lines(text).filter(|(fenced, _)| !fenced).map(|(_, line)| format!("{line}\n")).collect();
+    let outside: String = prose.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    let rest = outside.split("](").skip(1);
+    rest.filter_map(|rest| rest.split_once(')').map(|(target, _)| target.to_owned())).collect()
+}
+
+/// Pieces of code: what stands between backticks, and lines between fences without their prompt.
+fn code(text: &str) -> Vec<String> {
+    let fenced =
+        lines(text).filter(|(fenced, _)| *fenced).map(|(_, line)| line.trim().trim_start_matches("$ ").to_owned());
+    let prose: String = lines(text).filter(|(fenced, _)| !fenced).map(|(_, line)| format!("{line}\n")).collect();
+    let indented =
+        prose.lines().filter_map(|line| line.strip_prefix("    ")).map(|line| line.trim_start_matches("$ ").to_owned());
+    let inline = prose.split('`').skip(1).step_by(2).map(str::to_owned);
+    fenced.chain(indented).chain(inline).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_to_a_heading_of_it() {
+    let pages = pages();
+    let book = root().join("docs");
+    let mut wrong = Vec::new();
+    for (page, text) in &pages {
+        for link in links(text) {
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path.strip_prefix(REPOSITORY) {
+                Some(path) => root().join(path),
+                None if path.contains("://") || path.starts_with("mailto:") => continue,
+                None if path.is_empty() => page.clone(),
+                None => normal(&page.parent().unwrap().join(path)),
+            };
+            let said = format!("{}: {link}", page.strip_prefix(root()).unwrap().display());
+            if !target.exists() {
+                wrong.push(format!("{said}: there is no such file"));
+            } else if page.starts_with(&book) && !target.starts_with(&book) && !path.starts_with(REPOSITORY) {
+                wrong.push(format!("{said}: it is not in the book; write {REPOSITORY}…"));
+            } else if !heading.is_empty() && !pages.get(&target).is_some_and(|text| anchors(text).contains(heading)) {
+                wrong.push(format!("{said}: there is no such heading"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_book_has_every_page_of_docs_once() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: Vec<PathBuf> = links(&summary).iter().map(|link| docs.join(link)).collect();
+    let present: BTreeSet<PathBuf> =
+        pages().into_keys().filter(|page| page.starts_with(&docs) && !page.ends_with("SUMMARY.md")).collect();
+    assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), present, "docs/SUMMARY.md");
+    assert_eq!(listed.len(), present.len(), "docs/SUMMARY.md names a page twice");
+}
+
+#[test]
+fn every_reason_and_every_check_has_its_place_in_troubleshooting() {
+    let anchors = anchors(&fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap());
+    let source = include_str!("../../src/condition.rs").split_once("pub fn as_str").unwrap().1;
+    let reasons: Vec<&str> = source
+        .lines()
+        .take_while(|line| !line.starts_with("    }"))
+        .filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\","))
+        .collect();
+    assert!(reasons.len() > 30, "as_str of Reason is read wrongly: {reasons:?}");
+    let checks = [
+        "crds",
+        "webhook",
+        "policies",
+        "guard",
+        "certificate",
+        "operator",
+        "mode",
+        "version",
+        "in-tree",
+        "autoscaler",
+        "classes",
+        "guarded",
+    ];
+    let missing: Vec<String> = reasons
+        .into_iter()
+        .map(anchor)
+        .chain(checks.map(|check| format!("check-{check}")))
+        .filter(|wanted| !anchors.contains(wanted))
+        .collect();
+    assert!(missing.is_empty(), "docs/troubleshooting.md has no heading for {missing:?}");
+}
+
+#[test]
+fn commands_of_the_pages_exist() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let target =
+        |word: &str| makefile.lines().any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')));
+    let reference = fs::read_to_string(root().join("docs/reference/cli.md")).unwrap();
+    let commands: BTreeSet<&str> = reference.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let mut wrong = Vec::new();
+    for (page, text) in pages() {
+        for piece in code(&text) {
+            let words: Vec<&str> = piece.split_whitespace().collect();
+            let known = match words.as_slice() {
+                ["make", word, ..] => target(word),
+                ["kubectl", "giveway", word, ..] => {
+                    word.starts_with('-') || commands.contains(word.trim_end_matches([',', ';']))
+                }
+                _ => true,
+            };
+            if !known {
+                wrong.push(format!("{}: {piece}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 90, "README.md has {lines} lines: what is more goes into docs/");
+}

@@ -1,0 +1,112 @@
+//! Data flows one way through the operator: each of its modules imports from lower layers only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the lowest to the highest. A new module gets a place here.
+const LAYERS: [&[&str]; 11] = [
+    &[
+        "capacity",
+        "devices",
+        "fallen",
+        "gather",
+        "lease",
+        "metrics",
+        "missing",
+        "observed",
+        "origin",
+        "pulse",
+        "rates",
+        "server_time",
+        "switch",
+        "trace",
+        "trickle",
+        "words",
+    ],
+    &["command", "config", "timing", "watches"],
+    &["health"],
+    &["report"],
+    &["input"],
+    &["actuate", "follow", "model"],
+    &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
+    &["status"],
+    &["backfill", "book", "cascade", "gangs", "housekeeping", "letting_go", "provisioning", "queue", "rescue", "watch"],
+    &["history", "survey"],
+    &["arbiter"],
+];
+/// Modules that may import everything: the crate itself, and what only tests use.
+const ABOVE: [&str; 3] = ["lib", "main", "testing"];
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// The modules of this crate that a line of code names.
+fn named(line: &str) -> impl Iterator<Item = &str> {
+    line.split("crate::")
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(""))
+}
+
+/// The lines that are neither comments nor for tests: one declaration under `#[cfg(test)]` is left out, and everything from a
+/// module of tests on, which comes last.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let mut for_tests = false;
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).map_while(move |line| {
+        let left_out = for_tests;
+        for_tests = line == "#[cfg(test)]" || (left_out && line.starts_with("#["));
+        match left_out {
+            true if line.starts_with("mod ") && line.ends_with('{') => None,
+            true => Some(""),
+            false => Some(line),
+        }
+    })
+}
+
+/// Imports that do not go downwards, and modules without a layer, as a sentence each.
+fn backwards(module: &str, text: &str) -> Vec<String> {
+    let Some(own) = layer(module) else { return vec![format!("{module} is in no layer")] };
+    let others = code(text).flat_map(named).filter(|other| *other != module && !other.is_empty());
+    let wrong = others.filter(|other| layer(other).is_none_or(|layer| layer >= own));
+    wrong.map(|other| format!("{module} imports {other}, which is not below it")).collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            sources(&entry, found);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            found.push(entry);
+        }
+    }
+}
+
+#[test]
+fn no_module_imports_from_its_own_layer_or_a_higher_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 50, "{} files were found", files.len());
+    let mut wrong = Vec::new();
+    for file in files {
+        let path = file.strip_prefix(&root).unwrap();
+        let module = path.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let tests = path.iter().any(|part| part == "tests" || part == "tests.rs");
+        if !tests && !ABOVE.contains(&module.as_str()) {
+            wrong.extend(backwards(&module, &fs::read_to_string(&file).unwrap()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_import_that_runs_backwards_is_told() {
+    assert_eq!(backwards("model", "use crate::ledger::Flight;"), ["model imports ledger, which is not below it"]);
+    assert_eq!(backwards("model", "use crate::watch::start;"), ["model imports watch, which is not below it"]);
+    assert_eq!(backwards("news", ""), ["news is in no layer"]);
+    assert_eq!(backwards("ledger", "// crate::arbiter\nuse crate::model::Model;"), Vec::<String>::new());
+    let tests = "#[cfg(test)]\nuse crate::arbiter;\n#[cfg(test)]\n#[path = \"x.rs\"]\nmod tests;\n";
+    assert_eq!(backwards("ledger", tests), Vec::<String>::new());
+    let after = tests.to_owned() + "use crate::watch;\n#[cfg(test)]\nmod tests {\nuse crate::arbiter;";
+    assert_eq!(backwards("ledger", &after), ["ledger imports watch, which is not below it"]);
+}

@@ -1,0 +1,310 @@
+//! One label on an owner: what is carried into its templates, and which group its pods belong to.
+
+use super::fixtures::*;
+use giveway_crds::keys::*;
+use giveway_webhook::verdict::Outcome;
+use giveway_webhook::view::{Group, Known};
+use serde_json::{Value, json};
+
+fn job(labels: Value, spec: Value) -> Value {
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"namespace": "team", "name": "train", "labels": labels},
+        "spec": {
+            "parallelism": 4, "completions": 4, "backoffLimit": 6, "podReplacementPolicy": "TerminatingOrFailed",
+            "template": {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": []}},
+        },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        job["spec"][key] = value.clone();
+    }
+    job
+}
+
+fn labelled() -> Value {
+    json!({LABEL_GANG: "true"})
+}
+
+/// A pod with this controller.
+fn owned(labels: Value, annotations: Value, api_version: &str, kind: &str, name: &str) -> Value {
+    let mut pod = pod(labels, annotations);
+    let owner = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    pod
+}
+
+fn labels_at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
+    object.pointer(&format!("{pointer}/metadata/labels/{}", LABEL_GANG.replace('/', "~1"))).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn the_label_and_its_annotations_go_into_the_template_of_a_job() {
+    let mut object = job(labelled(), json!({}));
+    object["metadata"]["annotations"] =
+        json!({ANNOTATION_MIN_COUNT: "3", ANNOTATION_DISRUPTION_MODE: "Pod", "other": "x"});
+    let template = &mutated(&create("jobs", object), &empty())["spec"]["template"];
+    assert_eq!(template["metadata"]["labels"], labelled());
+    let annotations = json!({ANNOTATION_MIN_COUNT: "3", ANNOTATION_DISRUPTION_MODE: "Pod"});
+    assert_eq!(template["metadata"]["annotations"], annotations);
+}
+
+#[test]
+fn the_label_goes_into_every_template_of_every_kind() {
+    let template = || json!({"spec": {"containers": []}});
+    for (resource, kind, spec, places) in [
+        (
+            "jobsets",
+            "JobSet",
+            json!({"replicatedJobs": [{"template": {"spec": {"template": template()}}}, {"template": {"spec": {"template": template()}}}]}),
+            vec!["/spec/replicatedJobs/0/template/spec/template", "/spec/replicatedJobs/1/template/spec/template"],
+        ),
+        (
+            "leaderworkersets",
+            "LeaderWorkerSet",
+            json!({"leaderWorkerTemplate": {"workerTemplate": template()}}),
+            vec!["/spec/leaderWorkerTemplate/workerTemplate"],
+        ),
+        (
+            "rayclusters",
+            "RayCluster",
+            json!({"headGroupSpec": {"template": template()}, "workerGroupSpecs": [{"template": template()}]}),
+            vec!["/spec/headGroupSpec/template", "/spec/workerGroupSpecs/0/template"],
+        ),
+        (
+            "rayjobs",
+            "RayJob",
+            json!({"rayClusterSpec": {"headGroupSpec": {"template": template()}}}),
+            vec!["/spec/rayClusterSpec/headGroupSpec/template"],
+        ),
+        (
+            "pytorchjobs",
+            "PyTorchJob",
+            json!({"pytorchReplicaSpecs": {"Master": {"template": template()}, "Worker": {"template": template()}}}),
+            vec!["/spec/pytorchReplicaSpecs/Master/template", "/spec/pytorchReplicaSpecs/Worker/template"],
+        ),
+        (
+            "mpijobs",
+            "MPIJob",
+            json!({"mpiReplicaSpecs": {"Worker": {"template": template()}}}),
+            vec!["/spec/mpiReplicaSpecs/Worker/template"],
+        ),
+        (
+            "statefulsets",
+            "StatefulSet",
+            json!({"podManagementPolicy": "Parallel", "template": template()}),
+            vec!["/spec/template"],
+        ),
+    ] {
+        let object = json!({"kind": kind, "metadata": {"name": "a", "labels": labelled()}, "spec": spec});
+        let object = mutated(&create(resource, object), &empty());
+        for place in places {
+            assert_eq!(labels_at(&object, place), "true", "{kind} {place}: {object}");
+        }
+    }
+    let object = json!({"kind": "TrainJob", "metadata": {"name": "a", "labels": labelled()}, "spec": {"trainer": {}}});
+    let object = mutated(&create("trainjobs", object), &empty());
+    assert_eq!(object["spec"]["labels"], labelled(), "its JobSet gets them");
+}
+
+#[test]
+fn a_template_that_says_itself_what_its_pods_are_is_left_alone() {
+    for labels in [
+        json!({LABEL_POD_GROUP: "mine"}),
+        json!({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}),
+        json!({LABEL_GANG: "false"}),
+    ] {
+        let mut object = job(labelled(), json!({"podFailurePolicy": ignoring()}));
+        object["spec"]["template"]["metadata"]["labels"] = labels.clone();
+        assert_untouched(&mutate(&create("jobs", object), &empty()));
+    }
+    let mut off = job(json!({LABEL_GANG: "false"}), json!({"backoffLimit": 100}));
+    off["spec"]["parallelism"] = json!(1);
+    assert_untouched(&mutate(&create("jobs", off), &empty()));
+}
+
+#[test]
+fn a_label_or_an_annotation_with_another_value_is_refused_with_what_it_may_be() {
+    let refused = |object: Value| refusal(mutate(&create("jobs", object), &empty())).message;
+    assert!(refused(job(json!({LABEL_GANG: "yes"}), json!({}))).starts_with(
+        "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\""
+    ));
+    let mut object = job(labelled(), json!({}));
+    object["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: "none"});
+    assert!(refused(object).contains("Invalid value: \"none\": must be a whole number, 1 or more"));
+}
+
+#[test]
+fn a_gang_whose_pods_come_one_after_the_other_is_refused_and_one_pod_is_not() {
+    let set = |policy: &str, annotations: Value| {
+        json!({"kind": "StatefulSet", "metadata": {"name": "db", "labels": labelled(), "annotations": annotations},
+            "spec": {"podManagementPolicy": policy, "template": {"spec": {}}}})
+    };
+    let verdict = mutate(&create("statefulsets", set("OrderedReady", json!({}))), &empty());
+    let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready, \
+                 and no pod of a gang starts before all of them have a place: use \"Parallel\"";
+    assert_refused(verdict, 422, words);
+    for set in [set("Parallel", json!({})), set("OrderedReady", json!({ANNOTATION_MIN_COUNT: "1"}))] {
+        assert!(matches!(mutate(&create("statefulsets", set), &empty()).outcome, Outcome::Changed(_)));
+    }
+    let mut unlabelled = set("OrderedReady", json!({}));
+    unlabelled["metadata"]["labels"] = json!({});
+    let verdict = mutate(&create("statefulsets", unlabelled), &empty());
+    assert_eq!(verdict.outcome, Outcome::Allowed, "a kind that is switched on is not refused for it");
+    assert!(verdict.notes.warnings[0].starts_with("spec.podManagementPolicy: \"OrderedReady\": no gang is made"));
+}
+
+#[test]
+fn an_owner_without_the_label_is_one_of_a_kind_that_is_switched_on_unless_somebody_known_owns_it() {
+    let object = mutated(&create("jobs", job(json!({}), json!({}))), &empty());
+    assert_eq!(labels_at(&object, "/spec/template"), "true");
+    let mut child = job(json!({}), json!({"parallelism": 1}));
+    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "a", "uid": "u", "controller": true}]);
+    assert_untouched(&mutate(&create("jobs", child.clone()), &empty()));
+    child["metadata"]["ownerReferences"][0]["kind"] = json!("CronJob");
+    assert!(matches!(mutate(&create("jobs", child), &empty()).outcome, Outcome::Changed(_)));
+}
+
+#[test]
+fn the_workers_of_a_leader_are_no_gang_of_their_own_where_stateful_sets_are_switched_on() {
+    let set = |labels: Value| {
+        json!({"kind": "StatefulSet", "metadata": {"name": "serve-0", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "serve-0", "uid": "u", "controller": true}]},
+            "spec": {"podManagementPolicy": "Parallel", "template": {"metadata": {"labels": labels}, "spec": {}}}})
+    };
+    let workers =
+        set(json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"}));
+    assert_untouched(&mutate(&create("statefulsets", workers.clone()), &empty()));
+    let object = mutated(&create("statefulsets", set(json!({"app": "db"}))), &empty());
+    assert_eq!(labels_at(&object, "/spec/template"), "true");
+    let mut asks = workers;
+    asks["metadata"]["labels"] = labelled();
+    assert_eq!(
+        labels_at(&mutated(&create("statefulsets", asks), &empty()), "/spec/template"),
+        "true",
+        "it asks itself"
+    );
+}
+
+#[test]
+fn applying_the_same_manifest_again_changes_no_template() {
+    let manifest = job(labelled(), json!({}));
+    let stored = mutated(&create("jobs", manifest.clone()), &empty());
+    let again = mutated(&update("jobs", manifest, stored.clone()), &empty());
+    assert_eq!(again["spec"], stored["spec"]);
+}
+
+#[test]
+fn a_label_that_comes_when_there_are_pods_is_not_carried_and_says_what_to_do() {
+    let before = job(json!({}), json!({}));
+    let verdict = mutate(&update("jobs", job(labelled(), json!({})), before.clone()), &empty());
+    assert_eq!(verdict.outcome, Outcome::Allowed);
+    let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it makes others like \
+                 them: delete it and create it anew";
+    assert_eq!(verdict.notes.warnings, [words]);
+    let [event] = verdict.notes.events.as_slice() else { panic!("{:?}", verdict.notes.events) };
+    let about = (event.about.api_version.as_str(), event.about.kind, event.about.name.as_str());
+    assert_eq!((about, event.reason.as_str()), (("batch/v1", "Job", "train"), "GangLabelTooLate"));
+    let suspended = job(json!({}), json!({"suspend": true}));
+    let object = mutated(&update("jobs", job(labelled(), json!({"suspend": true})), suspended), &empty());
+    assert_eq!(labels_at(&object, "/spec/template"), "true", "it has not started yet");
+    let removed = update("jobs", before.clone(), job(labelled(), json!({})));
+    assert_untouched(&mutate(&removed, &empty()));
+}
+
+#[test]
+fn a_pod_with_the_label_is_held_and_named_after_its_owner() {
+    let object = mutated(&create("pods", owned(labelled(), json!({}), "batch/v1", "Job", "train")), &empty());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "train");
+    assert_eq!(object["spec"]["schedulingGates"], json!([{"name": GATE}]));
+    let labels = json!({
+        LABEL_GANG: "true", "jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+        "jobset.sigs.k8s.io/job-index": "0",
+    });
+    let object = mutated(&create("pods", owned(labels, json!({}), "batch/v1", "Job", "train-workers-0")), &empty());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "train-workers-0");
+}
+
+#[test]
+fn a_pod_s_own_group_counts_before_its_owner_s_and_false_is_no_gang() {
+    let labels = json!({LABEL_GANG: "true", LABEL_POD_GROUP: "basic"});
+    let object = mutated(&create("pods", owned(labels, json!({}), "batch/v1", "Job", "train")), &cluster());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "basic");
+    assert!(object["spec"].get("schedulingGates").is_none());
+    assert_untouched(&mutate(
+        &create("pods", owned(json!({LABEL_GANG: "false"}), json!({}), "batch/v1", "Job", "train")),
+        &empty(),
+    ));
+}
+
+#[test]
+fn pods_of_unknown_kinds_say_how_many_start_together_and_pods_of_nobody_are_refused() {
+    let set = |annotations: Value| owned(labelled(), annotations, "apps/v1", "ReplicaSet", "web-5d");
+    let words = "metadata.annotations[scheduling.giveway.dev/min-count]: Required value: how many pods of ReplicaSet \"web-5d\" \
+                 start together? Giveway does not know that kind: say it here, on the pod template";
+    assert_refused(mutate(&create("pods", set(json!({}))), &empty()), 422, words);
+    let object = mutated(&create("pods", set(json!({ANNOTATION_MIN_COUNT: "2"}))), &empty());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "web-5d");
+    let bare = refusal(mutate(&create("pods", pod(labelled(), json!({}))), &empty()));
+    assert!(bare.message.contains("the pod has no controller that could be the owner of a gang"), "{}", bare.message);
+}
+
+#[test]
+fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
+    let mut view = cluster();
+    let of_set = Group { gang: true, made_for: Some(("StatefulSet".into(), "train".into())), ..Group::default() };
+    view.groups.entry("team".into()).or_default().insert("train".into(), of_set);
+    let request = create("pods", owned(labelled(), json!({}), "batch/v1", "Job", "train"));
+    let words = "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"train\": the pod group of this name was made \
+                 for StatefulSet \"train\", and the pod belongs to Job \"train\": rename one of them";
+    assert_refused(mutate(&request, &view), 422, words);
+    assert!(Known::from(&view).group("team", "train").is_some());
+}
+
+/// By which preemptions are no failures.
+fn ignoring() -> Value {
+    json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]})
+}
+
+#[test]
+fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
+    let warnings = |object: Value| mutate(&create("jobs", object), &empty()).notes.warnings;
+    let large = json!({"parallelism": 16, "completions": 16});
+    let words = "spec.podFailurePolicy: each preemption of 16 pods is 16 failures, and backoffLimit is 6: add rules: [{action: \
+                 Ignore, onPodConditions: [{type: DisruptionTarget}]}]";
+    assert_eq!(warnings(job(labelled(), large.clone())), [words]);
+    assert!(words.len() <= 256);
+    let mut named = job(json!({}), large.clone());
+    named["spec"]["template"]["metadata"]["labels"] = json!({LABEL_POD_GROUP: "mine"});
+    assert_eq!(warnings(named), [words], "also one whose template names a group");
+    let costs = |spec: Value| warnings(job(labelled(), spec)).remove(0);
+    let small = costs(json!({"parallelism": 6, "completions": 6}));
+    assert!(small.contains("each preemption of 6 pods is 6 failures, and backoffLimit is 6: add"), "{small}");
+    let indexed = costs(json!({"backoffLimitPerIndex": 1, "backoffLimit": 2_147_483_647}));
+    assert!(indexed.contains("each preemption is a failure of each index, and backoffLimitPerIndex is 1: add"));
+    let mut with = job(labelled(), large.clone());
+    with["spec"]["podFailurePolicy"] = ignoring();
+    assert_eq!(warnings(with), Vec::<String>::new());
+    let mut restarts = job(labelled(), large);
+    restarts["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+    assert!(warnings(restarts)[0].contains("set template.spec.restartPolicy: Never and add rules:"));
+}
+
+#[test]
+fn with_the_flag_a_gang_s_job_gets_the_rule_before_its_others() {
+    let mut view = empty();
+    view.settings.default_pod_failure_policy = true;
+    let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    let manifest = job(labelled(), json!({}));
+    let stored = mutated(&create("jobs", manifest.clone()), &view);
+    assert_eq!(stored["spec"]["podFailurePolicy"], json!({"rules": [rule]}));
+    assert_eq!(stored["spec"]["podReplacementPolicy"], "Failed", "there is no other choice with a policy");
+    assert_eq!(mutated(&update("jobs", manifest, stored.clone()), &view)["spec"], stored["spec"], "applied again");
+    let other = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
+    let mut own = job(labelled(), json!({}));
+    own["spec"]["podFailurePolicy"] = json!({"rules": [other]});
+    let stored = mutated(&create("jobs", own), &view);
+    assert_eq!(stored["spec"]["podFailurePolicy"]["rules"], json!([rule, other]));
+    let mut single = job(json!({LABEL_GANG: "false"}), json!({}));
+    single["spec"]["parallelism"] = json!(1);
+    assert_untouched(&mutate(&create("jobs", single), &view));
+}

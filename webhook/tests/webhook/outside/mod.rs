@@ -1,0 +1,6 @@
+//! Tests of the real process, from outside: what it costs, and what it survives.
+
+mod client;
+mod memory;
+mod process;
+mod stub;
