@@ -1,94 +1,96 @@
-//! The promises about budgets (KEP-3280), checked over time: for every pod that went, who took it, how, for whom, and how
-//! many healthy pods each of its budgets had left at that very revision.
+//! The promises about PodDisruptionBudgets (KEP-3280), checked over time: for every pod that was removed, by which user, how, for
+//! which preemptor, and how many healthy pods each of its budgets had left at that revision.
 //!
-//! A pod is *guarded* against a preemptor when its threshold (in a group of mode `PodGroup`: the highest of the group's) is
-//! above the preemptor's priority. The promises:
-//! 1. a guarded pod that a budget selects is never deleted for such a preemptor, it is evicted: the API server asks;
-//! 2. no eviction leaves a budget with fewer healthy pods than it desires, whoever asked for it;
-//! 3. a pod that a budget selects is deleted only after its eviction was refused for a budget, for the same plan;
-//! 4. nobody else goes for a plan before every guarded victim of it is on its way;
-//! 5. kube-scheduler, which asks no budget, takes a guarded pod only where its budgets allow it, or while a pod waits that
-//!    reaches the threshold (whom it acts for, it does not say).
+//! The threshold of a pod (in a PodGroup in mode `PodGroup`: the highest threshold of its pods) *applies* to a preemptor if it is
+//! above the priority of the preemptor. The promises:
+//! 1. a pod with a budget is not deleted for a preemptor to which its threshold applies, but evicted, so that the API server checks
+//!    the budget;
+//! 2. no eviction by any user leaves a budget with fewer healthy pods than it desires;
+//! 3. a pod with a budget is deleted only after a budget refused its eviction for the same plan;
+//! 4. no other pod is evicted for a plan before all its victims whose threshold applies are terminating;
+//! 5. kube-scheduler, which checks no budget, removes a pod with a threshold only if its budgets allow it, or while a pod is pending
+//!    that reaches the threshold (the request does not name the preemptor).
 //!
-//! What the API server cannot know is held against nobody: pods that became unready, or that were deleted by somebody who
-//! asks no budget, count as healthy for promise 2 until the disruption controller has counted them out. What counts is the
-//! time at which the eviction was granted, which is in the budget's status before the pod goes.
+//! Pods that became unready, or that another user deleted without a check of the budget, count as healthy for promise 2 until the
+//! disruption controller has updated the budget. The time that counts is that of the grant of an eviction, which is in the status of
+//! the budget before the pod terminates.
 
 use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
-use super::history::{History, How, Key, Removal};
+use super::history::History;
+use super::record::{How, Key, Removal};
 use super::{OPERATOR, Promises, SCHEDULER};
 use giveway_crds::keys;
 use kube::core::SelectorExt as _;
 use std::collections::BTreeMap;
 
-/// A pod that was made to go, by the first request for it that was accepted.
+/// The first accepted removal of a pod.
 #[derive(Clone, Debug)]
 pub struct Act {
     /// Namespace and name of the pod.
     pub pod: Key,
-    /// Who asked.
+    /// The user.
     pub user: String,
-    /// How.
+    /// The kind of request.
     pub how: How,
     /// The budgets that selected the pod.
     pub budgets: Vec<Key>,
-    /// Whether it went for a preemptor that its threshold guards it against.
+    /// True if its threshold applies to the preemptor.
     pub guarded: bool,
 }
 
-/// The health of a budget when it was at its worst.
+/// The state of a budget with the fewest healthy pods in proportion to the desired number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worst {
-    /// Healthy pods.
+    /// The number of healthy pods.
     pub healthy: i64,
-    /// Those that the budget desired then.
+    /// The desired number of healthy pods at that time.
     pub desired: i64,
 }
 
-/// What the two witnesses prove together.
+/// What the audit log and the watch of pods and budgets prove together.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    /// Every promise that was broken, as a sentence each.
+    /// Every breach, one message each.
     pub broken: Vec<String>,
-    /// Everybody who was made to go.
+    /// The removals.
     pub acts: Vec<Act>,
-    /// Evictions of guarded pods that the API server refused for a budget.
+    /// Evictions of pods whose threshold applies that the API server refused for a budget.
     pub refused: Vec<Removal>,
-    /// By budget, the moment with the fewest healthy pods in proportion to what was desired.
+    /// The worst state of each budget.
     pub worst: BTreeMap<Key, Worst>,
 }
 
-/// Judges everything that happened, but for what the promises leave out.
+/// Checks all promises about budgets, except for the excuses in `promises`.
 pub fn judge(chronicle: &Chronicle, history: &History, promises: &Promises) -> Judgement {
-    let mut court = Court::new(chronicle, history, promises);
+    let mut oracle = BudgetOracle::new(chronicle, history, promises);
     for seen in chronicle.events.values() {
-        court.take(seen);
+        oracle.take(seen);
     }
-    court.refusals();
-    court.judgement
+    oracle.refusals();
+    oracle.judgement
 }
 
-struct Court<'a> {
+struct BudgetOracle<'a> {
     history: &'a History,
     promises: &'a Promises,
     pods: BTreeMap<&'a str, &'a PodSeen>,
     budgets: BTreeMap<&'a Key, Watched<'a>>,
-    /// Every pod that ever was, as it was last.
+    /// Every pod in its last state.
     all_pods: BTreeMap<&'a str, &'a PodSeen>,
     judgement: Judgement,
 }
 
 struct Watched<'a> {
     seen: &'a BudgetSeen,
-    /// How many pods became unhealthy by nobody's eviction.
+    /// The number of pods that became unhealthy without an eviction.
     sickened: i64,
-    /// How many of them the controller has counted out.
+    /// The number of them that the disruption controller has observed.
     known: i64,
-    /// The same at the time at which the eviction of a pod was granted, by name: the pod itself goes a moment later.
+    /// The value of `known` when the eviction of a pod was granted, by the name of the pod: the pod terminates a moment later.
     granted: BTreeMap<&'a str, i64>,
 }
 
-impl<'a> Court<'a> {
+impl<'a> BudgetOracle<'a> {
     fn new(chronicle: &'a Chronicle, history: &'a History, promises: &'a Promises) -> Self {
         let mut all_pods = BTreeMap::new();
         for seen in chronicle.events.values() {
@@ -105,7 +107,7 @@ impl<'a> Court<'a> {
             Seen::Pod(pod) => {
                 if let Some(before) = self.pods.insert(&pod.uid, pod) {
                     if pod.leaving && !before.leaving {
-                        self.left(before);
+                        self.removed(before);
                     } else if before.healthy && !pod.healthy {
                         self.sickened(before);
                     }
@@ -113,7 +115,7 @@ impl<'a> Court<'a> {
             }
             Seen::PodGone(uid) => {
                 if let Some(before) = self.pods.remove(uid.as_str()).filter(|before| !before.leaving) {
-                    self.left(before);
+                    self.removed(before);
                 }
             }
             Seen::Budget(budget) => self.counted(budget),
@@ -130,11 +132,11 @@ impl<'a> Court<'a> {
         }
     }
 
-    /// The status of a budget was written. Where it counts no more pods than there are, it knows of all that went.
+    /// The status of a budget was written. If it counts no more pods than there are, the controller has observed all removals.
     fn counted(&mut self, budget: &'a BudgetSeen) {
         let known = budget.status.as_ref().is_some_and(|status| {
-            let there = self.healthy(budget).filter(|pod| !status.disrupted.contains(&pod.key.1)).count();
-            status.healthy <= there as i64
+            let healthy = self.healthy(budget).filter(|pod| !status.disrupted.contains(&pod.key.1)).count();
+            status.healthy <= healthy as i64
         });
         let new = || Watched { seen: budget, sickened: 0, known: 0, granted: BTreeMap::new() };
         let watched = self.budgets.entry(&budget.key).or_insert_with(new);
@@ -157,12 +159,12 @@ impl<'a> Court<'a> {
         }
     }
 
-    /// A pod was made to go; `pod` is what it was before.
-    fn left(&mut self, pod: &'a PodSeen) {
+    /// A pod was removed; `pod` is its state before.
+    fn removed(&mut self, pod: &'a PodSeen) {
         let budgets: Vec<&'a BudgetSeen> =
             self.budgets.values().map(|budget| budget.seen).filter(|budget| selects(budget, pod)).collect();
-        let Some(act) = first_accepted(self.history, &pod.uid) else {
-            // By somebody whom the log leaves out, such as the fake kubelet.
+        let Some(act) = self.history.first_accepted(&pod.uid) else {
+            // By a user that the audit policy leaves out, such as the fake kubelet.
             if pod.healthy {
                 self.sickened(pod);
             }
@@ -182,9 +184,9 @@ impl<'a> Court<'a> {
             return;
         }
         if act.user == SCHEDULER && pod.healthy && self.guarded_against_scheduler(pod, act) {
-            let held: Vec<&BudgetSeen> =
+            let honoured: Vec<&BudgetSeen> =
                 budgets.iter().copied().filter(|budget| self.promises.guards(&budget.key.1)).collect();
-            self.healthy_enough(pod, act, &held);
+            self.healthy_enough(pod, act, &honoured);
         }
         if pod.healthy {
             self.sickened(pod);
@@ -199,16 +201,16 @@ impl<'a> Court<'a> {
         for budget in budgets {
             let Some(desired) = budget.status.as_ref().map(|status| status.desired) else { continue };
             let left = self.healthy(budget).count() as i64;
-            let unknown = self.budgets.get(&budget.key).map_or(0, |watched| {
+            let unobserved = self.budgets.get(&budget.key).map_or(0, |watched| {
                 let known = watched.granted.get(pod.key.1.as_str()).copied();
                 watched.sickened - known.unwrap_or(watched.known)
             });
-            let went = if act.how == How::Evict { "evicted" } else { "deleted" };
-            if left + unknown < desired {
+            let removed = if act.how == How::Evict { "evicted" } else { "deleted" };
+            if left + unobserved < desired {
                 self.judgement.broken.push(format!(
-                    "{} was {went} by {} and left budget {} with {left} healthy pods of the {desired} that it desires",
+                    "pod {} was {removed} by {} and left budget {} with {left} of {desired} desired healthy pods",
                     pod.key.1,
-                    self.told(act),
+                    self.actor(act),
                     budget.key.1
                 ));
             }
@@ -217,18 +219,19 @@ impl<'a> Court<'a> {
 
     /// Promises 1 and 3.
     fn deleted(&mut self, pod: &PodSeen, act: &Removal, budget: &BudgetSeen) {
-        let (name, taker, budget) = (&pod.key.1, self.told(act), &budget.key.1);
+        let (name, actor, budget) = (&pod.key.1, self.actor(act), &budget.key.1);
         if let Some(threshold) = self.guarded_against(pod, act) {
-            let text = format!("{name} was deleted by {taker}, below its threshold {threshold}, under budget {budget}");
+            let text = format!("pod {name} of budget {budget} was deleted by {actor}, below its threshold {threshold}");
             self.judgement.broken.push(text);
         }
-        if !refused_before(self.history, act) {
-            let text = format!("{name} was deleted by {taker}, without asking budget {budget} before");
+        if !self.history.refused_before(act) {
+            let text =
+                format!("pod {name} of budget {budget} was deleted by {actor} without a refused eviction before");
             self.judgement.broken.push(text);
         }
     }
 
-    /// Evictions that the API server refused to preemptors below the threshold.
+    /// Collects the evictions that the API server refused for preemptors to which the threshold applies.
     fn refusals(&mut self) {
         let asked = self.history.removals.iter().filter(|removal| removal.user == OPERATOR);
         let refused = asked.filter(|removal| removal.refused_for_budget()).filter(|removal| {
@@ -238,26 +241,26 @@ impl<'a> Court<'a> {
         self.judgement.refused = refused.cloned().collect();
     }
 
-    /// Promise 4: whoever may be deleted goes only when all who must be asked are on their way.
+    /// Promise 4: a pod that may be deleted is removed only when all pods that must be evicted are terminating.
     fn guarded_first(&mut self, pod: &PodSeen, act: &Removal) {
         let Some(record) = self.history.plan_of(act) else { return };
         let Some(priority) = self.history.priority_of(&record.preemptor) else { return };
         let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
-        let there = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
-        let guarded = there.filter(|other| !other.leaving && self.threshold(other).is_some_and(|it| it > priority));
-        let stays = |other: &&PodSeen| self.budgets.values().any(|budget| selects(budget.seen, other));
-        let told: Vec<String> = guarded
-            .filter(stays)
+        let existing = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
+        let guarded = existing.filter(|other| !other.leaving && self.threshold(other).is_some_and(|it| it > priority));
+        let has_budget = |other: &&PodSeen| self.budgets.values().any(|budget| selects(budget.seen, other));
+        let broken: Vec<String> = guarded
+            .filter(has_budget)
             .map(|other| {
                 let (name, other) = (&pod.key.1, &other.key.1);
-                format!("{name} was taken by {} before {other}, which a budget guards", self.told(act))
+                format!("pod {name} was removed by {} before pod {other}, whose budget is guaranteed", self.actor(act))
             })
             .collect();
-        self.judgement.broken.extend(told);
+        self.judgement.broken.extend(broken);
     }
 
-    /// The threshold, if it is above the priority of the preemptor that the operator asked for. Without a plan nobody knows who
-    /// takes the place: every threshold guards.
+    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a plan the preemptor is not known
+    /// and every threshold applies.
     fn guarded_against(&self, pod: &PodSeen, removal: &Removal) -> Option<i32> {
         let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
         let Some(record) = self.history.plan_of(removal) else { return Some(threshold) };
@@ -265,19 +268,19 @@ impl<'a> Court<'a> {
         Some(threshold).filter(|threshold| *threshold > priority)
     }
 
-    /// Whether no pod that waits, and for which kube-scheduler preempts, reaches the threshold.
+    /// Returns true if no pending pod for which kube-scheduler preempts reaches the threshold.
     fn guarded_against_scheduler(&self, pod: &PodSeen, act: &Removal) -> bool {
         let Some(threshold) = self.threshold(pod) else { return false };
         !self.history.pods.iter().any(|(uid, other)| {
-            let waits = other.released.is_some_and(|since| since <= act.at)
+            let pending = other.released.is_some_and(|since| since <= act.at)
                 && other.bound.as_ref().is_none_or(|(at, _)| *at > act.at)
                 && other.removed.is_none_or(|at| at > act.at);
             let priority = self.history.effective_priority(uid);
-            waits && !other.never && priority.is_some_and(|priority| priority >= threshold)
+            pending && !other.never && priority.is_some_and(|priority| priority >= threshold)
         })
     }
 
-    /// The threshold that guards a pod: the highest of its group where that goes whole.
+    /// The threshold of a pod: in a PodGroup in mode `PodGroup` the highest one of its pods.
     fn threshold(&self, pod: &PodSeen) -> Option<i32> {
         let label = |pod: &'a PodSeen| pod.labels.get(keys::LABEL_POD_GROUP);
         let whole = pod.labels.get(keys::LABEL_POD_GROUP).filter(|group| {
@@ -289,10 +292,10 @@ impl<'a> Court<'a> {
         all.filter(|other| other.key.0 == pod.key.0 && label(other) == Some(group)).filter_map(|p| p.threshold).max()
     }
 
-    fn told(&self, removal: &Removal) -> String {
+    fn actor(&self, removal: &Removal) -> String {
         let record = (removal.user == OPERATOR).then(|| self.history.plan_of(removal)).flatten();
         let Some(record) = record else {
-            return if removal.user == OPERATOR { "Giveway without a plan".to_owned() } else { removal.user.clone() };
+            return if removal.user == OPERATOR { "Giveway (without a plan)".to_owned() } else { removal.user.clone() };
         };
         let priority = self.history.priority_of(&record.preemptor);
         let priority = priority.map_or_else(|| "unknown".to_owned(), |priority| priority.to_string());
@@ -313,19 +316,6 @@ impl<'a> Court<'a> {
 
 fn selects(budget: &BudgetSeen, pod: &PodSeen) -> bool {
     budget.key.0 == pod.key.0 && budget.selector.matches(&pod.labels)
-}
-
-/// Whether the API server refused, for a budget, to evict this pod for the same plan before.
-pub(super) fn refused_before(history: &History, removal: &Removal) -> bool {
-    let plan = |removal: &Removal| history.plan_of(removal).map(|record| record.plan.id.as_str());
-    let earlier = |other: &&Removal| other.uid == removal.uid && other.user == removal.user && other.at <= removal.at;
-    let mut refused = history.removals.iter().filter(earlier).filter(|other| other.refused_for_budget());
-    refused.any(|other| plan(other) == plan(removal))
-}
-
-/// The request that made a pod go.
-fn first_accepted<'a>(history: &'a History, uid: &str) -> Option<&'a Removal> {
-    history.removals.iter().find(|removal| removal.accepted && removal.uid == uid)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! An oracle that cannot say no proves nothing: each promise about budgets is broken once, in a history written for it.
+//! Each promise about budgets is broken once, in a history written by hand: the oracle must report it.
 
 use super::super::handwritten::{Log, reference};
 use super::*;
 use crate::audit::chronicle::Counted;
 use serde_json::{Value, json};
 
-/// A chronicle and a log: each event at the next revision, each request at the next second.
+/// A chronicle and a log. Each event has the next revision, each request the next second.
 #[derive(Default)]
 struct Story {
     chronicle: Chronicle,
@@ -14,15 +14,15 @@ struct Story {
 }
 
 impl Story {
-    /// Three healthy pods of priority 0, `web-0` to `web-2`, guarded up to 50; a budget that desires `desired` of them; and
-    /// a plan for the gang `high`, of priority 9, that names all of them and `other`, which has neither.
+    /// Three healthy pods `web-0` to `web-2` of priority 0 with threshold 50, a budget that desires `desired` of them, and a plan for
+    /// gang `high` of priority 9. Its victims are these pods and `other`, which has no budget and no threshold.
     fn new(desired: i64) -> Self {
         let mut story = Self::unplanned(desired);
         story.log.plan(&["web-0", "web-1", "web-2", "other"]);
         story
     }
 
-    /// The same without the plan.
+    /// The same pods and budget without the plan.
     fn unplanned(desired: i64) -> Self {
         let mut story = Self::default();
         story.log.group("high", 9, "Pod", Value::Null);
@@ -55,7 +55,7 @@ impl Story {
         }));
     }
 
-    /// The budget of the pods with label `app=web`, as the disruption controller counts it.
+    /// A budget of the pods with label `app=web`, with the status that the disruption controller writes.
     fn budget(&mut self, name: &str, desired: i64, healthy: i64, disrupted: &[&str]) {
         let disrupted = disrupted.iter().map(|pod| (*pod).to_owned()).collect();
         self.see(Seen::Budget(BudgetSeen {
@@ -86,7 +86,7 @@ impl Story {
 }
 
 #[test]
-fn evictions_that_the_budget_allows_break_nothing() {
+fn evictions_that_the_budget_allows_break_no_promise() {
     let mut story = Story::new(2);
     story.log.evict(OPERATOR, "web-1", 429);
     story.evicted(OPERATOR, "web-0");
@@ -99,54 +99,55 @@ fn evictions_that_the_budget_allows_break_nothing() {
 }
 
 #[test]
-fn an_eviction_below_what_is_desired_is_told_whoever_asked_for_it() {
+fn an_eviction_below_the_desired_number_by_any_user_is_reported() {
     let mut story = Story::new(2);
     story.evicted("kubectl", "web-0");
     story.evicted(OPERATOR, "web-1");
-    let text = "web-1 was evicted by Giveway for high of priority 9 and left budget web with 1 healthy pods of the 2 that it desires";
+    let text =
+        "pod web-1 was evicted by Giveway for high of priority 9 and left budget web with 1 of 2 desired healthy pods";
     assert_eq!(story.broken(), [text]);
     let mut story = Story::new(3);
     story.evicted("kubectl", "web-0");
-    let text = "web-0 was evicted by kubectl and left budget web with 2 healthy pods of the 3 that it desires";
+    let text = "pod web-0 was evicted by kubectl and left budget web with 2 of 3 desired healthy pods";
     assert_eq!(story.broken(), [text]);
 }
 
 #[test]
-fn every_budget_of_a_pod_counts() {
+fn every_budget_of_a_pod_is_checked() {
     let mut story = Story::new(2);
     story.budget("second", 3, 3, &[]);
     story.evicted(OPERATOR, "web-0");
     let broken = story.broken();
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].contains("left budget second with 2 healthy pods of the 3"), "{broken:?}");
+    assert!(broken[0].contains("left budget second with 2 of 3 desired healthy pods"), "{broken:?}");
 }
 
 #[test]
-fn a_guarded_pod_that_is_deleted_is_told_even_where_the_budget_would_have_allowed_it() {
+fn a_deletion_below_the_threshold_is_reported_even_if_the_budget_allows_an_eviction() {
     let mut story = Story::new(1);
     story.log.evict(OPERATOR, "web-0", 429);
     story.deleted(OPERATOR, "web-0");
-    let text = "web-0 was deleted by Giveway for high of priority 9, below its threshold 50, under budget web";
+    let text = "pod web-0 of budget web was deleted by Giveway for high of priority 9, below its threshold 50";
     assert_eq!(story.broken(), [text]);
 }
 
 #[test]
-fn of_two_plans_that_name_a_pod_the_one_it_was_told_of_took_it() {
+fn a_deletion_belongs_to_the_plan_in_the_condition_of_the_pod() {
     for (gang, priority) in [("vip", 99), ("high", 9)] {
         let mut story = Story::new(1);
         story.log.plan_for("vip", 99, "Evicting", &["web-0"]);
-        // The plan that was displaced is written once more.
+        // The cancelled plan is written once more.
         story.log.plan_for("high", 9, "Cancelled", &["web-0", "web-1", "web-2", "other"]);
         story.log.mark("web-0", gang, priority);
         story.log.evict(OPERATOR, "web-0", 429);
         story.deleted(OPERATOR, "web-0");
-        let text = "web-0 was deleted by Giveway for high of priority 9, below its threshold 50, under budget web";
+        let text = "pod web-0 of budget web was deleted by Giveway for high of priority 9, below its threshold 50";
         assert_eq!(story.broken(), if gang == "vip" { vec![] } else { vec![text] });
     }
 }
 
 #[test]
-fn a_whole_group_is_guarded_by_the_highest_threshold_of_its_pods() {
+fn in_mode_pod_group_the_highest_threshold_applies_to_all_pods() {
     let mut story = Story::new(1);
     story.log.group("of-web", 0, "PodGroup", Value::Null);
     story.thresholds.remove("web-0");
@@ -155,13 +156,13 @@ fn a_whole_group_is_guarded_by_the_highest_threshold_of_its_pods() {
     story.deleted(OPERATOR, "web-0");
     assert_eq!(story.broken().len(), 1, "{:?}", story.broken());
     assert!(story.broken()[0].contains("below its threshold 50"), "{:?}", story.broken());
-    // In mode `Pod` each pod has its own threshold, and this one has none.
+    // In mode `Pod` the threshold of each pod counts, and this pod has none.
     story.log.group("of-web", 0, "Pod", Value::Null);
     assert!(!story.broken().iter().any(|text| text.contains("deleted")), "{:?}", story.broken());
 }
 
 #[test]
-fn a_pod_that_is_not_guarded_may_be_deleted_after_its_eviction_was_refused_and_not_without_asking() {
+fn a_pod_without_an_applying_threshold_may_be_deleted_only_after_a_refused_eviction() {
     let mut story = Story::new(3);
     story.thresholds = ["web-0", "web-1", "web-2"].map(|name| (name.to_owned(), 9)).into();
     for name in ["web-0", "web-1", "web-2"] {
@@ -171,17 +172,20 @@ fn a_pod_that_is_not_guarded_may_be_deleted_after_its_eviction_was_refused_and_n
     story.deleted(OPERATOR, "web-0");
     assert_eq!(story.broken(), Vec::<String>::new());
     story.deleted(OPERATOR, "web-1");
-    let text =
-        |pod: &str| format!("{pod} was deleted by Giveway for high of priority 9, without asking budget web before");
+    let text = |pod: &str| {
+        format!(
+            "pod {pod} of budget web was deleted by Giveway for high of priority 9 without a refused eviction before"
+        )
+    };
     assert_eq!(story.broken(), [text("web-1")]);
-    // A failure is no refusal.
+    // A failed request is not a refusal.
     story.log.evict(OPERATOR, "web-2", 503);
     story.deleted(OPERATOR, "web-2");
     assert_eq!(story.broken(), [text("web-1"), text("web-2")]);
 }
 
 #[test]
-fn a_refusal_is_one_that_speaks_of_the_budget_and_for_the_same_plan() {
+fn a_refusal_names_a_budget_and_is_for_the_same_plan() {
     let refused = |code: u16, message: &str, plan: &str| {
         let mut story = Story::new(3);
         for name in ["web-0", "web-1", "web-2"] {
@@ -201,14 +205,15 @@ fn a_refusal_is_one_that_speaks_of_the_budget_and_for_the_same_plan() {
     let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     assert_eq!(refused(429, budget, "high"), Vec::<String>::new());
     assert_eq!(refused(500, two, "high"), Vec::<String>::new());
-    let text = ["web-0 was deleted by Giveway for high of priority 9, without asking budget web before"];
+    let text =
+        ["pod web-0 of budget web was deleted by Giveway for high of priority 9 without a refused eviction before"];
     assert_eq!(refused(429, "Too many requests, please try again later.", "high"), text);
     assert_eq!(refused(500, "etcdserver: request timed out", "high"), text);
     assert_eq!(refused(429, budget, "an-older-one"), text);
 }
 
 #[test]
-fn who_goes_without_a_plan_is_guarded_by_every_threshold() {
+fn without_a_plan_every_threshold_applies() {
     let mut story = Story::unplanned(1);
     story.thresholds.insert("web-0".to_owned(), 1);
     story.pod("web-0", true, false);
@@ -216,10 +221,10 @@ fn who_goes_without_a_plan_is_guarded_by_every_threshold() {
     story.deleted(OPERATOR, "web-0");
     assert_eq!(
         story.broken(),
-        ["web-0 was deleted by Giveway without a plan, below its threshold 1, under budget web"]
+        ["pod web-0 of budget web was deleted by Giveway (without a plan), below its threshold 1"]
     );
     assert!(story.judge().acts[0].guarded);
-    // Without a threshold it is asked for, and then deleted.
+    // Without a threshold a pod is evicted first, and deleted after the refusal.
     let mut story = Story::unplanned(1);
     for name in ["web-0", "web-1"] {
         story.thresholds.remove(name);
@@ -229,26 +234,27 @@ fn who_goes_without_a_plan_is_guarded_by_every_threshold() {
     story.deleted(OPERATOR, "web-0");
     assert_eq!(story.broken(), Vec::<String>::new());
     story.deleted(OPERATOR, "web-1");
-    assert_eq!(story.broken(), ["web-1 was deleted by Giveway without a plan, without asking budget web before"]);
+    assert_eq!(
+        story.broken(),
+        ["pod web-1 of budget web was deleted by Giveway (without a plan) without a refused eviction before"]
+    );
 }
 
 #[test]
-fn the_scheduler_takes_a_guarded_pod_below_its_budget_only_while_somebody_waits_who_may() {
-    let text =
-        "web-0 was deleted by system:kube-scheduler and left budget web with 2 healthy pods of the 3 that it desires";
-    for (priority, told) in [(49, vec![text]), (50, vec![])] {
+fn the_scheduler_may_break_a_guaranteed_budget_only_while_a_pending_pod_reaches_the_threshold() {
+    let text = "pod web-0 was deleted by system:kube-scheduler and left budget web with 2 of 3 desired healthy pods";
+    for (priority, expected) in [(49, vec![text]), (50, vec![])] {
         let mut story = Story::new(3);
         story.log.single("default", "vip", json!({"spec": {"priority": priority}}));
         story.log.single("default", "bound", json!({"spec": {"priority": 1000, "nodeName": "n"}}));
         story.deleted(SCHEDULER, "web-0");
-        assert_eq!(story.broken(), told, "{priority}");
+        assert_eq!(story.broken(), expected, "{priority}");
     }
 }
 
 #[test]
-fn who_waits_and_may_take_nobody_is_no_excuse_for_the_scheduler() {
-    let text =
-        ["web-0 was deleted by system:kube-scheduler and left budget web with 2 healthy pods of the 3 that it desires"];
+fn a_pending_pod_that_cannot_preempt_does_not_excuse_the_scheduler() {
+    let text = ["pod web-0 was deleted by system:kube-scheduler and left budget web with 2 of 3 desired healthy pods"];
     let broken = |more: Value, released: bool| {
         let mut story = Story::new(3);
         story.log.another_group("modest", "modest", "PreemptLowerPriority");
@@ -262,19 +268,19 @@ fn who_waits_and_may_take_nobody_is_no_excuse_for_the_scheduler() {
     };
     let gated = json!({"spec": {"priority": 1000, "schedulingGates": [{"name": "scheduling.giveway.dev/pod-group"}]}});
     assert_eq!(broken(json!({"spec": {"priority": 1000}}), false), Vec::<String>::new());
-    assert_eq!(broken(gated.clone(), false), text, "it is gated");
-    assert_eq!(broken(gated, true), Vec::<String>::new(), "it was released");
+    assert_eq!(broken(gated.clone(), false), text, "the pod is gated");
+    assert_eq!(broken(gated, true), Vec::<String>::new(), "the gate was removed");
     assert_eq!(broken(json!({"spec": {"priority": 1000, "preemptionPolicy": "Never"}}), false), text);
     let labels = json!({"labels": {"scheduling.giveway.dev/pod-group": "modest"}});
     assert_eq!(
         broken(json!({"metadata": labels, "spec": {"priority": 1000}}), false),
         text,
-        "its group has priority 9"
+        "its PodGroup has priority 9"
     );
 }
 
 #[test]
-fn what_the_controller_has_not_counted_out_yet_is_held_against_nobody_and_what_it_has_is() {
+fn unhealthy_pods_count_from_when_the_controller_has_observed_them() {
     let mut story = Story::new(2);
     story.pod("web-2", false, false);
     let mut late =
@@ -288,21 +294,21 @@ fn what_the_controller_has_not_counted_out_yet_is_held_against_nobody_and_what_i
 }
 
 #[test]
-fn what_counts_is_what_was_known_when_the_eviction_was_granted() {
+fn the_state_at_the_grant_of_the_eviction_counts() {
     let mut story = Story::new(2);
     story.pod("web-2", false, false);
     story.budget("web", 2, 3, &["web-0"]);
     story.budget("web", 2, 1, &["web-0"]);
     story.evicted(OPERATOR, "web-0");
     assert_eq!(story.broken(), Vec::<String>::new());
-    // The next one was granted when it was known.
+    // The next eviction was granted after the controller had observed web-2.
     story.budget("web", 2, 1, &["web-1"]);
     story.evicted(OPERATOR, "web-1");
     assert_eq!(story.broken().len(), 1, "{:?}", story.broken());
 }
 
 #[test]
-fn a_status_that_still_counts_what_went_is_no_knowledge() {
+fn a_status_that_counts_removed_pods_is_outdated() {
     let mut story = Story::new(1);
     story.pod("web-2", false, false);
     story.budget("web", 1, 3, &["web-0"]);
@@ -313,7 +319,7 @@ fn a_status_that_still_counts_what_went_is_no_knowledge() {
 }
 
 #[test]
-fn a_pod_that_was_not_healthy_costs_a_budget_nothing() {
+fn the_eviction_of_an_unhealthy_pod_does_not_count() {
     let mut story = Story::new(2);
     story.pod("web-2", false, false);
     story.budget("web", 2, 2, &[]);
@@ -323,7 +329,7 @@ fn a_pod_that_was_not_healthy_costs_a_budget_nothing() {
 }
 
 #[test]
-fn whoever_is_not_guarded_goes_only_after_all_who_are() {
+fn a_pod_without_a_threshold_is_removed_after_all_pods_whose_threshold_applies() {
     let mut story = Story::new(0);
     for name in ["web-0", "web-1", "web-2"] {
         story.evicted(OPERATOR, name);
@@ -336,8 +342,10 @@ fn whoever_is_not_guarded_goes_only_after_all_who_are() {
     story.log.evict(OPERATOR, "web-1", 429);
     story.deleted(OPERATOR, "other");
     story.evicted(OPERATOR, "web-1");
-    let told = |guarded: &str| {
-        format!("other was taken by Giveway for high of priority 9 before {guarded}, which a budget guards")
+    let message = |guarded: &str| {
+        format!(
+            "pod other was removed by Giveway for high of priority 9 before pod {guarded}, whose budget is guaranteed"
+        )
     };
-    assert_eq!(story.broken(), [told("web-1"), told("web-2")]);
+    assert_eq!(story.broken(), [message("web-1"), message("web-2")]);
 }

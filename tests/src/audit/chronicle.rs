@@ -87,16 +87,9 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// How much of what was listed at these revisions, of pods and of budgets, is not told yet: objects as they are now, and objects
-    /// that are gone.
-    fn missing(&self, pods: &Listed, budgets: &Listed) -> usize {
-        let unseen = [pods, budgets].into_iter().flat_map(|listed| &listed.objects);
-        let unseen = unseen.filter(|revision| !self.events.contains_key(*revision)).count();
-        if self.gap {
-            // Who went while nobody watched is never told of.
-            return unseen;
-        }
-        let mut there: BTreeMap<(bool, String), u64> = BTreeMap::new();
+    /// The revision of each object that exists: pods by UID (`true`), budgets by name.
+    fn existing(&self) -> BTreeMap<(bool, String), u64> {
+        let mut there = BTreeMap::new();
         let budget = |key: &Key| (false, format!("{}/{}", key.0, key.1));
         for (revision, seen) in &self.events {
             let (object, exists) = match seen {
@@ -111,6 +104,25 @@ impl Chronicle {
                 there.remove(&object);
             }
         }
+        there
+    }
+
+    /// The revisions that say nothing of an object as it is now.
+    fn superseded(&self) -> BTreeSet<u64> {
+        let existing: BTreeSet<u64> = self.existing().into_values().collect();
+        self.events.keys().copied().filter(|revision| !existing.contains(revision)).collect()
+    }
+
+    /// How much of what was listed at these revisions, of pods and of budgets, is not told yet: objects as they are now, and objects
+    /// that are gone.
+    fn missing(&self, pods: &Listed, budgets: &Listed) -> usize {
+        let unseen = [pods, budgets].into_iter().flat_map(|listed| &listed.objects);
+        let unseen = unseen.filter(|revision| !self.events.contains_key(*revision)).count();
+        if self.gap {
+            // Who went while nobody watched is never told of.
+            return unseen;
+        }
+        let there = self.existing();
         let gone = there.iter().filter(|((pod, _), revision)| {
             let listed = if *pod { pods } else { budgets };
             **revision <= listed.at && !listed.objects.contains(*revision)
@@ -165,6 +177,15 @@ impl Chronicler {
         })
         .await;
         this
+    }
+
+    /// Forgets everything but the objects that exist: the rest belongs to a test that has ended.
+    ///
+    /// # Panics
+    /// The watches do not catch up.
+    pub async fn forget_test(&self) {
+        let gone = self.read().await.superseded();
+        self.chronicle.lock().unwrap().events.retain(|revision, _| !gone.contains(revision));
     }
 
     /// What was seen so far, once that is everything that was written before this call; as far as the watches know, where they have

@@ -1,98 +1,13 @@
-//! PodGroups and priority classes, as the audit log tells of them, and what their members are worth.
+//! Questions about PodGroups in a history: effective priorities, policies and members.
 
 use super::SCHEDULER;
-use super::history::{History, Key, PodRecord, Removal, key_of};
-use super::log::Line;
-use super::record::{is, map, number, text};
-use giveway_crds::{keys, native};
+use super::history::History;
+use super::record::{Key, PodRecord, Removal};
 use jiff::Timestamp;
-use serde_json::Value;
-
-/// A PodGroup.
-#[derive(Clone, Debug, Default)]
-pub struct GroupRecord {
-    /// Whether it gives way whole.
-    pub whole: bool,
-    /// Whether it is one of Kubernetes' own: its name begins with their API group.
-    pub native: bool,
-    /// How many members it needs; 0 for a basic group.
-    pub min_count: usize,
-    /// Its priority.
-    pub priority: Option<i32>,
-    /// Its class.
-    pub class: Option<String>,
-    /// Whether it says itself that nobody goes for it, or that somebody may.
-    pub never: Option<bool>,
-    /// Key of the node label of which all its pods have one value.
-    pub topology: Option<String>,
-    /// Whether it was deleted.
-    pub deleted: bool,
-}
-
-/// A PriorityClass.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClassRecord {
-    /// Its priority.
-    pub value: i32,
-    /// Whether nobody goes for groups of it.
-    pub never: bool,
-}
-
-impl ClassRecord {
-    /// A managed class says in an annotation what it asked for; its own policy is for kube-scheduler.
-    pub(super) fn of(class: &Value) -> Self {
-        let annotations = map(class, "/metadata/annotations");
-        let managed = annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|value| value == "true");
-        let policy = if managed {
-            annotations.get(keys::ANNOTATION_PREEMPTION_POLICY).cloned().unwrap_or_default()
-        } else {
-            text(class, "/preemptionPolicy")
-        };
-        Self { value: number(class, "/value").unwrap_or(0), never: policy == "Never" }
-    }
-}
 
 impl History {
-    pub(super) fn take_group(&mut self, line: &Line, removes: bool) {
-        let group = &line.response_object;
-        let native = line.object_ref.api_group == native::GROUP;
-        let key_of_group = |(namespace, name): Key| (namespace, if native { native::key_name(&name) } else { name });
-        if removes {
-            if let Some(record) = self.groups.get_mut(&key_of_group(key_of(line))) {
-                record.deleted = true;
-            }
-            return;
-        }
-        if !is(group, "PodGroup") {
-            return;
-        }
-        let key = key_of_group((text(group, "/metadata/namespace"), text(group, "/metadata/name")));
-        let class = Some(text(group, "/spec/priorityClassName")).filter(|class| !class.is_empty());
-        let policy = Some(text(group, "/spec/preemptionPolicy")).filter(|policy| !policy.is_empty());
-        let uid = text(group, "/metadata/uid");
-        let incarnations = self.incarnations.entry(key.clone()).or_default();
-        if incarnations.last().is_none_or(|(_, last)| *last != uid) {
-            incarnations.push((line.stage_timestamp, uid));
-        }
-        let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
-        let record = GroupRecord {
-            whole: text(group, "/spec/disruptionMode") == "PodGroup"
-                || group.pointer("/spec/disruptionMode/all").is_some(),
-            native,
-            min_count: usize::try_from(min_count).unwrap_or(0),
-            priority: number(group, "/spec/priority"),
-            class,
-            never: policy.map(|policy| policy == "Never"),
-            topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
-            // It is still written to until its finalizers are gone, and by who has not heard of it.
-            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
-                || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
-        };
-        self.groups.insert(key, record);
-    }
-
-    /// The pod's priority as it counts: the lower one of its group's, where it has one, and its own; of a native group the
-    /// group's.
+    /// The effective priority of a pod: the lower one of its own priority and the priority of its PodGroup, if that has one; for a
+    /// PodGroup of `scheduling.k8s.io` the priority of the group.
     pub fn effective_priority(&self, uid: &str) -> Option<i32> {
         let pod = self.pods.get(uid)?;
         let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
@@ -101,13 +16,13 @@ impl History {
         Some(of_group.map_or(pod.priority, |group| if native { group } else { group.min(pod.priority) }))
     }
 
-    /// The group's priority: as stored, or else as its class says.
+    /// The priority of a PodGroup: its own, or else the priority of its PriorityClass.
     pub fn priority_of_group(&self, key: &Key) -> Option<i32> {
         let group = self.groups.get(key)?;
         group.priority.or_else(|| Some(self.classes.get(group.class.as_ref()?)?.value))
     }
 
-    /// Whether nobody goes for this group, by its own word or by that of its class; `None` when neither is known.
+    /// Returns true if the preemption policy of the PodGroup, or else of its PriorityClass, is `Never`; `None` if neither is known.
     pub(super) fn group_never(&self, key: &Key) -> Option<bool> {
         let group = self.groups.get(key)?;
         group.never.or_else(|| Some(self.classes.get(group.class.as_ref()?)?.never))
@@ -119,23 +34,23 @@ impl History {
         all.iter().rev().find(|(since, _)| *since <= at).map(|(_, uid)| uid.as_str())
     }
 
-    /// The members of a group that were created, by UID.
+    /// The created members of a PodGroup, with their UIDs.
     pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
         self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
     }
 
-    /// Whether the stock scheduler took another pod of the same whole group, while this one was there: that excuses the rest of this
-    /// group, once, and not the pods that its owner makes instead.
+    /// Returns true if kube-scheduler preempted another pod of the same PodGroup in mode `PodGroup` while this pod was bound. The
+    /// operator then evicts the other pods without a plan, but not their replacements.
     pub(super) fn began_by_scheduler(&self, removal: &Removal) -> bool {
         let Some(pod) = self.pods.get(&removal.uid) else { return false };
         let Some(group) = &pod.group else { return false };
         let key = (removal.pod.0.clone(), group.clone());
         let whole = self.groups.get(&key).is_some_and(|group| group.whole);
-        let there = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
+        let bound = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
         whole
             && self.removed_by(SCHEDULER).iter().any(|earlier| {
                 let same = self.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
-                same && earlier.pod.0 == key.0 && earlier.at < removal.at && there(earlier.at)
+                same && earlier.pod.0 == key.0 && earlier.at < removal.at && bound(earlier.at)
             })
     }
 }

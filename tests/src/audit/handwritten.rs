@@ -1,11 +1,11 @@
-//! Audit logs written by hand, for tests of the oracle.
+//! Audit logs written by hand, for the tests of the oracle.
 
 use super::history::History;
 use super::log::Line;
 use super::{OPERATOR, SCHEDULER, unanswered};
 use serde_json::{Value, json};
 
-/// Writes audit logs: one line a second.
+/// An audit log with one line for each second.
 #[derive(Default)]
 pub struct Log(Vec<Line>);
 
@@ -19,7 +19,7 @@ impl Log {
         self.answered(user, verb, object, bodies, (code, message));
     }
 
-    /// A request that was answered with these words.
+    /// Writes a request whose response has this code and message.
     pub fn answered(
         &mut self,
         user: &str,
@@ -45,7 +45,7 @@ impl Log {
         self.group_as("patch", object);
     }
 
-    /// Somebody makes a group of this name anew, of priority 9, or one that preempts nobody.
+    /// Recreates a gang of this name, of priority 9, with this preemption policy.
     pub fn another_group(&mut self, name: &str, uid: &str, policy: &str) {
         let object = json!({
             "kind": "PodGroup", "metadata": {"namespace": "default", "name": name, "uid": uid},
@@ -61,32 +61,32 @@ impl Log {
         self.line(OPERATOR, verb, reference, (Value::Null, object), 200);
     }
 
-    /// Somebody deletes a plan.
+    /// Deletes a plan as the test.
     pub fn delete_plan(&mut self, plan: &str) {
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": plan});
         self.line("admin", "delete", reference, (Value::Null, Value::Null), 200);
     }
 
-    /// Some time goes by: the holder of the lease renews it.
+    /// Lets some seconds pass: the holder renews the Lease.
     pub fn pass(&mut self, holder: &str, seconds: usize) {
         for _ in 0..seconds {
             self.lease(holder);
         }
     }
 
-    /// A namespace gets this annotation.
+    /// Writes a namespace with these annotations.
     pub fn annotate_namespace(&mut self, name: &str, annotations: Value) {
         let object = json!({"kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});
         self.line("admin", "patch", json!({"resource": "namespaces", "name": name}), (Value::Null, object), 200);
     }
 
-    /// The time of the line that comes next, so many seconds earlier.
+    /// The time of the next line minus some seconds.
     pub fn time(&self, earlier: usize) -> String {
         let second = self.0.len() - earlier;
         format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60)
     }
 
-    /// A pod of a group, bound when it has a node; its UID is its name. It pays for more than any group here asks.
+    /// Creates a pod of a PodGroup, bound if `node` is not empty. Its UID is its name, its priority is above that of every PodGroup.
     pub fn pod(&mut self, name: &str, group: &str, node: &str) {
         let object = json!({
             "kind": "Pod",
@@ -103,12 +103,12 @@ impl Log {
         self.plan_for("high", 9, "Planned", victims);
     }
 
-    /// A plan of a gang, as it is stored in this state.
+    /// Stores a plan of a gang in this state.
     pub fn plan_for(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str]) {
         self.plan_placing(gang, priority, state, victims, &[]);
     }
 
-    /// The same, with the members that it places.
+    /// Stores a plan with placements for these members.
     pub fn plan_placing(&mut self, gang: &str, priority: i32, state: &str, victims: &[&str], members: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
@@ -126,7 +126,7 @@ impl Log {
         self.line(OPERATOR, "create", reference, (request, object), 201);
     }
 
-    /// A plan of a single pod, which is its name.
+    /// Stores a plan of a single pod, named like the pod.
     pub fn plan_for_pod(&mut self, pod: &str, priority: i32, victims: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "Pod", "namespace": "default", "name": "v", "priority": 1, "pods": pods});
@@ -141,7 +141,7 @@ impl Log {
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
-    /// A pod of priority 0 without a group; its UID is its name.
+    /// Creates a pod of priority 0 without a PodGroup. Its UID is its name.
     pub fn single(&mut self, namespace: &str, name: &str, more: Value) {
         let mut object = json!({
             "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"priority": 0}
@@ -153,7 +153,7 @@ impl Log {
         self.line("admin", "create", object_ref, (Value::Null, object), 201);
     }
 
-    /// A plan of this step for critical add-on `dns`, which evicts these pods and taints node `n`.
+    /// Stores a plan of this step for critical add-on `dns` with these victims and a taint for node `n`.
     pub fn rescue(&mut self, step: i32, victims: &[&str]) {
         let victim = |name: &&str| {
             let pods = [json!({"name": name, "uid": name, "node": "n"})];
@@ -172,7 +172,7 @@ impl Log {
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
-    /// A node gets these values of the taint `CriticalAddonsOnly`.
+    /// Writes a node with these values of the taint `CriticalAddonsOnly`.
     pub fn taint(&mut self, user: &str, node: &str, values: &[&str]) {
         let taint = |value: &&str| json!({"key": "CriticalAddonsOnly", "value": value, "effect": "NoSchedule"});
         let taints: Vec<Value> = values.iter().map(taint).collect();
@@ -180,7 +180,7 @@ impl Log {
         self.line(user, "patch", json!({"resource": "nodes", "name": node}), (Value::Null, object), 200);
     }
 
-    /// Tells a pod that it goes for a gang.
+    /// Writes the condition of a victim with this gang as the preemptor.
     pub fn mark(&mut self, pod: &str, gang: &str, priority: i32) {
         let message = format!("Preempted by pod group default/{gang} of priority {priority} to make room for it.");
         let request =
@@ -193,28 +193,28 @@ impl Log {
         self.line(user, "create", reference("eviction", pod), (request, Value::Null), code);
     }
 
-    /// An eviction that says for which plan it is.
+    /// Evicts a pod for the plan in the annotation.
     pub fn evict_for(&mut self, pod: &str, plan: &str, code: u16) {
         let metadata = json!({"annotations": {"scheduling.giveway.dev/preemption-plan": plan}});
         let request = json!({"metadata": metadata, "deleteOptions": {"preconditions": {"uid": pod}}});
         self.line(OPERATOR, "create", reference("eviction", pod), (request, Value::Null), code);
     }
 
-    /// An eviction with this grace.
+    /// Evicts a pod with this grace period.
     pub fn evict_within(&mut self, pod: &str, seconds: i64, code: u16) {
         let request = json!({"deleteOptions": {"preconditions": {"uid": pod}, "gracePeriodSeconds": seconds}});
         self.line(OPERATOR, "create", reference("eviction", pod), (request, Value::Null), code);
     }
 
-    /// Somebody deletes a pod, and asks no budget.
+    /// Deletes a pod.
     pub fn delete(&mut self, user: &str, pod: &str) {
         let request = json!({"preconditions": {"uid": pod}});
         self.line(user, "delete", reference("", pod), (request, Value::Null), 200);
     }
 
-    /// The same, and the answer shows a pod whose deletion began at this time, with a grace of 30 s.
-    pub fn delete_answered(&mut self, user: &str, pod: &str, begun: &str) {
-        let ends: jiff::Timestamp = begun.parse().unwrap();
+    /// Deletes a pod that has been terminating since this time, with a grace period of 30 s.
+    pub fn delete_answered(&mut self, user: &str, pod: &str, since: &str) {
+        let ends: jiff::Timestamp = since.parse().unwrap();
         let ends = ends + jiff::SignedDuration::from_secs(30);
         let metadata =
             json!({"name": pod, "uid": pod, "deletionTimestamp": ends.to_string(), "deletionGracePeriodSeconds": 30});
@@ -222,20 +222,20 @@ impl Log {
         self.line(user, "delete", reference("", pod), (json!({}), answer), 200);
     }
 
-    /// Somebody holds the operator's lease from now on.
+    /// Writes the operator's Lease with this holder.
     pub fn lease(&mut self, holder: &str) {
         let object = json!({"apiGroup": "coordination.k8s.io", "resource": "leases", "name": "giveway-operator"});
         let lease = json!({"kind": "Lease", "spec": {"holderIdentity": holder}});
         self.line(OPERATOR, "update", object, (Value::Null, lease), 200);
     }
 
-    /// The test says that the namespace `default` is at rest.
+    /// Marks namespace `default` as at rest.
     pub fn rest(&mut self) {
         let object = json!({"resource": "configmaps", "namespace": "rest-of-default", "name": "giveway-audit-mark"});
         self.line("admin", "get", object, (Value::Null, Value::Null), 404);
     }
 
-    /// A PodGroup is deleted.
+    /// Deletes a PodGroup.
     pub fn delete_group(&mut self, name: &str) {
         let group = json!({"apiGroup": "scheduling.giveway.dev", "resource": "podgroups", "namespace": "default", "name": name});
         self.line("admin", "delete", group, (Value::Null, Value::Null), 200);
@@ -246,7 +246,7 @@ impl Log {
         self.line(SCHEDULER, "create", reference("binding", pod), (request, Value::Null), 201);
     }
 
-    /// What the log tells.
+    /// The history of the log.
     pub fn history(&self) -> History {
         unanswered::history_of(&self.0)
     }

@@ -1,10 +1,17 @@
-//! What happened, told by the audit log alone.
+//! Builds the history of a cluster from the audit log alone. Questions about a history are in [`super::evictions`],
+//! [`super::groups`] and [`super::plans`].
 
-use super::groups::{ClassRecord, GroupRecord};
+pub use super::record::Key;
+
+use super::json::{is, list, map, number, text};
 use super::log::Line;
-use super::plans::PlanRecord;
-use super::record::{REST, is, list, map, number, text};
+use super::record::{
+    Binding, ClassRecord, GATEWAY_TIMEOUT, GroupRecord, How, Mark, NodeWrite, Nomination, PlanRecord, PodRecord,
+    Preemptor, REST, Removal,
+};
+use super::{OPERATOR, SCHEDULER};
 use giveway_crds::condition::types;
+use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{Preemption, critical, keys, native};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -13,210 +20,52 @@ use std::collections::BTreeMap;
 /// Name of the operator's Lease.
 const LEASE: &str = "giveway-operator";
 
-/// What the log says of a request whose client was gone before the answer, carried out or not.
-pub(super) const GATEWAY_TIMEOUT: u16 = 504;
-
-/// A namespace and a name.
-pub type Key = (String, String);
-
-/// Everything that the log tells about pods, groups and plans.
+/// The pods, PodGroups, plans and nodes in the log, and the requests that changed them.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// Every pod that was created, by UID.
     pub pods: BTreeMap<String, PodRecord>,
-    /// Every removal that was asked for, by whoever, also refused ones, in the order in which they were asked for.
+    /// Every request to remove a pod, also refused ones, in the order of the requests.
     pub removals: Vec<Removal>,
     /// Every binding.
     pub bindings: Vec<Binding>,
     /// Every nomination that was set or withdrawn.
     pub nominations: Vec<Nomination>,
-    /// Every time that Giveway wrote to a pod for whom it goes, before it deleted the pod.
+    /// Every condition with a preemptor that the operator wrote to a pod before it deleted the pod.
     pub marks: Vec<Mark>,
-    /// Every plan that was stored, each time that it changed.
+    /// Every version of every stored plan.
     pub plans: Vec<PlanRecord>,
-    /// Every plan that was deleted, by whomever, and when.
+    /// The time and the name of every plan that any user deleted.
     pub deleted_plans: Vec<(Timestamp, String)>,
-    /// Every time that a node was written.
+    /// Every write of a node.
     pub nodes: Vec<NodeWrite>,
-    /// Every write of a node's taints by the operator of which nobody heard the answer, and how many writes of nodes were
-    /// answered before it.
+    /// Every write of taints by the operator without a response, and the number of writes in `nodes` before it.
     pub nodes_asked: Vec<(usize, NodeWrite)>,
-    /// How often Giveway wrote the status of each PodGroup.
+    /// How often the operator wrote the status of each PodGroup.
     pub statuses: BTreeMap<Key, usize>,
-    /// Who held the operator's lease from when on; empty when nobody did.
+    /// The holders of the operator's Lease with the time from which they held it; empty if there was no holder.
     pub leaders: Vec<(Timestamp, String)>,
-    /// When a test said that a namespace was at rest, before it cleaned up.
+    /// The times at which a test marked a namespace as at rest, before it cleaned up.
     pub rests: Vec<(Timestamp, String)>,
-    /// Every PodGroup, as it was last seen.
+    /// Every PodGroup in its last version.
     pub groups: BTreeMap<Key, GroupRecord>,
-    /// Every time that a namespace was written, and whether nobody in it may be evicted since then.
+    /// Every write of a namespace, and whether it was protected from then on.
     pub protected: Vec<(Timestamp, String, bool)>,
-    /// The UIDs of the PodGroups that had a name, each from when on.
+    /// The UIDs of the PodGroups that had a name, each with the time from which it existed.
     pub(super) incarnations: BTreeMap<Key, Vec<(Timestamp, String)>>,
-    current: BTreeMap<Key, String>,
-    pub(super) parts: BTreeMap<String, Vec<Preemption>>,
     pub(super) classes: BTreeMap<String, ClassRecord>,
-}
-
-/// A pod.
-#[derive(Clone, Debug)]
-pub struct PodRecord {
-    /// Namespace and name.
-    pub key: Key,
-    /// The PodGroup that its label names.
-    pub group: Option<String>,
-    /// Whether the operator made it to keep room for a gang.
-    pub placeholder: bool,
-    /// Its own priority.
-    pub priority: i32,
-    /// When it was created.
-    pub created: Timestamp,
-    /// When it was bound, and where to.
-    pub bound: Option<(Timestamp, String)>,
-    /// When its removal was first accepted, whoever asked.
-    pub removed: Option<Timestamp>,
-    /// When its removal by the operator, a scheduler or the eviction API was first accepted. What a test deletes is none of it.
-    pub preempted: Option<Timestamp>,
-    /// When a kubelet wrote that its containers have ended.
-    pub finished: Option<Timestamp>,
-    /// Seconds that it is given to terminate.
-    pub grace: i64,
-    /// Whether it is a critical add-on: by its priority, or by its annotation in kube-system.
-    pub critical: bool,
-    /// Whether a DaemonSet made it, or it is static.
-    pub fixed: bool,
-    /// Whether it is static: what stands for it at the API server.
-    pub mirror: bool,
-    /// Since when it has no scheduling gate.
-    pub released: Option<Timestamp>,
-    /// Whether kube-scheduler preempts nobody for it.
-    pub never: bool,
-    /// The policy by which Giveway preempts for it, as its annotation says.
-    pub policy: Option<String>,
-}
-
-/// A node was written.
-#[derive(Clone, Debug)]
-pub struct NodeWrite {
-    /// When.
-    pub at: Timestamp,
-    /// By whom.
-    pub user: String,
-    /// Its name.
-    pub node: String,
-    /// The version that it got: writes of one moment are in this order.
-    pub version: u64,
-    /// Its taints since then, as JSON.
-    pub taints: Vec<Value>,
-    /// Its labels since then.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// By which request a pod was to be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// The eviction subresource.
-    Evict,
-    /// DELETE.
-    Delete,
-    /// DELETE of a collection.
-    DeleteCollection,
-}
-
-/// A request to remove a pod.
-#[derive(Clone, Debug)]
-pub struct Removal {
-    /// When it was asked for.
-    pub at: Timestamp,
-    /// Who asked.
-    pub user: String,
-    /// How.
-    pub how: How,
-    /// Namespace and name of the pod.
-    pub pod: Key,
-    /// UID of the pod that had the name at that time, or that the answer shows.
-    pub uid: String,
-    /// The UID that the request insisted on.
-    pub precondition: Option<String>,
-    /// The grace that the request gave, in seconds.
-    pub grace: Option<i32>,
-    /// For which plan, as an eviction by Giveway says.
-    pub plan: Option<String>,
-    /// The HTTP status of the answer.
-    pub code: u16,
-    /// Why it was refused.
-    pub message: String,
-    /// Whether it was accepted, or carried out although nobody heard the answer.
-    pub accepted: bool,
-    /// When the deletion of the pod began, as the answer shows: an earlier request may have begun it.
-    pub begun: Option<Timestamp>,
-}
-
-impl Removal {
-    /// Whether a budget is why it was refused. Of two budgets the API server says 500; throttling is a 429, too, and any failure
-    /// a 500.
-    pub fn refused_for_budget(&self) -> bool {
-        let words = match self.code {
-            429 => "disruption budget",
-            500 => "more than one PodDisruptionBudget",
-            _ => return false,
-        };
-        self.how == How::Evict && !self.accepted && self.message.contains(words)
-    }
-
-    /// Whether the pod was on its way before this request: the answer shows when that began, in whole seconds.
-    pub(super) fn came_late(&self) -> bool {
-        self.begun.is_some_and(|begun| begun.as_second() < self.at.as_second())
-    }
-}
-
-/// A pod got a node.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    /// When.
-    pub at: Timestamp,
-    /// By whom.
-    pub user: String,
-    /// Namespace and name of the pod.
-    pub pod: Key,
-    /// UID of the pod.
-    pub uid: String,
-    /// The node.
-    pub node: String,
-}
-
-/// `status.nominatedNodeName` of a pod was written.
-#[derive(Clone, Debug)]
-pub struct Nomination {
-    /// When.
-    pub at: Timestamp,
-    /// By whom.
-    pub user: String,
-    /// Namespace and name of the pod.
-    pub pod: Key,
-    /// The node; `None` when the nomination was withdrawn.
-    pub node: Option<String>,
-}
-
-/// Giveway wrote to a pod for whom it goes, which it does before it deletes one that the eviction API refused.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    /// When.
-    pub at: Timestamp,
-    /// Namespace and name of the pod.
-    pub pod: Key,
-    /// Its UID.
-    pub uid: String,
-    /// The sentence, which names the preemptor.
-    pub message: String,
+    /// The UID of the pod that last had a name.
+    current: BTreeMap<Key, String>,
+    /// The parts of each plan that are stored.
+    parts: BTreeMap<String, Vec<Preemption>>,
 }
 
 impl History {
-    /// Builds the history from the lines of a log. What nobody heard the answer of counts as not done.
+    /// Builds the history from the lines of a log. A request without a response counts as not carried out.
     pub fn new(lines: &[Line]) -> Self {
         let mut order: Vec<&Line> = lines.iter().collect();
-        // The log is in the order of answers; what was removed is asked in the order of requests, so a creation that
-        // was answered counts before everything that was asked for later.
+        // The log has the order of the responses. Removals are sorted by the time of the request instead, so that a removal comes
+        // after every creation that was answered before it was requested.
         order.sort_by_key(|line| match line.verb.as_str() {
             "delete" | "deletecollection" => line.request_received_timestamp,
             _ if line.object_ref.subresource == "eviction" => line.request_received_timestamp,
@@ -229,20 +78,13 @@ impl History {
         history
     }
 
-    /// Whether the operator wrote a taint with this value to a node, or asked for it and did not hear the answer.
-    pub fn tainted_with(&self, value: &str) -> bool {
-        let asked = self.nodes_asked.iter().map(|(_, write)| write);
-        let mut writes = self.nodes.iter().chain(asked).filter(|write| write.user == super::OPERATOR);
-        writes.any(|write| write.taints.iter().any(|taint| text(taint, "/value") == value))
-    }
-
     fn take(&mut self, line: &Line) {
         let object = &line.object_ref;
         let removes = matches!(line.verb.as_str(), "delete" | "deletecollection") || object.subresource == "eviction";
         match (object.api_group.as_str(), object.resource.as_str(), object.subresource.as_str()) {
             ("", "pods", "" | "eviction") if removes => self.take_removal(line),
             ("", "nodes", "") if !line.took_effect() => self.ask_node(line),
-            // The read that marks a rest finds nothing.
+            // The read of a ConfigMap that marks a rest is answered with 404.
             _ if !line.took_effect() && object.resource != "configmaps" => {}
             ("", "pods", "binding") => self.take_binding(line),
             ("", "pods", "status") => self.take_pod_status(line),
@@ -258,7 +100,7 @@ impl History {
             }
             ("", "nodes", "") if removes || is(&line.response_object, "Node") => self.take_node(line, removes),
             (keys::GROUP, "podgroups", subresource) => {
-                if subresource == "status" && line.user.username == super::OPERATOR {
+                if subresource == "status" && line.user.username == OPERATOR {
                     *self.statuses.entry(key_of(line)).or_default() += 1;
                 }
                 self.take_group(line, removes);
@@ -266,8 +108,7 @@ impl History {
             (native::GROUP, "podgroups", "") => self.take_group(line, removes),
             (keys::GROUP, "preemptions", _) => self.take_preemption(line, removes),
             ("scheduling.k8s.io", "priorityclasses", "") if is(&line.response_object, "PriorityClass") => {
-                self.classes
-                    .insert(text(&line.response_object, "/metadata/name"), ClassRecord::of(&line.response_object));
+                self.classes.insert(text(&line.response_object, "/metadata/name"), class_of(&line.response_object));
             }
             ("", "namespaces", "") if is(&line.response_object, "Namespace") => {
                 let annotations = map(&line.response_object, "/metadata/annotations");
@@ -296,7 +137,7 @@ impl History {
             let node = Some(text(pod, "/spec/nodeName")).filter(|node| !node.is_empty());
             let record = PodRecord {
                 key: key.clone(),
-                placeholder: line.user.username == super::OPERATOR
+                placeholder: line.user.username == OPERATOR
                     && map(pod, "/metadata/labels").contains_key(keys::LABEL_PLACEHOLDER),
                 group: match native::group_of(pod) {
                     Some(name) => Some(native::key_name(name)),
@@ -323,7 +164,7 @@ impl History {
         }
     }
 
-    /// A node that is gone has no taints.
+    /// A deleted node has no taints.
     fn take_node(&mut self, line: &Line, removes: bool) {
         let node = &line.response_object;
         let last = self.nodes.last().map_or(0, |write| write.version);
@@ -337,10 +178,10 @@ impl History {
         });
     }
 
-    /// A write of taints of which nobody heard the answer.
+    /// A write of taints by the operator without a response.
     fn ask_node(&mut self, line: &Line) {
-        let unheard = line.response_status.code == GATEWAY_TIMEOUT && line.user.username == super::OPERATOR;
-        if unheard && line.request_object.pointer("/spec/taints").is_some() {
+        let unanswered = line.response_status.code == GATEWAY_TIMEOUT && line.user.username == OPERATOR;
+        if unanswered && line.request_object.pointer("/spec/taints").is_some() {
             let write = NodeWrite {
                 version: self.nodes.last().map_or(0, |write| write.version),
                 at: line.stage_timestamp,
@@ -356,7 +197,7 @@ impl History {
     fn take_pod_status(&mut self, line: &Line) {
         let conditions = line.request_object.pointer("/status/conditions").and_then(Value::as_array);
         let target = conditions.into_iter().flatten().find(|c| text(c, "/type") == types::DISRUPTION_TARGET);
-        if let Some(message) = target.map(|c| text(c, "/message")).filter(|_| line.user.username == super::OPERATOR) {
+        if let Some(message) = target.map(|c| text(c, "/message")).filter(|_| line.user.username == OPERATOR) {
             let named = Some(text(&line.request_object, "/metadata/uid")).filter(|uid| !uid.is_empty());
             let uid = named.or_else(|| self.current.get(&key_of(line)).cloned()).unwrap_or_default();
             self.marks.push(Mark { at: line.stage_timestamp, pod: key_of(line), uid, message });
@@ -366,7 +207,7 @@ impl History {
         {
             record.finished.get_or_insert(line.stage_timestamp);
         }
-        // A patch tells only what it changes; an update repeats everything.
+        // A patch has only the changed fields; an update has all.
         let Some(node) = line.request_object.pointer("/status/nominatedNodeName") else { return };
         let node = node.as_str().filter(|node| !node.is_empty()).map(str::to_owned);
         self.nominations.push(Nomination {
@@ -435,51 +276,110 @@ impl History {
             code: line.response_status.code,
             message: line.response_status.message.clone(),
             accepted,
-            begun: answered.and_then(deletion_began),
+            terminating_since: answered.and_then(deletion_began),
         });
     }
 
-    /// The accepted removals that Giveway's operator asked for, but for those of pods that it made itself to keep room.
-    pub fn evicted(&self) -> Vec<&Removal> {
-        let own = |removal: &&Removal| self.pods.get(&removal.uid).is_some_and(|pod| pod.placeholder);
-        self.removed_by(super::OPERATOR).into_iter().filter(|removal| !own(removal)).collect()
+    fn take_group(&mut self, line: &Line, removes: bool) {
+        let group = &line.response_object;
+        let native = line.object_ref.api_group == native::GROUP;
+        let key_of_group = |(namespace, name): Key| (namespace, if native { native::key_name(&name) } else { name });
+        if removes {
+            if let Some(record) = self.groups.get_mut(&key_of_group(key_of(line))) {
+                record.deleted = true;
+            }
+            return;
+        }
+        if !is(group, "PodGroup") {
+            return;
+        }
+        let key = key_of_group((text(group, "/metadata/namespace"), text(group, "/metadata/name")));
+        let class = Some(text(group, "/spec/priorityClassName")).filter(|class| !class.is_empty());
+        let policy = Some(text(group, "/spec/preemptionPolicy")).filter(|policy| !policy.is_empty());
+        let uid = text(group, "/metadata/uid");
+        let incarnations = self.incarnations.entry(key.clone()).or_default();
+        if incarnations.last().is_none_or(|(_, last)| *last != uid) {
+            incarnations.push((line.stage_timestamp, uid));
+        }
+        let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
+        let record = GroupRecord {
+            whole: text(group, "/spec/disruptionMode") == "PodGroup"
+                || group.pointer("/spec/disruptionMode/all").is_some(),
+            native,
+            min_count: usize::try_from(min_count).unwrap_or(0),
+            priority: number(group, "/spec/priority"),
+            class,
+            never: policy.map(|policy| policy == "Never"),
+            topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
+            // It is still updated until its finalizers are removed, and by clients that have not observed the deletion.
+            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
+                || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
+        };
+        self.groups.insert(key, record);
     }
 
-    /// The accepted removals that this user asked for.
-    pub fn removed_by(&self, user: &str) -> Vec<&Removal> {
-        self.removals.iter().filter(|removal| removal.accepted && removal.user == user).collect()
-    }
-
-    /// The names of the pods that Giveway evicted, sorted.
-    pub fn evicted_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.evicted().into_iter().map(|removal| removal.pod.1.clone()).collect();
-        names.sort();
-        names
-    }
-
-    /// When what happened in a namespace at this time is judged: at its next rest; `None` at the end of the log.
-    pub fn judged_at(&self, namespace: &str, at: Timestamp) -> Option<Timestamp> {
-        self.rests.iter().find(|(rest, of)| *rest > at && of == namespace).map(|(rest, _)| *rest)
-    }
-
-    /// Who held the operator's lease at this time, as far as the log tells.
-    pub fn leader_at(&self, at: Timestamp) -> Option<&str> {
-        self.leaders.iter().rev().find(|(since, _)| *since <= at).map(|(_, holder)| holder.as_str())
+    /// A plan is stored from the write of its last part until one part is deleted. Plans of other users are ignored.
+    fn take_preemption(&mut self, line: &Line, removes: bool) {
+        if removes {
+            let mut names: Vec<String> =
+                list(&line.response_object, "/items").iter().map(|part| text(part, "/metadata/name")).collect();
+            names.extend(Some(key_of(line).1).filter(|name| !name.is_empty()));
+            for plan in names.iter().map(|name| plan_of_part(name)) {
+                self.parts.remove(plan);
+                self.deleted_plans.push((line.stage_timestamp, plan.to_owned()));
+            }
+            return;
+        }
+        let Ok(part) = serde_json::from_value::<Preemption>(line.response_object.clone()) else { return };
+        if line.user.username != OPERATOR {
+            return;
+        }
+        let plan = plan_of_part(part.metadata.name.as_deref().unwrap_or_default()).to_owned();
+        let parts = self.parts.entry(plan).or_default();
+        parts.retain(|known| known.spec.part != part.spec.part);
+        parts.push(part);
+        let Ok(plan) = assemble(parts.clone()) else { return };
+        let stored = &plan.preemptor;
+        let preemptor = match stored.kind.as_str() {
+            "Pod" => Preemptor::Pod(stored.uid.clone()),
+            _ => Preemptor::Group { key: (stored.namespace.clone(), stored.name.clone()), uid: stored.uid.clone() },
+        };
+        self.plans.push(PlanRecord {
+            asked: line.request_received_timestamp,
+            at: line.stage_timestamp,
+            user: line.user.username.clone(),
+            preemptor,
+            written_in: Some(text(&line.request_object, "/status/term")).filter(|term| !term.is_empty()),
+            plan,
+        });
     }
 }
 
-/// Whether this is a removal by Giveway, by the scheduler or through the eviction API.
+/// Returns true for a removal by the operator, by kube-scheduler or through the Eviction API.
 fn preempts(line: &Line, how: How) -> bool {
-    how == How::Evict || matches!(line.user.username.as_str(), super::OPERATOR | super::SCHEDULER)
+    how == How::Evict || matches!(line.user.username.as_str(), OPERATOR | SCHEDULER)
 }
 
-/// When the deletion of a pod began: its end without its grace.
+/// The time at which a pod began to terminate: its `deletionTimestamp` minus the grace period.
 fn deletion_began(pod: &Value) -> Option<Timestamp> {
     let ends: Timestamp = text(pod, "/metadata/deletionTimestamp").parse().ok()?;
     let grace = number(pod, "/metadata/deletionGracePeriodSeconds")?;
     ends.checked_sub(SignedDuration::from_secs(grace.into())).ok()
 }
 
-pub(super) fn key_of(line: &Line) -> Key {
+/// Namespace and name of the object of a request.
+fn key_of(line: &Line) -> Key {
     (line.object_ref.namespace.clone(), line.object_ref.name.clone())
+}
+
+/// A managed class has its preemption policy in an annotation: its own policy is for kube-scheduler.
+fn class_of(class: &Value) -> ClassRecord {
+    let annotations = map(class, "/metadata/annotations");
+    let managed = annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|value| value == "true");
+    let policy = if managed {
+        annotations.get(keys::ANNOTATION_PREEMPTION_POLICY).cloned().unwrap_or_default()
+    } else {
+        text(class, "/preemptionPolicy")
+    };
+    ClassRecord { value: number(class, "/value").unwrap_or(0), never: policy == "Never" }
 }

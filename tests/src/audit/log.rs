@@ -101,6 +101,8 @@ pub struct Reader {
     path: PathBuf,
     read: u64,
     lines: Vec<Line>,
+    /// How many of the first lines tell how the world was set up, and stay.
+    setup: usize,
 }
 
 impl Reader {
@@ -109,7 +111,17 @@ impl Reader {
         Self { path: path.to_path_buf(), ..Self::default() }
     }
 
-    /// Everything that was read so far.
+    /// Says that the world is set up: what was read so far stays when a test [ends](Self::forget_test).
+    pub fn set_up(&mut self) {
+        self.setup = self.lines.len();
+    }
+
+    /// Forgets what was read since the world was set up: it belongs to a test that has ended.
+    pub fn forget_test(&mut self) {
+        self.lines.truncate(self.setup);
+    }
+
+    /// Everything that was read so far, but what was forgotten.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

@@ -1,37 +1,63 @@
-//! The oracle: what the API server's audit log proves, whatever Giveway says of itself.
+//! The oracle: checks the promises of the design against the audit log of the API server, not against what Giveway reports.
 //!
-//! [`log`] reads the lines, [`history`] turns them into who removed, bound and nominated which pod, with [`groups`] and their
-//! priorities, and [`plans`] says which were stored when and who went for which; [`unanswered`] concludes what came of requests whose client was gone before the answer, and [`promises`]
-//! checks all that against the promises of the design, those about critical add-ons in [`rescues`], those about terms in
-//! [`terms`], who is no victim in [`victims`], and those about domains in [`topology`]; [`rest`] looks at what is left when nothing happens any more.
-//! [`chronicle`] adds which pods were healthy at every moment, and [`budgets`] checks the promises about budgets against both.
+//! ```text
+//! record, json     pods, PodGroups, plans and requests as data, and how JSON is read
+//! log              reads the lines of the audit log
+//! history          builds the records from the lines
+//! unanswered       decides which requests without a response were carried out
+//! evictions        questions about evictions in a history
+//! groups           questions about PodGroups and priorities
+//! plans            questions about plans and preemptors
+//! preemptors       the preemptors for which pods were evicted, and their bound pods
+//! breach           a promise that was not kept
+//! planned          promise 4: one eviction for each pod, for a stored plan
+//! terms            promise 4: evictions and plans of one leader
+//! disruption       promise 2: whole-group disruption
+//! victims          pods that must not be victims
+//! topology         topology domains
+//! critical_addons  critical add-ons
+//! promises         all of these checks, and the excuses of a test
+//! chronicle        watches pods and budgets
+//! budgets          promises about PodDisruptionBudgets, from history and chronicle
+//! rest             promise 5: nothing is left over at rest
+//! ```
+//!
+//! Each file imports only files above it.
 
+mod breach;
 pub mod budgets;
 pub mod chronicle;
+mod critical_addons;
+mod disruption;
+mod evictions;
 mod groups;
 #[cfg(test)]
 mod handwritten;
 pub mod history;
+mod json;
 pub mod log;
+mod planned;
 mod plans;
+pub mod preemptors;
 pub mod promises;
 mod record;
-mod rescues;
 pub mod rest;
 mod terms;
 mod topology;
 pub mod unanswered;
 mod victims;
 
+pub use breach::{Breach, BreachKind};
 pub use chronicle::{Chronicle, Chronicler};
-pub use groups::GroupRecord;
-pub use history::{Binding, History, How, NodeWrite, Nomination, PodRecord, Removal};
-pub use plans::{PlanRecord, Preemptor};
+pub use history::History;
 pub use promises::Promises;
+pub use record::{
+    Binding, ClassRecord, GroupRecord, How, Key, Mark, NodeWrite, Nomination, PlanRecord, PodRecord, Preemptor, Removal,
+};
 
 /// The user name of Giveway's operator.
 pub const OPERATOR: &str = "system:serviceaccount:giveway-system:giveway-operator";
-/// The user name of the stock scheduler.
+/// The user name of kube-scheduler.
 pub const SCHEDULER: &str = "system:kube-scheduler";
-/// The user name of whoever runs the test.
+/// The user name of the test itself.
 pub const ADMIN: &str = "admin";

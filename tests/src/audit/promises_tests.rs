@@ -1,10 +1,12 @@
-//! An oracle that cannot say no proves nothing: each promise is broken once, in a log written for it.
+//! Each promise is broken once, in a log written by hand: the oracle must report it.
 
 use super::super::handwritten::{Log, reference};
+use super::super::preemptors::outcomes;
+use super::super::{OPERATOR, SCHEDULER};
 use super::*;
 use serde_json::{Value, json};
 
-/// A whole group of two pods that run, and a gang of two that waits.
+/// A PodGroup in mode `PodGroup` with two bound pods, and a pending gang of two.
 fn start() -> Log {
     let mut log = Log::default();
     log.group("low", 1, "PodGroup", Value::Null);
@@ -26,7 +28,7 @@ fn finish(log: &mut Log) {
 }
 
 #[test]
-fn a_preemption_by_the_book_breaks_nothing() {
+fn a_correct_preemption_breaks_no_promise() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 429);
@@ -40,18 +42,18 @@ fn a_preemption_by_the_book_breaks_nothing() {
 }
 
 #[test]
-fn a_group_that_loses_one_pod_is_torn_whoever_took_it() {
+fn a_partial_disruption_by_any_component_is_reported() {
     for user in [OPERATOR, SCHEDULER] {
         let mut log = start();
         log.plan(&["low-0", "low-1"]);
         log.evict(user, "low-0", 201);
         finish(&mut log);
-        assert_eq!(broken(&log), ["group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed"]);
+        assert_eq!(broken(&log), ["PodGroup low was partially disrupted: 1 of 2 pods evicted, but not low-1"]);
     }
 }
 
 #[test]
-fn a_pod_that_was_created_after_the_eviction_is_not_part_of_the_torn_group() {
+fn a_pod_created_after_the_evictions_is_not_part_of_the_disruption() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -62,18 +64,18 @@ fn a_pod_that_was_created_after_the_eviction_is_not_part_of_the_torn_group() {
 }
 
 #[test]
-fn a_second_accepted_eviction_of_a_pod_is_told() {
+fn a_second_accepted_eviction_of_a_pod_is_reported() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     for pod in ["low-0", "low-1", "low-1"] {
         log.evict(OPERATOR, pod, 201);
     }
     finish(&mut log);
-    assert_eq!(broken(&log), ["low-1 was evicted 2 times"]);
+    assert_eq!(broken(&log), ["pod low-1 was evicted 2 times"]);
 }
 
 #[test]
-fn an_eviction_before_the_plan_is_stored_is_told() {
+fn an_eviction_before_the_plan_is_stored_is_reported() {
     let mut log = start();
     log.evict(OPERATOR, "low-0", 201);
     log.plan(&["low-0", "low-1"]);
@@ -81,11 +83,11 @@ fn an_eviction_before_the_plan_is_stored_is_told() {
     finish(&mut log);
     let broken = broken(&log);
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].contains("low-0 was evicted at") && broken[0].contains("without a plan"), "{broken:?}");
+    assert!(broken[0].contains("pod low-0 was evicted at") && broken[0].contains("without a plan"), "{broken:?}");
 }
 
 #[test]
-fn a_victim_of_equal_priority_is_told() {
+fn a_victim_of_equal_priority_is_reported() {
     let mut log = start();
     log.group("low", 9, "PodGroup", Value::Null);
     log.plan(&["low-0", "low-1"]);
@@ -94,11 +96,11 @@ fn a_victim_of_equal_priority_is_told() {
     finish(&mut log);
     let broken = broken(&log);
     assert_eq!(broken.len(), 2, "{broken:?}");
-    assert!(broken[0].starts_with("low-0 of priority Some(9) was evicted for"), "{broken:?}");
+    assert!(broken[0].starts_with("pod low-0 of priority 9 was evicted for"), "{broken:?}");
 }
 
 #[test]
-fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
+fn an_incompletely_bound_preemptor_is_reported_without_an_excuse() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -110,28 +112,27 @@ fn a_preemptor_that_is_not_wholly_bound_is_told_unless_it_is_excused() {
 }
 
 #[test]
-fn what_a_test_cleans_up_hides_no_torn_group() {
-    let torn = ["group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed"];
+fn a_deletion_by_the_test_hides_no_partial_disruption() {
+    let partial = ["PodGroup low was partially disrupted: 1 of 2 pods evicted, but not low-1"];
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     finish(&mut log);
     log.delete("admin", "low-1");
-    assert_eq!(broken(&log), torn);
-    assert_eq!(Promises::new().excuse_torn("low").broken(&log.history()), Vec::<String>::new());
+    assert_eq!(broken(&log), partial);
     assert_eq!(Promises::new().allow_torn(1).broken(&log.history()), Vec::<String>::new());
-    // What comes after the rest is judged no more, by whomever it is done.
+    // Evictions after the rest do not count, by any user.
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     finish(&mut log);
     log.rest();
     log.evict(OPERATOR, "low-1", 201);
-    assert_eq!(broken(&log), torn);
+    assert_eq!(broken(&log), partial);
 }
 
 #[test]
-fn a_pod_that_its_owner_deletes_while_the_others_are_evicted_is_gone() {
+fn a_pod_deleted_by_its_owner_during_the_evictions_counts_as_disrupted() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.delete("admin", "low-0");
@@ -141,20 +142,20 @@ fn a_pod_that_its_owner_deletes_while_the_others_are_evicted_is_gone() {
 }
 
 #[test]
-fn an_eviction_that_was_carried_out_unheard_counts_when_the_kubelet_ends_the_pod() {
-    for (user, torn) in [("kwok", 0), ("admin", 1)] {
+fn an_unanswered_eviction_counts_if_a_kubelet_completes_the_termination() {
+    for (user, breaches) in [("kwok", 0), ("admin", 1)] {
         let mut log = start();
         log.plan(&["low-0", "low-1"]);
         log.evict(OPERATOR, "low-0", 201);
         log.evict(OPERATOR, "low-1", 504);
         finish(&mut log);
         log.delete(user, "low-1");
-        assert_eq!(broken(&log).len(), torn, "{user}: {:?}", broken(&log));
+        assert_eq!(broken(&log).len(), breaches, "{user}: {:?}", broken(&log));
     }
 }
 
 #[test]
-fn a_preemptor_that_is_gone_excuses_nothing() {
+fn a_deleted_preemptor_excuses_no_eviction() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -162,34 +163,34 @@ fn a_preemptor_that_is_gone_excuses_nothing() {
     log.delete("admin", "high-0");
     log.delete("admin", "high-1");
     log.delete_group("high");
-    let told = "2 pods were evicted for high, which has 0 of 2 pods bound";
-    assert_eq!(broken(&log), [told]);
-    assert_eq!(Promises::new().excuse_unbound("high", 1).broken(&log.history()), [told]);
-    assert_eq!(Promises::new().allow_in_vain(1).broken(&log.history()), [told]);
+    let message = "2 pods were evicted for high, which has 0 of 2 pods bound";
+    assert_eq!(broken(&log), [message]);
+    assert_eq!(Promises::new().excuse_unbound("high", 1).broken(&log.history()), [message]);
+    assert_eq!(Promises::new().allow_in_vain(1).broken(&log.history()), [message]);
     assert_eq!(Promises::new().allow_in_vain(2).broken(&log.history()), Vec::<String>::new());
 }
 
 #[test]
-fn what_is_allowed_is_so_only_for_those_whom_it_names() {
+fn a_limit_applies_only_to_the_names_with_its_prefixes() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
-    let told = [
-        "group low was torn apart: 1 of its 2 pods were evicted, low-1 stayed",
-        "1 pods were evicted for high, which has 0 of 2 pods bound",
+    let messages = [
+        "PodGroup low was partially disrupted: 1 of 2 pods evicted, but not low-1",
+        "1 pod was evicted for high, which has 0 of 2 pods bound",
     ];
     let broken = |prefixes: &[&str]| {
         let promises = Promises::new().allow_in_vain(1).allow_torn(1);
         promises.only_for(prefixes.iter().map(|prefix| (*prefix).to_owned())).broken(&log.history())
     };
     assert_eq!(broken(&["lo", "hi"]), Vec::<String>::new());
-    assert_eq!(broken(&["hi"]), told[..1]);
-    assert_eq!(broken(&["lo"]), told[1..]);
-    assert_eq!(broken(&[]), told);
+    assert_eq!(broken(&["hi"]), messages[..1]);
+    assert_eq!(broken(&["lo"]), messages[1..]);
+    assert_eq!(broken(&[]), messages);
 }
 
 #[test]
-fn a_preemptor_that_was_bound_before_the_rest_had_its_place() {
+fn a_preemptor_must_be_bound_before_the_rest() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -198,7 +199,7 @@ fn a_preemptor_that_was_bound_before_the_rest_had_its_place() {
     log.rest();
     log.delete("admin", "high-0");
     assert_eq!(broken(&log), Vec::<String>::new());
-    // Bound after the rest is too late.
+    // A binding after the rest is too late.
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -209,7 +210,7 @@ fn a_preemptor_that_was_bound_before_the_rest_had_its_place() {
 }
 
 #[test]
-fn members_beyond_those_that_are_needed_count_where_somebody_went_for_them() {
+fn placements_beyond_min_count_must_be_bound_too() {
     let mut log = start();
     log.pod("high-2", "high", "");
     log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1", "high-2"]);
@@ -222,7 +223,7 @@ fn members_beyond_those_that_are_needed_count_where_somebody_went_for_them() {
 }
 
 #[test]
-fn members_that_were_bound_before_are_none_of_those_who_were_placed() {
+fn members_bound_before_do_not_count_as_placements() {
     let mut log = start();
     finish(&mut log);
     log.pod("high-2", "high", "");
@@ -238,7 +239,7 @@ fn members_that_were_bound_before_are_none_of_those_who_were_placed() {
 }
 
 #[test]
-fn who_was_placed_and_bound_before_the_last_eviction_counts_once() {
+fn a_placed_member_bound_before_the_last_eviction_counts_once() {
     let mut log = start();
     log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -248,7 +249,7 @@ fn who_was_placed_and_bound_before_the_last_eviction_counts_once() {
 }
 
 #[test]
-fn a_namesake_of_the_preemptor_excuses_nothing() {
+fn pods_of_a_recreated_preemptor_excuse_no_eviction() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -263,7 +264,7 @@ fn a_namesake_of_the_preemptor_excuses_nothing() {
 }
 
 #[test]
-fn an_eviction_for_a_plan_of_another_term_is_told() {
+fn an_eviction_for_a_plan_of_another_term_is_reported() {
     let mut log = start();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
@@ -271,19 +272,19 @@ fn an_eviction_for_a_plan_of_another_term_is_told() {
     log.lease("new");
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
-    assert_eq!(broken(&log), ["low-1 was evicted for plan high of the term t, while new held the lease"]);
+    assert_eq!(broken(&log), ["pod low-1 was evicted for plan high of term t while new held the Lease"]);
 }
 
 #[test]
-fn an_eviction_for_a_plan_that_is_over_is_told_unless_it_finishes_what_was_begun() {
+fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupted() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     finish(&mut log);
-    let told = |pod: &str| format!("{pod} was evicted for plan high, which was Cancelled by then");
-    assert_eq!(broken(&log), [told("low-0"), told("low-1")]);
+    let message = |pod: &str| format!("pod {pod} was evicted for plan high, which was already Cancelled");
+    assert_eq!(broken(&log), [message("low-0"), message("low-1")]);
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
@@ -294,7 +295,7 @@ fn an_eviction_for_a_plan_that_is_over_is_told_unless_it_finishes_what_was_begun
 }
 
 #[test]
-fn an_eviction_for_a_plan_that_somebody_deleted_is_told_unless_it_was_on_the_wire() {
+fn an_eviction_for_a_deleted_plan_is_reported_unless_it_was_in_transit() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.delete_plan("high");
@@ -309,9 +310,9 @@ fn an_eviction_for_a_plan_that_somebody_deleted_is_told_unless_it_was_on_the_wir
     log.evict_for("low-0", "high", 201);
     log.evict_for("low-1", "high", 201);
     finish(&mut log);
-    let told = |pod: &str| format!("{pod} was evicted for plan high, which somebody had deleted by then");
-    assert_eq!(broken(&log), [told("low-0"), told("low-1")]);
-    // What was begun is finished.
+    let message = |pod: &str| format!("pod {pod} was evicted for plan high, which was already deleted");
+    assert_eq!(broken(&log), [message("low-0"), message("low-1")]);
+    // The unit was already disrupted.
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
@@ -323,7 +324,7 @@ fn an_eviction_for_a_plan_that_somebody_deleted_is_told_unless_it_was_on_the_wir
 }
 
 #[test]
-fn an_eviction_that_names_a_plan_that_nobody_stored_is_told_whatever_other_plans_say() {
+fn an_eviction_for_an_unknown_plan_is_reported_even_if_another_plan_has_the_victim() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
@@ -331,11 +332,11 @@ fn an_eviction_that_names_a_plan_that_nobody_stored_is_told_whatever_other_plans
     finish(&mut log);
     let broken = broken(&log);
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].starts_with("low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+    assert!(broken[0].starts_with("pod low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
 }
 
 #[test]
-fn a_pod_that_was_told_of_somebody_else_did_not_go_for_this_plan() {
+fn a_deletion_for_another_preemptor_does_not_belong_to_this_plan() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
@@ -344,18 +345,18 @@ fn a_pod_that_was_told_of_somebody_else_did_not_go_for_this_plan() {
     finish(&mut log);
     let broken = broken(&log);
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].starts_with("low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+    assert!(broken[0].starts_with("pod low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
 }
 
 #[test]
-fn a_leader_of_an_old_term_stores_and_changes_no_plan() {
+fn a_plan_write_by_an_earlier_leader_is_reported() {
     let mut log = start();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
     log.pass("new", 5);
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
-    assert_eq!(broken(&log), ["plan high was written as Cancelled in the term t, while new held the lease"]);
-    // What was on the wire is carried out.
+    assert_eq!(broken(&log), ["plan high was written as Cancelled in term t while new held the Lease"]);
+    // A write in transit is carried out.
     let mut log = start();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
@@ -365,7 +366,7 @@ fn a_leader_of_an_old_term_stores_and_changes_no_plan() {
 }
 
 #[test]
-fn what_the_scheduler_began_excuses_the_rest_of_that_group_and_not_the_pods_that_come_instead() {
+fn after_a_preemption_by_the_scheduler_the_group_needs_no_plan_but_its_replacements_do() {
     let mut log = start();
     log.evict(SCHEDULER, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -374,35 +375,35 @@ fn what_the_scheduler_began_excuses_the_rest_of_that_group_and_not_the_pods_that
     log.evict(OPERATOR, "low-2", 201);
     let broken = broken(&log);
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].starts_with("low-2 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+    assert!(broken[0].starts_with("pod low-2 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
 }
 
 #[test]
-fn a_plan_that_is_over_takes_nobody() {
+fn an_eviction_belongs_to_the_plan_in_flight() {
     let mut log = start();
     log.plan_for("high", 9, "Evicting", &["low-0", "low-1"]);
     log.plan_for("vip", 99, "Cancelled", &["low-0"]);
     log.evict(OPERATOR, "low-0", 201);
     let history = log.history();
-    let taker = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
-    assert_eq!(taker, Some("high"), "whose end was written later");
+    let plan = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
+    assert_eq!(plan, Some("high"), "plan vip was cancelled");
 }
 
 #[test]
-fn of_two_plans_that_name_a_pod_the_one_that_its_eviction_names_took_it() {
+fn an_eviction_belongs_to_the_plan_that_it_names() {
     for plan in ["vip", "high"] {
         let mut log = start();
         log.plan_for("vip", 99, "Evicting", &["low-0"]);
         log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
         log.evict_for("low-0", plan, 201);
         let history = log.history();
-        let taker = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
-        assert_eq!(taker, Some(plan));
+        let found = history.plan_of(history.evicted()[0]).map(|record| record.plan.id.as_str());
+        assert_eq!(found, Some(plan));
     }
 }
 
 #[test]
-fn dry_runs_remove_nobody() {
+fn a_dry_run_evicts_no_pod() {
     let mut log = start();
     let request = json!({"deleteOptions": {"dryRun": ["All"]}});
     log.line(OPERATOR, "create", reference("eviction", "low-0"), (request, Value::Null), 201);
@@ -410,40 +411,48 @@ fn dry_runs_remove_nobody() {
 }
 
 #[test]
-fn it_is_told_when_a_preemptor_was_whole() {
+fn the_time_at_which_a_preemptor_was_completely_bound_is_known() {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     log.bind("high-0");
-    let found = helped(&log.history());
-    assert_eq!((found[0].name.as_str(), found[0].victims, found[0].bound, found[0].whole), ("high", 2, 1, None));
+    let found = outcomes(&log.history());
+    assert_eq!((found[0].name.as_str(), found[0].evictions, found[0].bound, found[0].complete), ("high", 2, 1, None));
     log.bind("high-1");
     let history = log.history();
-    let found = helped(&history);
+    let found = outcomes(&history);
     assert_eq!((found[0].first, found[0].needed), (history.removals[0].at, 2));
-    assert_eq!(found[0].whole, history.bindings.last().map(|binding| binding.at));
+    assert_eq!(found[0].complete, history.bindings.last().map(|binding| binding.at));
 }
 
 #[test]
-fn a_tear_is_excused_by_its_group_and_its_time() {
+fn a_breach_has_the_facts_for_an_excuse() {
+    let kinds = |log: &Log| -> Vec<BreachKind> {
+        Promises::new().breaches(&log.history()).into_iter().map(|breach| breach.kind).collect()
+    };
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
-    finish(&mut log);
-    let history = log.history();
-    let at = history.removals[0].at;
-    let broken = |group: &str, at: Timestamp| Promises::new().excuse_torn_at(group, at).broken(&history).len();
-    assert_eq!((broken("low", at), broken("high", at)), (0, 1));
-    assert_eq!(broken("low", at.saturating_add(2 * UNDER_WAY).unwrap()), 1, "another time");
-    assert_eq!(broken("low", at.saturating_sub(2 * UNDER_WAY).unwrap()), 1, "another time");
-}
+    let group = ("default".to_owned(), "low".to_owned());
+    let partial = BreachKind::PartialDisruption { group, first: log.history().removals[0].at };
+    let in_vain = BreachKind::InVain { preemptor: "high".to_owned(), evictions: 1 };
+    assert_eq!(kinds(&log), [partial, in_vain]);
 
-#[test]
-fn what_is_late_needs_no_plan() {
     let mut log = start();
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
-    let broken = |promises: Promises| promises.broken(&log.history()).len();
-    assert_eq!((broken(Promises::new()), broken(Promises::new().excuse_late("low-0"))), (2, 1));
+    let unplanned = |uid: &str, partially_scheduled| BreachKind::Unplanned { uid: uid.to_owned(), partially_scheduled };
+    assert_eq!(kinds(&log), [unplanned("low-0", false), unplanned("low-1", true)]);
+    assert_eq!(Promises::new().allow_taken_down(1).broken(&log.history()).len(), 1);
+
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.delete_plan("high");
+    log.pass("t", 5);
+    log.evict_for("low-0", "high", 201);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    let deleted = BreachKind::DeletedPlan { plan: "high".to_owned() };
+    assert_eq!(kinds(&log), [deleted.clone(), deleted]);
 }

@@ -1,5 +1,5 @@
-//! Promise 5: when nothing happens any more, no gate, finalizer, nomination, taint or unfinished `Preemption` is left without
-//! a live reason. The audit log tells who wrote a nomination; the rest is looked up.
+//! Promise 5: at rest no scheduling gate, finalizer, nomination, taint or unfinished `Preemption` is left without a reason. The audit
+//! log tells which user wrote a nomination; everything else is read from the API server.
 
 use super::OPERATOR;
 use super::history::History;
@@ -15,10 +15,10 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
-/// How long nothing may be left over before the cluster counts as at rest.
+/// The cluster is at rest if nothing was left over for this time.
 const REST: Duration = Duration::from_secs(1);
 
-/// What there is at one moment.
+/// The objects of the cluster at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// All pods.
@@ -27,17 +27,17 @@ pub struct Objects {
     pub groups: Vec<PodGroup>,
     /// All nodes.
     pub nodes: Vec<Node>,
-    /// All plans, of whatever state.
+    /// All plans, in any state.
     pub plans: Vec<StoredPlan>,
-    /// Events that tell pods that their group does not exist, where there are such pods.
+    /// Events of pods whose PodGroup does not exist. Empty if there is no such pod.
     pub events: Vec<Event>,
 }
 
 impl Objects {
-    /// Looks at the cluster.
+    /// Reads the objects from the API server.
     ///
     /// # Errors
-    /// The API server cannot be asked.
+    /// The API server does not answer.
     pub async fn look(client: &Client) -> Result<Self, kube::Error> {
         let all = ListParams::default();
         let mut objects = Self {
@@ -47,17 +47,17 @@ impl Objects {
             plans: stored_plans(client).await.or_else(none)?,
             events: Vec::new(),
         };
-        if objects.pods.iter().any(|pod| is_held(pod) && objects.group_of(pod).is_none()) {
-            let told = all.fields(&format!("reason={}", Reason::PodGroupNotFound.as_str()));
-            objects.events = list(client, &told).await?;
+        if objects.pods.iter().any(|pod| has_gate(pod) && objects.group_of(pod).is_none()) {
+            let not_found = all.fields(&format!("reason={}", Reason::PodGroupNotFound.as_str()));
+            objects.events = list(client, &not_found).await?;
         }
         Ok(objects)
     }
 
-    /// What is left over, as a sentence each.
+    /// What is left over, one message each.
     pub fn left_over(&self, history: &History) -> Vec<String> {
         let mut left: Vec<String> = self.plans.iter().filter_map(|plan| self.idle(plan)).collect();
-        left.extend(self.pods.iter().filter_map(|pod| self.held(pod, history)));
+        left.extend(self.pods.iter().filter_map(|pod| self.gated(pod, history)));
         left.extend(self.pods.iter().filter_map(|pod| self.nominated(pod, history)));
         left.extend(self.groups.iter().filter_map(|group| self.protected(group)));
         left.extend(self.nodes.iter().flat_map(|node| self.tainted(node, history)));
@@ -77,86 +77,93 @@ impl Objects {
         self.plans.iter().filter(|plan| plan.state.in_flight())
     }
 
-    /// A plan has a reason to be in flight as long as somebody has to go for it, or a member of it waits.
+    /// A plan may be in flight while one of its members is pending and, before its victims have terminated, one of them exists.
     fn idle(&self, plan: &StoredPlan) -> Option<String> {
-        let waits = || plan.placements.iter().filter_map(|place| self.pod(&place.uid)).any(|pod| node(pod).is_none());
-        let stays = || plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| self.pod(&pod.uid).is_some());
+        let pending =
+            || plan.placements.iter().filter_map(|placement| self.pod(&placement.uid)).any(|pod| node(pod).is_none());
+        let victim_exists = || plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| self.pod(&pod.uid).is_some());
         let live = match plan.state {
-            PlanState::Planned | PlanState::Releasing => waits(),
-            PlanState::Evicting | PlanState::WaitingForVictims => waits() && stays(),
+            PlanState::Planned | PlanState::Releasing => pending(),
+            PlanState::Evicting | PlanState::WaitingForVictims => pending() && victim_exists(),
             PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => true,
         };
         let (id, state) = (&plan.id, plan.state.as_str());
-        (!live).then(|| format!("plan {id} is {state}, and nobody waits for it: {}", plan.message))
+        (!live).then(|| format!("plan {id} is still {state} without a pending member or a victim: {}", plan.message))
     }
 
-    /// A pod is held only for a group that says what it waits for, or that does not exist, which an event says.
-    fn held(&self, pod: &Pod, history: &History) -> Option<String> {
-        if !is_held(pod) || pod.metadata.deletion_timestamp.is_some() {
+    /// A pod has the scheduling gate only if its gang has a condition with the reason, or if an event reports that its PodGroup does
+    /// not exist.
+    fn gated(&self, pod: &Pod, history: &History) -> Option<String> {
+        if !has_gate(pod) || pod.metadata.deletion_timestamp.is_some() {
             return None;
         }
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         if !pod.labels().contains_key(keys::LABEL_POD_GROUP) {
-            return Some(format!("pod {name} is held, and is of no group"));
+            return Some(format!("pod {name} has the scheduling gate but no PodGroup label"));
         }
         let Some(group) = self.group_of(pod) else {
             let reason = Reason::PodGroupNotFound.as_str();
             let about = |event: &&Event| event.involved_object.uid == pod.metadata.uid;
-            let told = self.events.iter().filter(about).any(|event| event.reason.as_deref() == Some(reason));
-            return (!told).then(|| format!("pod {name} is held, its group does not exist, and no event says so"));
+            let reported = self.events.iter().filter(about).any(|event| event.reason.as_deref() == Some(reason));
+            return (!reported).then(|| {
+                format!("pod {name} has the scheduling gate, its PodGroup does not exist, and no event reports that")
+            });
         };
         let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        // Held for good, and told: it does not pay for its group's priority.
-        if condition::is_true(conditions, types::PODS_NOT_MATCHING_PRIORITY) && pays_less(pod, group, history) {
+        // The condition reports that the gate of this pod stays: its priority is below that of its PodGroup.
+        if condition::is_true(conditions, types::PODS_NOT_MATCHING_PRIORITY) && is_below_its_group(pod, group, history)
+        {
             return None;
         }
         if group.spec.scheduling_policy.gang.is_none() {
-            return Some(format!("pod {name} is held, and its group is no gang"));
+            return Some(format!("pod {name} has the scheduling gate, but its PodGroup is not a gang"));
         }
-        // That it was scheduled says nothing of those who wait.
-        let says = |told: &&Condition| !told.message.is_empty() && told.reason != Reason::Scheduled.as_str();
-        let told = condition::find(conditions, types::INITIALLY_SCHEDULED).filter(says);
-        told.is_none().then(|| format!("pod {name} is held, and its group does not say for what"))
+        // Reason `Scheduled` is not a reason for a gate.
+        let explains =
+            |condition: &&Condition| !condition.message.is_empty() && condition.reason != Reason::Scheduled.as_str();
+        let explained =
+            condition::find(conditions, types::INITIALLY_SCHEDULED).is_some_and(|condition| explains(&condition));
+        (!explained).then(|| format!("pod {name} has the scheduling gate, and its PodGroup reports no reason"))
     }
 
-    /// A nomination belongs to a plan in flight, or kube-scheduler wrote it, to this very pod.
+    /// A nomination belongs to a plan in flight, or another user wrote it to this pod, and not to an earlier pod of its name.
     fn nominated(&self, pod: &Pod, history: &History) -> Option<String> {
         let nominated = pod.status.as_ref()?.nominated_node_name.as_ref().filter(|node| !node.is_empty())?;
         let (key, uid) = ((pod.namespace()?, pod.name_any()), pod.metadata.uid.as_deref()?);
         let since = history.pods.get(uid).map(|pod| pod.created);
         let mut written = history.nominations.iter().rev().filter(|it| it.pod == key);
         let last = written.next().filter(|last| since.is_none_or(|since| last.at >= since));
-        let theirs = last.is_some_and(|last| last.user != OPERATOR && last.node.as_ref() == Some(nominated));
-        let planned = self.in_flight().flat_map(|plan| &plan.placements).any(|place| place.uid == uid);
-        let stray = node(pod).is_none() && !theirs && !planned;
-        stray.then(|| format!("pod {} is nominated for {nominated}, and no plan is in flight for it", key.1))
+        let foreign = last.is_some_and(|last| last.user != OPERATOR && last.node.as_ref() == Some(nominated));
+        let planned = self.in_flight().flat_map(|plan| &plan.placements).any(|placement| placement.uid == uid);
+        let stray = node(pod).is_none() && !foreign && !planned;
+        stray.then(|| format!("pod {} is nominated to {nominated} without a plan in flight", key.1))
     }
 
-    /// A group is protected while it has members.
+    /// A PodGroup has the finalizer only while it has members.
     fn protected(&self, group: &PodGroup) -> Option<String> {
-        let protected = group.finalizers().iter().any(|finalizer| finalizer == keys::FINALIZER_PROTECTION);
+        let has_finalizer = group.finalizers().iter().any(|finalizer| finalizer == keys::FINALIZER_PROTECTION);
         let member = |pod: &&Pod| {
             let of_it = pod.labels().get(keys::LABEL_POD_GROUP) == Some(&group.name_any());
             of_it && pod.namespace() == group.namespace()
         };
         let name = group.name_any();
-        (protected && !self.pods.iter().any(|pod| member(&pod)))
-            .then(|| format!("group {name} has a finalizer, and no member"))
+        (has_finalizer && !self.pods.iter().any(|pod| member(&pod)))
+            .then(|| format!("PodGroup {name} has a finalizer but no member"))
     }
 
-    /// A taint of ours belongs to a plan in flight for the pod that it names.
+    /// A taint by the operator belongs to a plan in flight for the pod in its value.
     fn tainted(&self, node: &Node, history: &History) -> Vec<String> {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         let ours = taints.filter(|taint| taint.key == keys::TAINT_CRITICAL).filter_map(|taint| taint.value.clone());
         let planned = |uid: &String| self.in_flight().any(|plan| plan.preemptor.uid == *uid);
         let name = node.name_any();
         ours.filter(|uid| history.tainted_with(uid) && !planned(uid))
-            .map(|uid| format!("node {name} is tainted for {uid}, and no plan is in flight for it"))
+            .map(|uid| format!("node {name} has a taint for {uid} without a plan in flight"))
             .collect()
     }
 }
 
-/// What cannot be read as one of its kind is left out: a test may have put it there.
+/// Lists the objects of a kind. Objects that do not match their type are left out: a test may have created them.
 async fn list<K>(client: &Client, params: &ListParams) -> Result<Vec<K>, kube::Error>
 where
     K: kube::Resource<DynamicType = ()> + DeserializeOwned,
@@ -166,7 +173,7 @@ where
     Ok(all.into_iter().filter_map(|object| object.try_parse().ok()).collect())
 }
 
-/// Of a kind that was taken away there is nothing.
+/// An empty list if the kind does not exist.
 fn none<T>(error: kube::Error) -> Result<Vec<T>, kube::Error> {
     match error {
         kube::Error::Api(status) if status.code == 404 => Ok(Vec::new()),
@@ -174,12 +181,12 @@ fn none<T>(error: kube::Error) -> Result<Vec<T>, kube::Error> {
     }
 }
 
-fn is_held(pod: &Pod) -> bool {
+fn has_gate(pod: &Pod) -> bool {
     scheduling_gates(pod).iter().any(|gate| gate == keys::GATE)
 }
 
-/// Whether a pod has a lower priority than its group asks for.
-fn pays_less(pod: &Pod, group: &PodGroup, history: &History) -> bool {
+/// Returns true if the priority of a pod is below that of its PodGroup.
+fn is_below_its_group(pod: &Pod, group: &PodGroup, history: &History) -> bool {
     let key = (group.namespace().unwrap_or_default(), group.name_any());
     let own = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
     group.spec.priority.or_else(|| history.priority_of_group(&key)).is_some_and(|asked| own < asked)
@@ -189,10 +196,10 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// Waits until nothing is left over for a whole second.
+/// Waits until nothing was left over for a second.
 ///
 /// # Errors
-/// Something still is when the time is up.
+/// Something is left over at the deadline.
 pub async fn reached(client: &Client, history: &History, limit: Duration) -> Result<(), TimedOut> {
     let mut clean: Option<Instant> = None;
     wait::until("nothing is left over", limit, async || {
@@ -207,7 +214,7 @@ pub async fn reached(client: &Client, history: &History, limit: Duration) -> Res
             return Ok(());
         }
         tokio::time::sleep(REST / 4).await;
-        Err("nothing is left, for less than a second".to_owned())
+        Err("nothing has been left over for less than a second".to_owned())
     })
     .await
 }

@@ -1,40 +1,42 @@
-//! The promise about domains of topology (design, section 4): the pods of a group that asks for one value of a node label
-//! have one, always.
+//! The promise about topology domains (design, section 4): the pods of a PodGroup with a topology constraint are always in one
+//! domain.
 
-use super::groups::GroupRecord;
-use super::history::{History, Key, PodRecord};
+use super::history::History;
+use super::record::{GroupRecord, Key, PodRecord};
 use jiff::Timestamp;
 
-/// A member that got a node.
-struct Seat<'h> {
+/// A bound member with its domain.
+struct BoundMember<'h> {
     pod: &'h PodRecord,
     at: Timestamp,
     node: &'h str,
-    /// The value that the node had then.
+    /// The value of the node label at that time.
     value: Option<&'h str>,
 }
 
-/// Every time that a member got a node outside the domain of those that had one.
+/// Every binding of a member outside the domain of the bound members, one message each.
 pub(super) fn broken(history: &History) -> Vec<String> {
-    history.groups.iter().flat_map(|(key, group)| split(history, key, group)).collect()
+    history.groups.iter().flat_map(|(key, group)| outside(history, key, group)).collect()
 }
 
-fn split(history: &History, key: &Key, group: &GroupRecord) -> Vec<String> {
+fn outside(history: &History, key: &Key, group: &GroupRecord) -> Vec<String> {
     let Some(label) = group.topology.as_deref() else { return Vec::new() };
-    let mut seats: Vec<Seat<'_>> = history.members(key).filter_map(|(_, pod)| seat(history, pod, label)).collect();
-    seats.sort_by_key(|seat| seat.at);
+    let mut members: Vec<BoundMember<'_>> =
+        history.members(key).filter_map(|(_, pod)| bound_member(history, pod, label)).collect();
+    members.sort_by_key(|member| member.at);
     let mut broken = Vec::new();
-    for (index, seat) in seats.iter().enumerate() {
-        let (name, node) = (&seat.pod.key.1, seat.node);
-        let Some(value) = seat.value else {
-            broken.push(format!("{name} of group {} got node {node}, which has no label {label}", key.1));
+    for (index, member) in members.iter().enumerate() {
+        let (name, node) = (&member.pod.key.1, member.node);
+        let Some(value) = member.value else {
+            broken
+                .push(format!("pod {name} of PodGroup {} was bound to node {node}, which has no label {label}", key.1));
             continue;
         };
-        // Who was asked to go before is no neighbour any more.
-        let live = |other: &&Seat<'_>| other.pod.removed.is_none_or(|at| at >= seat.at);
-        if let Some(other) = seats[..index].iter().filter(live).find(|other| other.value != seat.value) {
+        // A pod that was removed before does not count.
+        let exists = |other: &&BoundMember<'_>| other.pod.removed.is_none_or(|at| at >= member.at);
+        if let Some(other) = members[..index].iter().filter(exists).find(|other| other.value != member.value) {
             broken.push(format!(
-                "{name} of group {} got node {node} with {label}={value}, and {} has node {} with {label}={}",
+                "pod {name} of PodGroup {} was bound to node {node} with {label}={value} while pod {} was on node {} with {label}={}",
                 key.1,
                 other.pod.key.1,
                 other.node,
@@ -45,11 +47,11 @@ fn split(history: &History, key: &Key, group: &GroupRecord) -> Vec<String> {
     broken
 }
 
-fn seat<'h>(history: &'h History, pod: &'h PodRecord, label: &str) -> Option<Seat<'h>> {
+fn bound_member<'h>(history: &'h History, pod: &'h PodRecord, label: &str) -> Option<BoundMember<'h>> {
     let (at, node) = pod.bound.as_ref()?;
     let written = history.nodes.iter().rev().find(|write| write.node == *node && write.at <= *at);
     let value = written.and_then(|write| write.labels.get(label)).map(String::as_str);
-    Some(Seat { pod, at: *at, node, value })
+    Some(BoundMember { pod, at: *at, node, value })
 }
 
 #[cfg(test)]

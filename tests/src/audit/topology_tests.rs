@@ -1,11 +1,11 @@
-//! The rule about domains is broken once in every way, in logs written for it.
+//! The promise about topology domains is broken in each way, in logs written by hand.
 
 use super::super::Promises;
 use super::super::handwritten::Log;
 use super::super::{OPERATOR, SCHEDULER};
 use serde_json::{Value, json};
 
-/// Two racks of one node each, a node without a rack, and a gang that asks for one rack.
+/// Two racks with one node each, a node without a rack, and a gang that needs one rack.
 fn start() -> Log {
     let mut log = Log::default();
     log.label("n1", json!({"rack": "r1"}));
@@ -20,7 +20,7 @@ fn broken(log: &Log) -> Vec<String> {
 }
 
 #[test]
-fn a_gang_in_one_rack_breaks_nothing() {
+fn a_gang_in_one_rack_breaks_no_promise() {
     let mut log = start();
     for pod in ["train-0", "train-1"] {
         log.pod(pod, "train", "");
@@ -30,24 +30,29 @@ fn a_gang_in_one_rack_breaks_nothing() {
 }
 
 #[test]
-fn a_member_in_another_rack_is_told() {
+fn a_member_in_another_rack_is_reported() {
     let mut log = start();
     log.pod("train-0", "train", "n1");
     log.pod("train-1", "train", "");
     log.bind_to("train-1", "n2");
-    assert_eq!(broken(&log), ["train-1 of group train got node n2 with rack=r2, and train-0 has node n1 with rack=r1"]);
+    assert_eq!(
+        broken(&log),
+        [
+            "pod train-1 of PodGroup train was bound to node n2 with rack=r2 while pod train-0 was on node n1 with rack=r1"
+        ]
+    );
 }
 
 #[test]
-fn a_member_on_a_node_without_the_label_is_told() {
+fn a_member_on_a_node_without_the_label_is_reported() {
     let mut log = start();
     log.pod("train-0", "train", "");
     log.bind_to("train-0", "n3");
-    assert_eq!(broken(&log), ["train-0 of group train got node n3, which has no label rack"]);
+    assert_eq!(broken(&log), ["pod train-0 of PodGroup train was bound to node n3, which has no label rack"]);
 }
 
 #[test]
-fn a_group_that_went_whole_may_come_back_in_another_rack() {
+fn a_recreated_group_may_be_in_another_rack() {
     let mut log = start();
     log.pod("train-0", "train", "n1");
     log.delete("admin", "train-0");
@@ -57,7 +62,7 @@ fn a_group_that_went_whole_may_come_back_in_another_rack() {
 }
 
 #[test]
-fn the_label_counts_that_the_node_had_when_the_pod_came() {
+fn the_label_at_the_time_of_the_binding_counts() {
     let mut log = start();
     log.pod("train-0", "train", "n1");
     log.label("n2", json!({"rack": "r1"}));
@@ -68,13 +73,13 @@ fn the_label_counts_that_the_node_had_when_the_pod_came() {
 }
 
 impl Log {
-    /// A node gets these labels.
+    /// Writes a node with these labels.
     fn label(&mut self, node: &str, labels: Value) {
         let object = json!({"kind": "Node", "metadata": {"name": node, "labels": labels}});
         self.line("admin", "patch", json!({"resource": "nodes", "name": node}), (Value::Null, object), 200);
     }
 
-    /// A gang that asks for one value of a node label.
+    /// Creates a gang with a topology constraint.
     fn gang_of(&mut self, name: &str, label: &str) {
         let object = json!({
             "kind": "PodGroup", "metadata": {"namespace": "default", "name": name},

@@ -1,12 +1,13 @@
-//! Requests whose client was gone before the answer, as a process that is killed leaves them: the API server may have carried
-//! them out, and its log says 504 either way. What happened afterwards tells which.
+//! Requests without a response, as a killed process leaves them. The log has 504 for them whether or not the API server carried them
+//! out; later requests tell which.
 
-use super::history::{GATEWAY_TIMEOUT, History, How, NodeWrite, Removal};
+use super::history::History;
 use super::log::Line;
+use super::record::{GATEWAY_TIMEOUT, How, NodeWrite, Removal};
 use super::{OPERATOR, SCHEDULER};
 use std::collections::BTreeSet;
 
-/// The history that these lines tell, with what can be concluded from them about requests that nobody heard the answer of.
+/// Builds the history of these lines and decides which requests without a response were carried out.
 pub fn history_of(lines: &[Line]) -> History {
     let mut history = History::new(lines);
     settle_nodes(&mut history);
@@ -14,9 +15,9 @@ pub fn history_of(lines: &[Line]) -> History {
     history
 }
 
-/// Adds the writes of nodes that were carried out. The operator writes only what is not so yet: when it later asks for the
-/// same again, the first request was lost, and when it asks for something else, it was not. When it never asks again, what
-/// was to be added was not, and what was to be taken away is gone; what is left at rest is looked up, not concluded.
+/// Adds the node writes that were carried out. The operator writes only changes: if its next write of the node has the same taints,
+/// the request was lost, otherwise it was carried out. Without a next write, an added taint counts as lost and a removed taint as
+/// removed; [`super::rest`] looks up the taints at rest.
 fn settle_nodes(history: &mut History) {
     for (after, asked) in history.nodes_asked.clone().into_iter().rev() {
         let of_node = |write: &&NodeWrite| write.node == asked.node;
@@ -33,7 +34,7 @@ fn settle_nodes(history: &mut History) {
     }
 }
 
-/// Whether nobody heard whether this removal was accepted, and it would be a preemption.
+/// Returns true for a preemption without a response.
 fn is_unanswered(removal: &Removal) -> bool {
     removal.code == GATEWAY_TIMEOUT && !removal.accepted && is_preemption(removal)
 }
@@ -46,24 +47,23 @@ fn is_by_kubelet(removal: &Removal) -> bool {
     removal.user == "kwok" || removal.user.starts_with("system:node:")
 }
 
-/// Whether this removal is why the pod is gone: it was accepted, asked for by somebody else than the kubelet, which only ends what is
-/// on its way, and the pod was not on its way before.
-fn is_why(removal: &Removal) -> bool {
+/// Returns true if this removal is the cause of the termination: it was accepted, is not by a kubelet, which only completes a
+/// termination, and the pod was not terminating before.
+fn is_cause(removal: &Removal) -> bool {
     removal.accepted && !is_by_kubelet(removal) && !removal.came_late()
 }
 
-/// The pods that may have been removed by a request that nobody heard the answer of, by UID: no other removal is known that
-/// could be why they are gone.
+/// The UIDs of the pods that a request without a response may have removed: no other removal is the cause.
 pub fn perhaps_removed(history: &History) -> BTreeSet<String> {
     let asked = history.removals.iter().filter(|removal| is_unanswered(removal)).map(|removal| removal.uid.clone());
-    let known = history.removals.iter().filter(|removal| is_why(removal));
+    let known = history.removals.iter().filter(|removal| is_cause(removal));
     let known: BTreeSet<&str> = known.map(|removal| removal.uid.as_str()).collect();
     asked.filter(|uid| history.pods.contains_key(uid) && !known.contains(uid.as_str())).collect()
 }
 
-/// Takes the first request that nobody heard the answer of as accepted, for each of these pods, which are gone or going.
-pub fn accept(history: &mut History, gone: &BTreeSet<String>) {
-    for uid in gone {
+/// Marks the first request without a response as accepted for each of these pods, which are terminating or removed.
+pub fn accept(history: &mut History, removed: &BTreeSet<String>) {
+    for uid in removed {
         let asked = history.removals.iter_mut().find(|removal| removal.uid == *uid && is_unanswered(removal));
         let (Some(asked), Some(pod)) = (asked, history.pods.get_mut(uid)) else { continue };
         asked.accepted = true;
@@ -72,16 +72,16 @@ pub fn accept(history: &mut History, gone: &BTreeSet<String>) {
     }
 }
 
-/// Takes the removals as accepted after which a kubelet ended the pod, without anybody else having asked for that.
+/// Accepts the removals after which a kubelet completed the termination of the pod, if no other removal is the cause.
 fn settle_removals(history: &mut History) {
     let of = |wanted: &dyn Fn(&Removal) -> bool| -> BTreeSet<String> {
         history.removals.iter().filter(|removal| wanted(removal)).map(|removal| removal.uid.clone()).collect()
     };
     let asked = of(&is_unanswered);
     let ended = of(&|removal| removal.accepted && is_by_kubelet(removal));
-    let known = of(&is_why);
-    let gone = asked.intersection(&ended).filter(|uid| !known.contains(*uid)).cloned().collect();
-    accept(history, &gone);
+    let known = of(&is_cause);
+    let removed = asked.intersection(&ended).filter(|uid| !known.contains(*uid)).cloned().collect();
+    accept(history, &removed);
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Requests without a response: later requests tell whether they were carried out.
+
 use super::super::handwritten::{Log, reference};
 use super::super::promises::Promises;
 use super::*;
@@ -11,7 +13,7 @@ fn start() -> Log {
     log
 }
 
-/// The operator asks for these taints, and is killed.
+/// The operator requests these taints and is killed before the response.
 fn asks(log: &mut Log, node: &str, values: &[&str]) {
     let taint = |value: &&str| json!({"key": "CriticalAddonsOnly", "value": value, "effect": "NoSchedule"});
     let taints: Vec<Value> = values.iter().map(taint).collect();
@@ -26,7 +28,7 @@ fn broken(log: &mut Log) -> Vec<String> {
 }
 
 #[test]
-fn a_taint_that_is_taken_away_later_had_been_written() {
+fn a_taint_that_is_removed_later_was_written() {
     let mut log = start();
     asks(&mut log, "n", &["dns"]);
     log.evict(OPERATOR, "a", 201);
@@ -35,26 +37,26 @@ fn a_taint_that_is_taken_away_later_had_been_written() {
 }
 
 #[test]
-fn a_taint_that_is_written_again_had_been_lost() {
+fn a_taint_that_is_written_again_was_not_written_before() {
     let mut log = start();
     asks(&mut log, "n", &["dns"]);
     log.evict(OPERATOR, "a", 201);
     log.taint(OPERATOR, "n", &["dns"]);
     log.taint(OPERATOR, "n", &[]);
-    assert_eq!(broken(&mut log), ["a was evicted before the node was tainted"]);
+    assert_eq!(broken(&mut log), ["pod a was evicted before the node was tainted"]);
 }
 
 #[test]
-fn a_taint_that_nobody_takes_away_is_not_believed_and_looked_for() {
+fn a_taint_that_is_never_removed_counts_as_lost_and_is_looked_up() {
     let mut log = start();
     asks(&mut log, "n", &["dns"]);
     log.evict(OPERATOR, "a", 201);
-    assert_eq!(broken(&mut log), ["a was evicted before the node was tainted"]);
+    assert_eq!(broken(&mut log), ["pod a was evicted before the node was tainted"]);
     assert!(log.history().tainted_with("dns") && !log.history().tainted_with("other"));
 }
 
 #[test]
-fn a_taint_that_was_asked_away_is_gone_for_the_next_node() {
+fn an_unanswered_removal_of_a_taint_counts_as_carried_out() {
     let mut log = start();
     log.taint(OPERATOR, "n", &["dns"]);
     log.evict(OPERATOR, "a", 201);
@@ -66,20 +68,20 @@ fn a_taint_that_was_asked_away_is_gone_for_the_next_node() {
 }
 
 #[test]
-fn an_eviction_counts_once_whether_the_first_or_the_second_request_was_carried_out() {
+fn an_eviction_counts_once_whichever_request_was_carried_out() {
     let taint = |log: &mut Log| log.taint(OPERATOR, "n", &["dns"]);
     let evicted = |log: &Log| log.history().evicted().iter().map(|removal| removal.code).collect::<Vec<_>>();
-    // Asked in vain, and again by the next leader.
+    // The first request is lost, and the next leader repeats it.
     let mut log = start();
     taint(&mut log);
     log.evict(OPERATOR, "a", GATEWAY_TIMEOUT);
     assert_eq!(perhaps_removed(&log.history()), BTreeSet::from(["a".to_owned()]));
-    assert_eq!(evicted(&log), Vec::<u16>::new(), "nobody has seen it go");
+    assert_eq!(evicted(&log), Vec::<u16>::new(), "no kubelet completed the termination");
     log.evict(OPERATOR, "a", 201);
     log.delete("kwok", "a");
     assert_eq!(evicted(&log), [201]);
     assert_eq!(perhaps_removed(&log.history()), BTreeSet::new());
-    // Carried out, twice asked, and never answered.
+    // Two requests without a response, one of them carried out.
     let mut log = start();
     taint(&mut log);
     log.evict(OPERATOR, "a", GATEWAY_TIMEOUT);
@@ -89,7 +91,7 @@ fn an_eviction_counts_once_whether_the_first_or_the_second_request_was_carried_o
 }
 
 #[test]
-fn a_pod_that_is_gone_at_once_counts_when_it_is_looked_up_and_nobody_else_took_it() {
+fn a_pod_without_a_kubelet_counts_as_evicted_if_it_is_looked_up_and_no_other_user_deleted_it() {
     let mut log = start();
     log.taint(OPERATOR, "n", &["dns"]);
     log.evict(OPERATOR, "a", GATEWAY_TIMEOUT);
@@ -99,21 +101,21 @@ fn a_pod_that_is_gone_at_once_counts_when_it_is_looked_up_and_nobody_else_took_i
     assert_eq!(history.evicted_names(), ["a"]);
     assert!(history.pods["a"].preempted.is_some());
     log.line("admin", "delete", reference("", "a"), (json!({"preconditions": {"uid": "a"}}), Value::Null), 200);
-    assert_eq!(perhaps_removed(&log.history()), BTreeSet::new(), "somebody else deleted it");
+    assert_eq!(perhaps_removed(&log.history()), BTreeSet::new(), "another user deleted it");
 }
 
 #[test]
-fn what_somebody_else_deleted_was_evicted_only_if_it_was_on_its_way_before() {
+fn a_pod_deleted_by_another_user_was_evicted_only_if_it_was_terminating_before() {
     for (earlier, evicted) in [(0, 0), (4, 1)] {
         let mut log = start();
         log.taint(OPERATOR, "n", &["dns"]);
         log.evict(OPERATOR, "a", GATEWAY_TIMEOUT);
         log.pass("t", 4);
-        let begun = log.time(earlier);
-        log.delete_answered("admin", "a", &begun);
+        let since = log.time(earlier);
+        log.delete_answered("admin", "a", &since);
         let perhaps = perhaps_removed(&log.history()).len();
-        assert_eq!(perhaps, evicted, "begun at {begun}");
+        assert_eq!(perhaps, evicted, "terminating since {since}");
         log.delete("kwok", "a");
-        assert_eq!(log.history().evicted().len(), evicted, "begun at {begun}");
+        assert_eq!(log.history().evicted().len(), evicted, "terminating since {since}");
     }
 }

@@ -1,43 +1,46 @@
-//! Who is no victim, whoever wants the room: static pods, pods of protected namespaces, and, but for critical add-ons, everybody
-//! for a preemptor that preempts nobody or is no more important.
+//! Pods that must not be victims: static pods, pods of protected namespaces and, except for critical add-ons, pods whose priority is
+//! not below that of the preemptor, and all pods for a preemptor with the preemption policy `Never`.
 
-use super::history::{History, Removal};
-use super::plans::{ON_THE_WIRE, PlanRecord};
+use super::history::History;
+use super::plans::ON_THE_WIRE;
+use super::record::{PlanRecord, Removal};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
-/// Every breach, as a sentence; `protected` are the namespaces that are protected all the time.
+/// Every breach, one message each. `protected` are the namespaces that a flag of the operator protects.
 pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
         let (pod, namespace) = (&removal.pod.1, &removal.pod.0);
         if protected.contains(namespace) || is_protected(history, namespace, removal.at) {
-            broken.push(format!("{pod} was evicted in namespace {namespace}, which is protected"));
+            broken.push(format!("pod {pod} was evicted in namespace {namespace}, which is protected"));
         }
         let record = history.plan_of(removal);
-        // Who goes for a critical add-on is said there: it is no question of priority.
+        // `critical_addons` checks the victims of critical add-ons, for which priorities do not count.
         if record.is_some_and(|record| record.plan.critical_addon.is_some()) {
             continue;
         }
         if history.pods.get(&removal.uid).is_some_and(|pod| pod.mirror) {
-            broken.push(format!("{pod} was evicted, and is static"));
+            broken.push(format!("pod {pod} was evicted although it is a static pod"));
         }
-        broken.extend(record.and_then(|record| taken_by(history, removal, record)));
+        broken.extend(record.and_then(|record| wrong_priority(history, removal, record)));
     }
     broken
 }
 
-fn taken_by(history: &History, removal: &Removal, record: &PlanRecord) -> Option<String> {
+fn wrong_priority(history: &History, removal: &Removal, record: &PlanRecord) -> Option<String> {
     let (pod, preemptor) = (&removal.pod.1, &record.preemptor);
     let name = history.name_of(preemptor);
     if history.preempts_never(preemptor) == Some(true) {
-        return Some(format!("{pod} was evicted for {name}, which preempts nobody"));
+        return Some(format!("pod {pod} was evicted for {name}, whose preemption policy is Never"));
     }
-    let (taker, giver) = (history.priority_of(preemptor), history.effective_priority(&removal.uid));
-    (giver >= taker).then(|| format!("{pod} of priority {giver:?} was evicted for {name} of priority {taker:?}"))
+    let (priority, own) = (history.priority_of(preemptor), history.effective_priority(&removal.uid));
+    let text = |priority: Option<i32>| priority.map_or_else(|| "unknown".to_owned(), |priority| priority.to_string());
+    (own >= priority)
+        .then(|| format!("pod {pod} of priority {} was evicted for {name} of priority {}", text(own), text(priority)))
 }
 
-/// Whether a namespace has had its annotation for so long that everybody has heard of it.
+/// Returns true if the namespace has had its annotation for so long that every component has observed it.
 fn is_protected(history: &History, namespace: &str, at: Timestamp) -> bool {
     let mut since = None;
     for (when, _, protected) in history.protected.iter().filter(|(when, of, _)| *when <= at && of == namespace) {

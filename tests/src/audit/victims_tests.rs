@@ -1,10 +1,10 @@
-//! Each victim that no plan may take goes once, in a log written for it.
+//! Each pod that must not be a victim is evicted once, in a log written by hand.
 
 use super::super::handwritten::Log;
 use crate::audit::{OPERATOR, Promises};
 use serde_json::{Value, json};
 
-/// A pod of priority 0 in a namespace, and a gang of two that takes it.
+/// A pod of priority 0 in a namespace that is evicted for a gang of two.
 fn story(namespace: &str, more: Value, before: impl FnOnce(&mut Log)) -> Log {
     let mut log = Log::default();
     log.group("high", 9, "Pod", Value::Null);
@@ -30,25 +30,25 @@ fn broken(log: &Log) -> Vec<String> {
 }
 
 #[test]
-fn a_static_pod_is_no_victim() {
+fn the_eviction_of_a_static_pod_is_reported() {
     let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": "n"}});
     assert_eq!(broken(&story("default", running(), |_| {})), Vec::<String>::new());
-    assert_eq!(broken(&story("default", mirror, |_| {})), ["victim was evicted, and is static"]);
+    assert_eq!(broken(&story("default", mirror, |_| {})), ["pod victim was evicted although it is a static pod"]);
 }
 
 #[test]
-fn nobody_in_a_protected_namespace_is_a_victim() {
-    let told = ["victim was evicted in namespace vault, which is protected"];
+fn an_eviction_in_a_protected_namespace_is_reported() {
+    let message = ["pod victim was evicted in namespace vault, which is protected"];
     let log = story("vault", running(), |_| {});
     assert_eq!(broken(&log), Vec::<String>::new());
-    assert_eq!(Promises::new().protecting(["vault".to_owned()]).broken(&log.history()), told);
+    assert_eq!(Promises::new().protecting(["vault".to_owned()]).broken(&log.history()), message);
     let protect = |value: &str| json!({"scheduling.giveway.dev/never-evict": value});
     let log = story("vault", running(), |log| {
         log.annotate_namespace("vault", protect("true"));
         log.pass("t", 5);
     });
-    assert_eq!(broken(&log), told);
-    // A call that is on the wire is carried out, and what is protected no more may go.
+    assert_eq!(broken(&log), message);
+    // A request in transit is carried out, and the protection may be removed.
     let log = story("vault", running(), |log| log.annotate_namespace("vault", protect("true")));
     assert_eq!(broken(&log), Vec::<String>::new());
     let log = story("vault", running(), |log| {
@@ -60,35 +60,35 @@ fn nobody_in_a_protected_namespace_is_a_victim() {
 }
 
 #[test]
-fn nobody_goes_for_who_preempts_never() {
+fn an_eviction_for_a_preemptor_with_policy_never_is_reported() {
     let log = story("default", running(), |log| log.another_group("high", "high", "Never"));
-    assert_eq!(broken(&log), ["victim was evicted for high, which preempts nobody"]);
-    // A single pod preempts only where its class had Giveway do it.
-    for (annotations, told) in [
-        (json!({}), vec!["victim was evicted for taker, which preempts nobody"]),
+    assert_eq!(broken(&log), ["pod victim was evicted for high, whose preemption policy is Never"]);
+    // A pod without a PodGroup preempts only with the annotation of a managed class.
+    for (annotations, expected) in [
+        (json!({}), vec!["pod victim was evicted for single, whose preemption policy is Never"]),
         (
             json!({"scheduling.giveway.dev/preemption-policy": "Never"}),
-            vec!["victim was evicted for taker, which preempts nobody"],
+            vec!["pod victim was evicted for single, whose preemption policy is Never"],
         ),
         (json!({"scheduling.giveway.dev/preemption-policy": "PreemptLowerPriority"}), vec![]),
     ] {
         let mut log = Log::default();
         log.single("default", "victim", running());
-        log.single("default", "taker", json!({"metadata": {"annotations": annotations}, "spec": {"priority": 9}}));
-        log.plan_for_pod("taker", 9, &["victim"]);
-        log.evict_for("victim", "taker", 201);
-        log.bind("taker");
-        assert_eq!(broken(&log), told);
+        log.single("default", "single", json!({"metadata": {"annotations": annotations}, "spec": {"priority": 9}}));
+        log.plan_for_pod("single", 9, &["victim"]);
+        log.evict_for("victim", "single", 201);
+        log.bind("single");
+        assert_eq!(broken(&log), expected);
     }
 }
 
 #[test]
-fn a_victim_of_equal_effective_priority_is_told() {
+fn a_victim_of_equal_effective_priority_is_reported() {
     for (priority, victims) in [(8, 0), (9, 1)] {
         let log = story("default", json!({"spec": {"nodeName": "n", "priority": priority}}), |_| {});
         let broken = broken(&log);
         assert_eq!(broken.len(), victims, "{broken:?}");
-        let told = broken.iter().all(|told| told.starts_with("victim of priority Some(9) was evicted for"));
-        assert!(told, "{broken:?}");
+        let equal = "pod victim of priority 9 was evicted for high of priority 9";
+        assert!(broken.iter().all(|message| message == equal), "{broken:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! Each promise about critical add-ons is broken once, in a log written for it.
+//! Each promise about critical add-ons is broken once, in a log written by hand.
 
 use super::super::handwritten::{Log, reference};
 use super::*;
 use crate::audit::Promises;
 use serde_json::json;
 
-/// A critical add-on that waits, and pods `a` (grace 5 s) and `b` (grace 3600 s) on its node.
+/// A pending critical add-on, and pods `a` (grace 5 s) and `b` (grace 3600 s) on its node.
 fn start() -> Log {
     let mut log = Log::default();
     let critical = json!({"annotations": {"scheduling.giveway.dev/critical-addon": "true"}});
@@ -30,7 +30,7 @@ fn delete(log: &mut Log, pod: &str, seconds: i64) {
 }
 
 #[test]
-fn a_rescue_by_the_book_breaks_nothing() {
+fn a_correct_eviction_for_a_critical_add_on_breaks_no_promise() {
     let mut log = start();
     log.rescue(3, &["a", "b"]);
     log.taint(OPERATOR, "n", &["dns"]);
@@ -41,7 +41,7 @@ fn a_rescue_by_the_book_breaks_nothing() {
 }
 
 #[test]
-fn who_may_not_go_is_noticed() {
+fn a_wrong_victim_is_reported() {
     let mut log = start();
     let daemon = json!({"ownerReferences": [{"kind": "DaemonSet"}]});
     log.single("default", "agent", json!({"metadata": daemon, "spec": {"nodeName": "n"}}));
@@ -51,8 +51,8 @@ fn who_may_not_go_is_noticed() {
     log.evict_within("agent", 10, 201);
     log.evict_within("system", 10, 201);
     let words = [
-        "agent was evicted for a critical add-on, and is static or of a DaemonSet",
-        "system was evicted for a critical add-on, and is critical itself",
+        "pod agent was evicted for a critical add-on although it is static or owned by a DaemonSet",
+        "pod system was evicted for a critical add-on although it is critical itself",
     ];
     assert_eq!(finish(&mut log), words);
     let mut log = start();
@@ -60,11 +60,11 @@ fn who_may_not_go_is_noticed() {
     log.rescue(2, &["a"]);
     log.taint(OPERATOR, "n", &["dns"]);
     log.evict(OPERATOR, "a", 201);
-    assert_eq!(finish(&mut log), ["a was evicted as for a critical add-on, and dns is none"]);
+    assert_eq!(finish(&mut log), ["pod a was evicted for dns, which is not a critical add-on"]);
 }
 
 #[test]
-fn a_wrong_grace_or_a_wrong_way_is_noticed() {
+fn a_wrong_grace_period_or_request_is_reported() {
     let broken = |step: i32, act: fn(&mut Log)| {
         let mut log = start();
         log.rescue(step, &["a", "b"]);
@@ -73,18 +73,21 @@ fn a_wrong_grace_or_a_wrong_way_is_noticed() {
         finish(&mut log)
     };
     let long = broken(2, |log| log.evict(OPERATOR, "b", 201));
-    assert_eq!(long, ["b was given 3600 s for a critical add-on, more than 10 s"]);
+    assert_eq!(long, ["pod b was evicted with a grace period of 3600 s; at most 10 s are allowed"]);
     let short = broken(2, |log| log.evict_within("a", 0, 201));
-    assert_eq!(short, ["a was given 0 s for a critical add-on, and had 5 s"]);
+    assert_eq!(short, ["pod a was evicted with a grace period of 0 s instead of its own 5 s"]);
     let gentle = broken(1, |log| log.evict_within("b", 10, 201));
-    assert_eq!(gentle, ["the grace of b was shortened in step 1"]);
-    assert_eq!(broken(2, |log| delete(log, "a", 5)), ["a was deleted in step 2"]);
-    assert_eq!(broken(3, |log| delete(log, "a", 5)), ["a was deleted before the eviction API refused it"]);
+    assert_eq!(gentle, ["the grace period of pod b was shortened in step 1"]);
+    assert_eq!(broken(2, |log| delete(log, "a", 5)), ["pod a was deleted in step 2"]);
+    assert_eq!(
+        broken(3, |log| delete(log, "a", 5)),
+        ["pod a was deleted before the Eviction API refused its eviction"]
+    );
 }
 
 #[test]
-fn a_failure_is_no_refusal_and_neither_is_that_of_another_plan() {
-    for (code, message, plan, told) in [
+fn a_failed_request_and_a_refusal_for_another_plan_permit_no_deletion() {
+    for (code, message, plan, breaches) in [
         (429, "Cannot evict pod as it would violate the pod's disruption budget.", "rescue", 0),
         (429, "Cannot evict pod as it would violate the pod's disruption budget.", "earlier", 1),
         (429, "Too many requests, please try again later.", "rescue", 1),
@@ -101,18 +104,21 @@ fn a_failure_is_no_refusal_and_neither_is_that_of_another_plan() {
         log.answered(OPERATOR, "create", reference("eviction", "a"), bodies, (code, message));
         delete(&mut log, "a", 5);
         let broken = finish(&mut log);
-        assert_eq!(broken.len(), told, "{code} {message}: {broken:?}");
-        assert!(broken.iter().all(|told| told == "a was deleted before the eviction API refused it"), "{broken:?}");
+        assert_eq!(broken.len(), breaches, "{code} {message}: {broken:?}");
+        assert!(
+            broken.iter().all(|message| message == "pod a was deleted before the Eviction API refused its eviction"),
+            "{broken:?}"
+        );
     }
 }
 
 #[test]
-fn taints_that_come_late_stay_or_are_of_somebody_else_are_noticed() {
+fn late_remaining_and_foreign_taints_are_reported() {
     let mut log = start();
     log.rescue(1, &["a"]);
     log.evict(OPERATOR, "a", 201);
     log.taint(OPERATOR, "n", &["dns"]);
-    assert_eq!(finish(&mut log), ["a was evicted before the node was tainted"]);
+    assert_eq!(finish(&mut log), ["pod a was evicted before the node was tainted"]);
     let mut log = start();
     log.rescue(1, &["a"]);
     log.taint(OPERATOR, "n", &["dns"]);
@@ -122,5 +128,5 @@ fn taints_that_come_late_stay_or_are_of_somebody_else_are_noticed() {
     assert_eq!(broken[1], "node m is still tainted");
     let mut log = start();
     log.taint("admin", "n", &["true"]);
-    assert_eq!(finish(&mut log), ["the operator changed foreign taints of node n"]);
+    assert_eq!(finish(&mut log), ["the operator changed taints of other users on node n"]);
 }

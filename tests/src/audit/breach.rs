@@ -1,0 +1,53 @@
+//! A promise that was not kept, with the facts that an excuse may depend on.
+
+use super::record::Key;
+use jiff::Timestamp;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    /// The promise, with what an excuse may depend on.
+    pub kind: BreachKind,
+    /// One sentence for people.
+    pub message: String,
+}
+
+/// The kinds of breaches that may have an excuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BreachKind {
+    /// Pods were evicted for a preemptor that was not bound afterwards.
+    InVain {
+        /// The name of the preemptor.
+        preemptor: String,
+        /// The number of evicted pods.
+        evictions: usize,
+    },
+    /// A PodGroup in mode `PodGroup` lost some of its pods.
+    PartialDisruption {
+        /// The PodGroup.
+        group: Key,
+        /// The time of the first removal.
+        first: Timestamp,
+    },
+    /// A pod was evicted without a stored plan.
+    Unplanned {
+        /// The UID of the pod.
+        uid: String,
+        /// True if its gang had fewer bound members than it needs.
+        partially_scheduled: bool,
+    },
+    /// A pod was evicted for a plan that was deleted.
+    DeletedPlan {
+        /// The name of the plan.
+        plan: String,
+    },
+    /// Any other promise: it has no excuse.
+    Other,
+}
+
+impl Breach {
+    /// A breach without an excuse.
+    pub(super) fn other(message: String) -> Self {
+        Self { kind: BreachKind::Other, message }
+    }
+}
