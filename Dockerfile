@@ -5,7 +5,7 @@
 FROM rust:1.89-bookworm AS build
 WORKDIR /giveway
 COPY . .
-RUN packaging/static.sh && mkdir /programs && cp target/*/dist/giveway-operator target/*/dist/giveway-webhook target/*/dist/kubectl-giveway /programs/
+RUN packaging/static.sh && mkdir /programs && cp target/*/ship/giveway-operator target/*/ship/giveway-webhook target/*/ship/kubectl-giveway /programs/
 
 FROM scratch
 ARG PROGRAM

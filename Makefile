@@ -4,10 +4,15 @@
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile)
 
 CARGO ?= cargo
+# Lints and code come from one compilation of the workspace: clippy compiles like rustc. Without clippy there are no lints.
+CLIPPY := $(shell command -v clippy-driver)
+DEV := $(if $(CLIPPY),RUSTC_WORKSPACE_WRAPPER=$(CLIPPY)) $(CARGO)
 CONTROLPLANE := target/controlplane/bin
 PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
+# Test binaries that need no control plane.
+UNIT := cli crds hostile offline operator planner server webhook
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
 # A test waits more than it works: three at a time keep two cores busy.
 E2E_THREADS ?= 3
@@ -37,10 +42,6 @@ controlplanes: controlplane
 	@for version in $(if $(VERSION),,$(VERSIONS)); do \
 		sh tests/controlplane/build.sh target/controlplane/versions/$$version/bin $$version || exit 1; done
 
-# The oldest version that is supported: its stories are part of `make test`.
-oldest:
-	@sh tests/controlplane/build.sh target/controlplane/versions/$(firstword $(VERSIONS))/bin $(firstword $(VERSIONS))
-
 controllers: controlplane ## Build real controllers: JobSet, LeaderWorkerSet, KubeRay, those of Kubeflow, Karpenter (once, 16 minutes)
 	@sh tests/controllers/build.sh target/controllers
 
@@ -59,14 +60,14 @@ node-where-it-can: controlplane
 	@if sh tests/node/can.sh >/dev/null; then sh tests/node/build.sh $(NODE); fi
 
 crds: need-cargo ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
-	$(CARGO) run -q -p giveway-crds --bin giveway-crdgen crds helm/files/crds
+	$(DEV) run -q -p giveway-crds --bin giveway-crdgen crds helm/files/crds
 
 kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
-	$(CARGO) run -q -p giveway-crds --bin giveway-kindgen .
+	$(DEV) run -q -p giveway-crds --bin giveway-kindgen .
 
 reference: need-cargo ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
-	$(CARGO) run -q -p giveway-crds --bin giveway-docgen docs/reference
-	GIVEWAY_WRITE_REFERENCE=1 $(CARGO) test -q --workspace --test reference
+	$(DEV) run -q -p giveway-crds --bin giveway-docgen docs/reference
+	GIVEWAY_WRITE_REFERENCE=1 $(DEV) test -q --workspace --test cli reference::
 
 # Links, headings and commands in the pages are checked by a test of crds, `pages`, without mdbook. It is not optimized: it compiles
 # in a third of the time, and the book takes a second all the same.
@@ -77,14 +78,22 @@ docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into ta
 	@echo "The book: target/docs/index.html"
 
 metrics: need-cargo controlplane promtool ## Regenerate docs/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
-	GIVEWAY_WRITE=1 $(CARGO) test -p giveway-tests --test eyes
+	GIVEWAY_WRITE=1 $(DEV) test --workspace --test offline -- observability::
 
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all
 
-lint: need-cargo ## Check format and lints
+format: need-cargo
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# The one compilation for lints, programs, tests and benchmarks.
+compile: need-cargo
+	@[ -n "$(CLIPPY)" ] || { echo "There is no clippy: install it with \`rustup component add clippy\`."; exit 1; }
+	$(DEV) build --workspace --all-targets
+
+lint: format ## Check format and lints
+	@$(MAKE) --no-print-directory compile >target/lint.log 2>&1; status=$$?; cat target/lint.log; \
+	! grep -E '^warning: .* generated [0-9]+ warning' target/lint.log && exit $$status
 
 # Advisories are fetched: only where DENY=all asks for them.
 deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)
@@ -93,7 +102,7 @@ deny: need-cargo ## Check licences, duplicates and sources of dependencies, wher
 
 crds-check: need-cargo
 	@mkdir -p target/crds && rm -f target/crds/*.yaml
-	@$(CARGO) run -q -p giveway-crds --bin giveway-crdgen target/crds
+	@$(DEV) run -q -p giveway-crds --bin giveway-crdgen target/crds
 	@for folder in crds helm/files/crds; do for file in $$folder/*.yaml target/crds/*.yaml; do \
 		diff -u $$folder/$${file##*/} target/crds/$${file##*/} || { \
 		echo "$$folder/$${file##*/} is not what crds/src generates: run \`make crds\`."; exit 1; }; done; done
@@ -115,70 +124,86 @@ chart-check: controlplane
 	@echo "the chart renders, twice the same"
 
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
-unit: need-cargo ## Run the unit tests
-	$(CARGO) test --workspace --exclude giveway-tests
+unit: need-cargo ## Run the tests that need no control plane: unit tests, properties, simulation, rendering of the chart
+	$(DEV) test --workspace --lib --bins $(addprefix --test ,$(UNIT))
 
 bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
-	$(CARGO) test --workspace --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
+	$(DEV) test --workspace --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
 
 mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (30 minutes)
-	$(CARGO) test --workspace --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
+	$(DEV) test --workspace --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
+
+mutants-e2e: controlplane ## Break webhook, guard, certificates and others on purpose and see that end-to-end tests notice
+	$(DEV) test --workspace --test mutants -- e2e $(if $(MUTANT),"$(MUTANT)")
 
 simulation: need-cargo ## Simulate the operator: faults, crashes, two leaders (SEED=7 shows one; CASES=10000 tries more)
-	$(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
+	$(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(DEV) test --workspace --test offline -- --nocapture simulation::every_seed
 
 # One test at a time, so that the slowest decision is not one that waited for others.
 properties: need-cargo ## Try the planner's properties on other random inputs (SEED=7 CASES=10), and tell the slowest decision
-	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(CARGO) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
+	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(DEV) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
 		properties:: least_cost:: kept_answers::
 
 bench-operator: need-cargo ## Measure what a thousand gangs without hope cost while pods come and go (20 seconds)
 	$(CARGO) bench -p giveway-operator --bench hopeless
 
 bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
-	$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture --include-ignored guard_cost::
+	$(DEV) test --workspace --test e2e -- --test-threads=1 --include-ignored guard_cost::
 
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside
 
 daemons: need-cargo
-	$(CARGO) build --workspace --bins
+	$(DEV) build --workspace --bins
 
-e2e: controlplane promtool daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
-	$(CARGO) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
+e2e: controlplane daemons run-e2e ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+
+# Without a look at what it needs.
+run-e2e:
+	@$(DEV) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)
+
+run-node:
+	@$(DEV) test --workspace --test node -- $(TEST)
 
 # Every crash and every random round instead of some, a random load for as long as it is told, and the largest plan.
 soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
-	GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
-		$(CARGO) test --workspace --test e2e -- --test-threads=1 --nocapture faults::crashes:: faults::soak:: \
-			feasibility:: budgets::rounds::
-	GIVEWAY_VICTIMS=10000 $(CARGO) test --workspace --test e2e -- ledger::a_plan_of_thousands
-	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(CARGO) test --workspace --test simulation -- --nocapture every_seed
+	for tests in faults::crashes:: faults::soak:: feasibility:: budgets::rounds::; do \
+		GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) \
+			GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
+			$(DEV) test --workspace --test e2e -- --test-threads=1 --include-ignored $$tests || exit 1; done
+	GIVEWAY_VICTIMS=10000 $(DEV) test --workspace --test e2e -- --include-ignored ledger::a_plan_of_thousands
+	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(DEV) test --workspace --test offline -- --nocapture simulation::every_seed
 
 node-can-run:
 	@sh tests/node/can.sh
 
 test-node: node-can-run node daemons ## Run the tests on a real node: containers, and the chart among them (root; TEST=name runs some of them)
-	$(CARGO) test --workspace --test node -- $(TEST)
+	$(DEV) test --workspace --test node -- $(TEST)
 
 test-kinds: controllers daemons ## Run the examples of kinds that others made with their real controllers, and Karpenter (TEST=name runs some of them)
-	$(CARGO) test --workspace --test controllers -- $(TEST)
+	$(DEV) test --workspace --test controllers -- $(TEST)
 
 predecessor: need-cargo ## Build the Giveway before this one, for the test of upgrades (once, some minutes)
 	@sh tests/predecessor/build.sh target/predecessor
 
 test-upgrade: controlplane predecessor daemons ## Upgrade from the Giveway before this one, with gangs in every state in flight (3 minutes)
-	$(CARGO) test --workspace --test upgrade
+	$(DEV) test --workspace --test upgrade
+
+test-oldest: daemons ## Run the stories of Giveway on the oldest version of Kubernetes that it supports
+	@$(MAKE) --no-print-directory controlplane VERSION=$(firstword $(VERSIONS))
+	$(DEV) test --workspace --test versions -- $(firstword $(VERSIONS))
 
 test-versions: controlplanes daemons ## Run the stories of Giveway on every version of Kubernetes (VERSION=1.34 on one; 25 to 45 minutes to build all)
-	$(CARGO) test --workspace --test versions -- --include-ignored $(VERSION)
+	$(DEV) test --workspace --test versions -- $(VERSION)
 
-# The tests of `make test-kinds` are among them where the controllers are built, and that of `make test-upgrade` where the predecessor is.
-test: need-cargo controlplane oldest promtool node-where-it-can lint deny crds-check chart-check docs daemons dist ## Run everything that continuous integration runs
-	@CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/all.sh
+test: need-cargo ## Run what every change needs, and tell what each stage cost
+	@MAKE="$(MAKE)" CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/stages.sh test
+
+test-release: need-cargo ## Run what only a release needs (ONLY="dist install" runs these stages)
+	@MAKE="$(MAKE)" CARGO="$(CARGO)" THREADS=$(E2E_THREADS) sh tests/stages.sh release $(ONLY)
 
 release: need-cargo
 	@echo "Building Giveway (release): a few minutes the first time."
@@ -214,7 +239,7 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
 test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
-	$(CARGO) test --workspace --test install -- --test-threads=1 $(TEST)
+	$(DEV) test --workspace --test install -- --test-threads=1 $(TEST)
 
 demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full nodes; needs no cluster and no Go
 	@echo "Building the command line: some minutes the first time."

@@ -29,7 +29,7 @@ for image in giveway-operator giveway-webhook giveway-cli; do
     [ $image != giveway-cli ] || program=kubectl-giveway
     root=$work/$image
     mkdir -p "$root/usr/bin"
-    cp "target/$target/dist/$program" "$root/usr/bin/"
+    cp "target/$target/ship/$program" "$root/usr/bin/"
     cp LICENSE "$root/"
     pack "$root" >"$work/layer.tar"
     gzip --best --no-name --force "$work/layer.tar"

@@ -8,5 +8,5 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/plugin"
-cp "target/$target/dist/kubectl-giveway" LICENSE "$work/plugin/"
+cp "target/$target/ship/kubectl-giveway" LICENSE "$work/plugin/"
 pack "$work/plugin" | gzip --best --no-name >"$out/kubectl-giveway-$version-linux-$architecture.tar.gz"

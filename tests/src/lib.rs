@@ -11,7 +11,9 @@
 //! collector      what takes traces
 //! proxy          faults between a daemon and the API server
 //! random         choices that follow from a seed
+//! runner         runs end-to-end tests, on shared worlds or on their own
 //! shared         one world for many tests of a file
+//! statistics     what a run of tests costs
 //! wait           conditions with deadlines
 //! audit          the oracle: what the audit log proves
 //! world          all of it in one value, for a test
@@ -33,8 +35,10 @@ pub mod node;
 pub mod paths;
 pub mod proxy;
 pub mod random;
+pub mod runner;
 pub mod search;
 pub mod shared;
+pub mod statistics;
 pub mod wait;
 pub mod world;
 

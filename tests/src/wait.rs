@@ -1,5 +1,6 @@
 //! Waiting for conditions, with a deadline and with the last state in the message when it passes.
 
+use crate::statistics;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +27,18 @@ pub struct TimedOut {
     pub state: String,
 }
 
+/// Adds to the statistics of the test, however the wait ends.
+struct Told<'a> {
+    what: &'a str,
+    start: Instant,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        statistics::waited(self.what, self.start.elapsed());
+    }
+}
+
 /// Looks again and again until `probe` returns `Ok`, for at most `limit`; an `Err` is the state that it saw.
 ///
 /// # Errors
@@ -36,6 +49,7 @@ pub async fn until<T>(
     mut probe: impl AsyncFnMut() -> Result<T, String>,
 ) -> Result<T, TimedOut> {
     let start = Instant::now();
+    let _told = Told { what, start };
     let mut state = "not looked at yet".to_owned();
     loop {
         let left = limit.saturating_sub(start.elapsed());

@@ -3,6 +3,7 @@
 //!
 //! Destructors do not run after Ctrl-C or `kill -9`; the end of a pipe is noticed always.
 
+use super::ports::Block;
 use anyhow::{Context as _, Result};
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -23,17 +24,17 @@ struct Inner {
 }
 
 impl Guard {
-    /// Starts the guard of this directory.
+    /// Starts the guard of this directory, which holds the lock of these ports until it has ended.
     ///
     /// # Errors
     /// There is no `/bin/sh`, or it cannot be started.
-    pub fn start(directory: &Path) -> Result<Self> {
+    pub(super) fn start(directory: &Path, ports: &Block) -> Result<Self> {
         let mut child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "giveway-guard"])
             .arg(directory)
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(ports.lock()?))
             .stderr(Stdio::null())
             .spawn()
             .context("starting /bin/sh as the guard of a control plane")?;

@@ -4,10 +4,11 @@
 //! Promises: several can run side by side; a started one is ready; everything it started and wrote is gone when it is
 //! dropped, also after a panic, Ctrl-C or `kill -9` of the program that started it.
 
-mod door;
+mod foundation;
 mod guard;
 pub mod kubeconfig;
 mod machine;
+mod machine_entry;
 pub mod options;
 pub mod pki;
 pub mod ports;
@@ -17,22 +18,24 @@ mod reuse;
 mod store;
 mod version;
 
-pub use door::Door;
+pub use foundation::State;
 pub use machine::Machine;
+pub use machine_entry::MachineEntry;
 pub use options::Options;
 pub use process::{Process, Program};
 pub use version::Version;
 
-use crate::wait;
+use crate::{statistics, wait};
 use anyhow::{Context as _, Result, anyhow, bail};
+use foundation::Foundation;
 use guard::Guard;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
 use kubeconfig::Credentials;
 use pki::Pki;
-use programs::Ports;
-use reuse::{Foundation, Idle};
-use std::collections::BTreeMap;
+use ports::Block;
+use reuse::Idle;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -45,53 +48,57 @@ use store::Store;
 /// How long a program may take to become ready; generous, because a loaded machine is no failure.
 const READY: Duration = Duration::from_secs(90);
 
+/// The manifests of the state with Giveway, beside those that a test applied itself.
+const REMEMBERED: &str = "remembered.yaml";
+
 /// A running control plane.
 pub struct ControlPlane {
-    // Order matters for dropping: processes first, then the guard, which removes the directory.
+    // Order matters for dropping: processes first, then the guard, which removes the directory, then the ports.
     processes: BTreeMap<String, Process>,
     machine: Option<Machine>,
     guard: Guard,
+    ports: Arc<Block>,
     directory: PathBuf,
     pki: Arc<Pki>,
     server: String,
     client: Client,
     kubernetes: Version,
-    /// What a later test could get; `None` where none should.
+    /// The states that it can be put into; `None` where no later test gets it.
     foundation: Option<Foundation>,
-    lasts: bool,
+    /// The state that it was put into.
+    state: State,
+    /// Processes that no later test gets, because this one stopped them, restarted them or has options of its own for them.
+    own: BTreeSet<String>,
+    passed: bool,
     interrupted: bool,
 }
 
 impl ControlPlane {
-    /// Starts a control plane and waits until it is ready for use by its administrator.
+    /// Starts a control plane, or takes one that another test needs no more, puts it into a state if it remembers that, and waits until
+    /// it is ready for use by its administrator.
     ///
     /// # Errors
     /// A program is missing, or does not become ready; the message holds the end of its log.
-    pub async fn start(options: Options) -> Result<Self> {
+    pub async fn start(options: Options, state: State) -> Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         options.check()?;
         if reuse::shares(&options)
             && let Some(idle) = reuse::take(options.kubernetes)
         {
-            match Self::go_on(idle, &options).await {
+            match Self::reuse(idle, &options, state).await {
                 Ok(plane) => return Ok(plane),
                 Err(error) => {
-                    eprintln!("another API server is started, because that of an earlier test is no good: {error:#}")
+                    eprintln!(
+                        "a new control plane is started, because that of an earlier test cannot be used: {error:#}"
+                    )
                 }
             }
         }
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match Self::start_once(&options).await {
-                Err(error) if attempts < 5 && format!("{error:#}").contains("address already in use") => {}
-                other => return other,
-            }
-        }
+        Self::start_new(&options).await
     }
 
-    async fn start_once(options: &Options) -> Result<Self> {
+    async fn start_new(options: &Options) -> Result<Self> {
         let directory = match &options.directory {
             Some(directory) => {
                 fs::create_dir_all(directory)?;
@@ -99,93 +106,149 @@ impl ControlPlane {
             }
             None => tempfile::Builder::new().prefix("giveway-").tempdir()?.keep(),
         };
-        let guard = Guard::start(&directory)?;
-        let [etcd, etcd_peer, api] = ports::free()?;
-        let ports = Ports { etcd, etcd_peer, api };
+        let ports = Arc::new(Block::claim()?);
+        let guard = Guard::start(&directory, &ports)?;
         let machine = if options.own_machine { Some(Machine::start(&directory, &guard).await?) } else { None };
         let address = machine.as_ref().map(Machine::address);
-        let server = format!("https://{}:{api}", address.unwrap_or(Ipv4Addr::LOCALHOST));
+        let server = format!("https://{}:{}", address.unwrap_or(Ipv4Addr::LOCALHOST), ports.api_server());
         let pki = Arc::new(Pki::generate()?);
         let admin = write_credentials(&directory, &pki, &server, address)?;
         let client = kubeconfig::client(admin).await?;
-        let (processes, kubernetes) = (BTreeMap::new(), options.kubernetes);
-        let (foundation, lasts, interrupted) = (None, false, false);
         let mut plane = Self {
-            processes,
+            processes: BTreeMap::new(),
             machine,
             guard,
+            ports,
             directory,
             pki,
             server,
             client,
-            kubernetes,
-            foundation,
-            lasts,
-            interrupted,
+            kubernetes: options.kubernetes,
+            foundation: None,
+            state: State::Bare,
+            own: BTreeSet::new(),
+            passed: false,
+            interrupted: false,
         };
-        plane.run(programs::etcd(&plane.directory, ports)?)?;
-        plane.run(programs::api_server(&plane.directory, ports, options, address)?)?;
+        plane.run(programs::etcd(&plane.directory, &plane.ports)?)?;
+        plane.run(programs::api_server(&plane.directory, &plane.ports, options, address)?)?;
         plane.wait_for_api_server().await?;
         if reuse::shares(options) {
-            plane.foundation = Some(Foundation::of(Store::at(ports.etcd)?).await?);
+            plane.foundation = Some(Foundation::of(Store::at(plane.ports.etcd())?).await?);
         }
-        plane.people_it(options).await?;
+        plane.start_controllers(options).await?;
+        statistics::count(statistics::Started::ControlPlane);
         Ok(plane)
     }
 
-    /// With the etcd and the API server of a test that has ended.
-    async fn go_on(idle: Idle, options: &Options) -> Result<Self> {
-        let Idle { processes, guard, directory, pki, server, kubernetes, foundation } = idle;
+    /// Goes on with the control plane of a test that has ended.
+    async fn reuse(idle: Idle, options: &Options, state: State) -> Result<Self> {
+        let Idle { processes, guard, ports, directory, pki, server, kubernetes, foundation } = idle;
         let client = kubeconfig::client(kubeconfig::read(&directory.join("kubeconfig"))?).await?;
-        let (machine, lasts, interrupted) = (None, false, false);
-        let foundation = Some(foundation);
+        ports.begin_again();
         let mut plane = Self {
             processes,
-            machine,
+            machine: None,
             guard,
+            ports,
             directory,
             pki,
             server,
             client,
             kubernetes,
-            foundation,
-            lasts,
-            interrupted,
+            state: if foundation.remembers(state) { state } else { State::Bare },
+            foundation: Some(foundation),
+            own: BTreeSet::new(),
+            passed: false,
+            interrupted: false,
         };
         plane.check_alive()?;
-        if let Some(foundation) = &plane.foundation {
-            foundation.restore(&plane.client).await?;
+        for name in options.own_controllers() {
+            plane.processes.remove(name);
         }
-        reuse::sweep(&plane.directory)?;
-        plane.people_it(options).await?;
+        let scheduler = plane.processes.contains_key(options::SCHEDULER);
+        if let Some(foundation) = &plane.foundation {
+            foundation.restore(plane.state, &plane.client, false).await?;
+            if !scheduler {
+                foundation.forget_scheduler().await?;
+            }
+        }
+        reuse::sweep(&plane.directory, &plane.processes)?;
+        if plane.state == State::Giveway {
+            fs::copy(plane.directory.join(REMEMBERED), plane.manifests())?;
+        }
+        plane.start_controllers(options).await?;
+        statistics::count(statistics::Started::Reused);
         Ok(plane)
     }
 
-    /// Starts those who work with the API server.
-    async fn people_it(&mut self, options: &Options) -> Result<()> {
-        self.run(programs::controller_manager(&self.directory, options)?)?;
-        self.run(programs::scheduler(&self.directory, options)?)?;
-        self.run(programs::kwok(&self.directory)?)?;
+    /// Starts the processes beside etcd and API server, those that do not run.
+    async fn start_controllers(&mut self, options: &Options) -> Result<()> {
+        let programs = [
+            programs::controller_manager(&self.directory, options)?,
+            programs::scheduler(&self.directory, options)?,
+            programs::kwok(&self.directory)?,
+        ];
+        for program in programs {
+            if !self.processes.contains_key(&program.name) {
+                self.run(program)?;
+            }
+        }
+        self.own.extend(options.own_controllers().map(str::to_owned));
         self.wait_for_controllers().await
     }
 
-    /// As the next test gets it: the same etcd and API server, with nothing of this one.
-    ///
-    /// # Errors
-    /// They serve only one test, or cannot be put back as they were.
-    pub async fn renewed(mut self) -> Result<Self> {
-        let options = Options { kubernetes: self.kubernetes, ..Options::default() };
-        let idle = self.retire().context("this control plane serves nobody else")?;
-        Self::go_on(idle, &options).await
+    /// The state that it was put into when this test got it.
+    pub fn state(&self) -> State {
+        self.state
     }
 
-    /// What a later test can go on with, if it can; everything else ends.
+    /// The ports that belong to this control plane.
+    pub fn ports(&self) -> &Block {
+        &self.ports
+    }
+
+    /// Remembers what is stored now as the state with Giveway, if later tests can get this control plane.
+    ///
+    /// # Errors
+    /// What is stored does not settle.
+    pub async fn remember_giveway(&mut self) -> Result<()> {
+        if let Some(foundation) = &self.foundation {
+            foundation.remember_giveway().await?;
+            fs::copy(self.manifests(), self.directory.join(REMEMBERED))?;
+            self.state = State::Giveway;
+        }
+        Ok(())
+    }
+
+    /// Puts back everything that is stored, while Giveway's daemons run and go on; returns whether anything changed that decides about
+    /// requests.
+    ///
+    /// # Errors
+    /// No state is remembered, or a process goes on writing.
+    pub async fn restore(&self) -> Result<bool> {
+        let foundation = self.foundation.as_ref().context("no state of this control plane is remembered")?;
+        foundation.restore(self.state, &self.client, true).await
+    }
+
+    /// As the next test gets it: with nothing of this one.
+    ///
+    /// # Errors
+    /// It serves only one test, or cannot be put back as it was.
+    pub async fn renewed(mut self, state: State) -> Result<Self> {
+        let options = Options { kubernetes: self.kubernetes, ..Options::default() };
+        let idle = self.retire().context("this control plane serves no other test")?;
+        Self::reuse(idle, &options, state).await
+    }
+
+    /// What a later test gets, if it can; everything else ends.
     fn retire(&mut self) -> Option<Idle> {
         let foundation = self.foundation.take()?;
-        self.processes.retain(|name, _| reuse::LASTING.contains(&name.as_str()));
+        self.processes.retain(|name, _| !self.own.contains(name));
         Some(Idle {
             processes: std::mem::take(&mut self.processes),
             guard: self.guard.clone(),
+            ports: Arc::clone(&self.ports),
             directory: self.directory.clone(),
             pki: Arc::clone(&self.pki),
             server: self.server.clone(),
@@ -194,9 +257,9 @@ impl ControlPlane {
         })
     }
 
-    /// Says that the test ended well, so that another one may go on with etcd and API server.
-    pub(crate) fn lasts(&mut self) {
-        self.lasts = true;
+    /// Says that the test ended well, so that another one may get this control plane.
+    pub(crate) fn passed(&mut self) {
+        self.passed = true;
     }
 
     /// Whether a test may have interrupted etcd or the API server, and with them every watch.
@@ -230,6 +293,11 @@ impl ControlPlane {
     /// The directory with kubeconfigs, logs and the audit log.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// The manifests of the chart, as they were applied.
+    pub fn manifests(&self) -> PathBuf {
+        self.directory.join("giveway.yaml")
     }
 
     /// The kubeconfig of the administrator.
@@ -276,7 +344,7 @@ impl ControlPlane {
 
     /// Starts more programs that live and die with this control plane, in the same machine.
     pub fn spawner(&self) -> Spawner {
-        Spawner { guard: self.guard.clone(), door: self.machine.as_ref().map(Machine::door) }
+        Spawner { guard: self.guard.clone(), entry: self.machine.as_ref().map(Machine::entry) }
     }
 
     /// One of the control plane's own processes, such as `kube-scheduler`.
@@ -307,9 +375,10 @@ impl ControlPlane {
         self.processes.values_mut().for_each(Process::detach);
     }
 
-    /// A test may have done anything to this process.
+    /// Says that the test may have done anything to this process.
     fn touched(&mut self, name: &str) {
-        if reuse::LASTING.contains(&name) {
+        self.own.insert(name.to_owned());
+        if reuse::STORING.contains(&name) {
             self.foundation = None;
             self.interrupted = true;
         }
@@ -364,7 +433,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        if self.lasts
+        if self.passed
             && let Some(idle) = self.retire()
         {
             reuse::give(idle);
@@ -376,7 +445,7 @@ impl Drop for ControlPlane {
 #[derive(Clone)]
 pub struct Spawner {
     guard: Guard,
-    door: Option<Door>,
+    entry: Option<MachineEntry>,
 }
 
 impl Spawner {
@@ -385,14 +454,14 @@ impl Spawner {
     /// # Errors
     /// See [`Process::spawn`].
     pub fn spawn(&self, program: Program) -> Result<Process> {
-        Process::spawn(program, &self.guard, self.door.as_ref())
+        Process::spawn(program, &self.guard, self.entry.as_ref())
     }
 }
 
 fn first_dead(processes: &mut BTreeMap<String, Process>) -> Option<String> {
     processes.iter_mut().find_map(|(name, process)| {
         let status = process.exited()?;
-        Some(format!("{name} has ended ({status}); the end of its log:\n{}", process.log_tail(15)))
+        Some(format!("{name} has ended ({status}): {}", process.first_error()))
     })
 }
 

@@ -4,6 +4,10 @@ use super::Version;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
+/// Names of programs that a test can have with options of its own.
+pub(super) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub(super) const SCHEDULER: &str = "kube-scheduler";
+
 /// How to start a control plane; the default is what a stock cluster looks like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -20,7 +24,7 @@ pub struct Options {
     pub scheduler_args: Vec<String>,
     /// More arguments of kube-controller-manager.
     pub controller_args: Vec<String>,
-    /// Use no other test's etcd and API server, and leave them to none.
+    /// Use no other test's control plane, and leave this one to none.
     pub fresh: bool,
     /// Run everything in a machine of its own (namespaces; needs root), so that a real node can join.
     pub own_machine: bool,
@@ -44,9 +48,16 @@ impl Options {
         Ok(())
     }
 
-    /// Whether etcd and API server are those of any other test, and can be another one's next.
-    pub(super) fn lasting(&self) -> bool {
+    /// Whether the control plane may be that of an earlier test, and become that of a later one.
+    pub(super) fn is_reusable(&self) -> bool {
         !self.fresh && !self.in_tree && self.server_args.is_empty() && !self.own_machine && self.directory.is_none()
+    }
+
+    /// The processes for which this test has options of its own, so that no other test can share them.
+    pub(super) fn own_controllers(&self) -> impl Iterator<Item = &'static str> {
+        let scheduler = self.scheduler_rate.is_some() || !self.scheduler_args.is_empty();
+        let own = [(CONTROLLER_MANAGER, !self.controller_args.is_empty()), (SCHEDULER, scheduler)];
+        own.into_iter().filter(|(_, own)| *own).map(|(name, _)| name)
     }
 
     /// The flag that turns the in-tree group preemption on, for each of the three programs that know it.

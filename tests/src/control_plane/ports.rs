@@ -1,21 +1,179 @@
-//! Free TCP ports of the loopback interface.
+//! TCP ports of the loopback interface that belong to one control plane.
 //!
-//! A port is free at the moment it is asked for; whoever gets it must be prepared to find it taken and ask again.
+//! The kernel gives ports of its ephemeral range to any outgoing connection, so a port of that range that is free now may be in use
+//! when a program wants to listen on it. A control plane therefore claims a [`Block`] outside of that range, with a file lock that
+//! every control plane of this user respects, also those of other processes. The guard of the control plane inherits the lock: it is
+//! held until the last of the plane's processes has ended.
 
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Returns `N` different ports that nobody listens on.
-///
-/// # Errors
-/// The operating system has none left.
-pub fn free<const N: usize>() -> io::Result<[u16; N]> {
-    let mut listeners = Vec::with_capacity(N);
-    let mut ports = [0; N];
-    for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        *port = listener.local_addr()?.port();
-        listeners.push(listener);
+/// Ports of a block.
+const SIZE: u16 = 32;
+/// Where blocks are looked for, below and above the ephemeral ranges of Linux (32768 to 60999) and of macOS (from 49152).
+const FIRST: u16 = 20_000;
+const LAST: u16 = 65_000;
+/// Ports of the block that have a fixed use; the others are handed out by [`Block::spare`].
+const FIXED: u16 = 6;
+
+/// Consecutive ports that only one control plane uses, from the claim to the end of its last process.
+#[derive(Debug)]
+pub struct Block {
+    first: u16,
+    lock: File,
+    spare: AtomicU16,
+}
+
+impl Block {
+    /// Claims a block on which no program listens.
+    ///
+    /// # Errors
+    /// All blocks are claimed, or the lock files cannot be written.
+    pub fn claim() -> Result<Self> {
+        let locks = lock_directory()?;
+        let ephemeral = ephemeral_range();
+        for first in (FIRST..LAST - SIZE).step_by(usize::from(SIZE)) {
+            let overlaps = first <= *ephemeral.end() && first + SIZE > *ephemeral.start();
+            if overlaps {
+                continue;
+            }
+            let path = locks.join(first.to_string());
+            let lock = File::options().create(true).append(true).open(&path);
+            let lock = lock.with_context(|| format!("opening the lock of a block of ports, {}", path.display()))?;
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            // Programs of other users respect no lock, and a control plane that was detached holds none.
+            if (first..first + SIZE).all(is_free) {
+                return Ok(Self { first, lock, spare: AtomicU16::new(FIXED) });
+            }
+        }
+        bail!(
+            "all blocks of {SIZE} ports between {FIRST} and {LAST} outside of the ephemeral range {ephemeral:?} are in use"
+        )
     }
-    Ok(ports)
+
+    /// The lock, for a process that inherits it.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        self.lock.try_clone()
+    }
+
+    /// etcd's port for clients.
+    pub(super) fn etcd(&self) -> u16 {
+        self.first
+    }
+
+    /// etcd's port for its peers.
+    pub(super) fn etcd_peer(&self) -> u16 {
+        self.first + 1
+    }
+
+    /// The API server's port.
+    pub(super) fn api_server(&self) -> u16 {
+        self.first + 2
+    }
+
+    /// The port at which the webhook is asked. It is the same in every world of this control plane, so that a stored webhook
+    /// configuration stays valid.
+    pub fn webhook(&self) -> u16 {
+        self.first + 3
+    }
+
+    /// The webhook's port for metrics.
+    pub fn webhook_metrics(&self) -> u16 {
+        self.first + 4
+    }
+
+    /// The operator's port for metrics.
+    pub fn operator_metrics(&self) -> u16 {
+        self.first + 5
+    }
+
+    /// Hands the spare ports out from the first one again: the programs that had them have ended.
+    pub(super) fn begin_again(&self) {
+        self.spare.store(FIXED, Ordering::Relaxed);
+    }
+
+    /// A port for any other program of this control plane. They are handed out in turn: the first one is given a second time after
+    /// 26 calls.
+    pub fn spare(&self) -> u16 {
+        let turn = self.spare.fetch_add(1, Ordering::Relaxed) - FIXED;
+        self.first + FIXED + turn % (SIZE - FIXED)
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Where the locks of this user's control planes are.
+fn lock_directory() -> Result<PathBuf> {
+    let directory = std::env::temp_dir().join(format!("giveway-ports-{}", rustix::process::getuid().as_raw()));
+    fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
+    Ok(directory)
+}
+
+/// The ports that the kernel gives to outgoing connections and to listeners that ask for any port.
+fn ephemeral_range() -> RangeInclusive<u16> {
+    let read = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    parse_range(&read).unwrap_or(32_768..=u16::MAX)
+}
+
+fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.trim().split_once(char::is_whitespace)?;
+    Some(first.parse().ok()?..=last.trim().parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn two_hundred_claims_from_several_threads_share_no_port_and_no_ephemeral_one() {
+        let ephemeral = ephemeral_range();
+        let claims = std::thread::scope(|scope| {
+            let claim = || (0..50).map(|_| Block::claim().unwrap()).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let ports: Vec<u16> = claims.iter().flat_map(|block| block.first..block.first + SIZE).collect();
+        assert_eq!(ports.len(), 200 * usize::from(SIZE));
+        assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), ports.len());
+        assert!(ports.iter().all(|port| !ephemeral.contains(port)), "{ephemeral:?}");
+    }
+
+    #[test]
+    fn a_block_on_which_a_program_listens_is_not_claimed() {
+        let block = Block::claim().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, block.first + 7)).unwrap();
+        let first = block.first;
+        drop(block);
+        assert_ne!(Block::claim().unwrap().first, first);
+        drop(listener);
+    }
+
+    #[test]
+    fn spare_ports_are_none_of_the_fixed_ones() {
+        let block = Block::claim().unwrap();
+        let fixed = [block.etcd(), block.etcd_peer(), block.api_server(), block.webhook()];
+        let fixed: BTreeSet<u16> =
+            fixed.into_iter().chain([block.webhook_metrics(), block.operator_metrics()]).collect();
+        assert_eq!(fixed.len(), usize::from(FIXED));
+        let spare: BTreeSet<u16> = (0..SIZE - FIXED).map(|_| block.spare()).collect();
+        assert_eq!(spare.len(), usize::from(SIZE - FIXED));
+        assert!(spare.is_disjoint(&fixed) && spare.iter().all(|port| (block.first..block.first + SIZE).contains(port)));
+    }
+
+    #[test]
+    fn the_range_of_the_kernel_is_read() {
+        assert_eq!(parse_range("32768\t60999\n"), Some(32_768..=60_999));
+        assert_eq!(parse_range(""), None);
+    }
 }

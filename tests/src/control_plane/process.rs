@@ -1,7 +1,7 @@
 //! One process of the control plane: started with a clean environment, logged to a file of its own, ended on drop.
 
-use super::door::Door;
 use super::guard::Guard;
+use super::machine_entry::MachineEntry;
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeMap;
@@ -43,12 +43,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the one who pressed it; through this
-    /// door it runs in another machine.
+    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the program that started it; with an
+    /// entry it runs in that machine.
     ///
     /// # Errors
     /// The executable is missing or cannot be started.
-    pub fn spawn(program: Program, guard: &Guard, door: Option<&Door>) -> Result<Self> {
+    pub fn spawn(program: Program, guard: &Guard, entry: Option<&MachineEntry>) -> Result<Self> {
         let log = program.log();
         fs::create_dir_all(program.directory.join("logs"))?;
         let out: File = OpenOptions::new()
@@ -56,7 +56,7 @@ impl Process {
             .append(true)
             .open(&log)
             .with_context(|| format!("opening the log {}", log.display()))?;
-        let command = door.map_or_else(|| Command::new(&program.path), |door| door.command(&program.path));
+        let command = entry.map_or_else(|| Command::new(&program.path), |entry| entry.command(&program.path));
         let child = { command }
             .args(&program.args)
             .env_clear()
@@ -131,6 +131,11 @@ impl Process {
         self.detached = true;
     }
 
+    /// Why the process ended, as its log tells: the first error and what belongs to it.
+    pub fn first_error(&self) -> String {
+        first_error(&self.program.log())
+    }
+
     /// The last lines of the log.
     pub fn log_tail(&self, lines: usize) -> String {
         tail(&self.program.log(), lines)
@@ -145,6 +150,25 @@ impl Drop for Process {
     }
 }
 
+/// The first error that a log tells, with the two lines after it; the last lines where it tells none. Errors are what Rust and Go programs
+/// print when they end (`Error:`, `panicked at`, `panic:`), and lines of that level (`ERROR` in text, `E0131` of klog).
+fn first_error(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.iter().position(|line| is_error(line)) {
+        Some(first) => lines[first..].iter().take(3).copied().collect::<Vec<_>>().join("\n"),
+        None => tail(log, 15),
+    }
+}
+
+fn is_error(line: &str) -> bool {
+    let klog =
+        line.strip_prefix('E').is_some_and(|rest| rest.len() > 4 && rest.chars().take(4).all(|c| c.is_ascii_digit()));
+    let words = ["Error:", "error:", "panicked at", "panic:", " ERROR ", "\"level\":\"ERROR\"", "\"level\":\"fatal\""];
+    klog || words.iter().any(|word| line.contains(word))
+}
+
 /// The last lines of a text file; empty when it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
@@ -156,4 +180,24 @@ pub fn tail(path: &Path, lines: usize) -> String {
 /// The process id in the form that signals want; `None` for numbers that no process can have.
 pub fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_of_a_log_is_told_without_the_backtrace_after_it() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let backtrace: String =
+            (0..60).map(|frame| format!("  {frame}: core::ops::function::FnOnce::call_once\n")).collect();
+        let text =
+            format!("INFO started\nError: listening on 127.0.0.1:20003\n\nCaused by: address in use\n{backtrace}");
+        fs::write(log.path(), text).unwrap();
+        assert_eq!(first_error(log.path()), "Error: listening on 127.0.0.1:20003\n\nCaused by: address in use");
+        fs::write(log.path(), "I0131 started\nE0131 12:00:00 cannot listen\nmore").unwrap();
+        assert_eq!(first_error(log.path()), "E0131 12:00:00 cannot listen\nmore");
+        fs::write(log.path(), "one\ntwo").unwrap();
+        assert_eq!(first_error(log.path()), "one\ntwo");
+    }
 }

@@ -1,6 +1,7 @@
 //! The command lines of the control plane's programs.
 
-use super::options::Options;
+use super::options::{CONTROLLER_MANAGER, Options, SCHEDULER};
+use super::ports::Block;
 use super::process::Program;
 use super::version::Version;
 use crate::paths;
@@ -11,18 +12,10 @@ use std::path::{Path, PathBuf};
 /// The address of the Service `kubernetes`, at which pods find the API server.
 pub(super) const SERVICE: &str = "10.0.0.1";
 
-/// The ports of one attempt to start.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ports {
-    pub(super) etcd: u16,
-    pub(super) etcd_peer: u16,
-    pub(super) api: u16,
-}
-
 /// etcd that forgets durability: a test's data need not survive a power cut.
-pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
-    let client = format!("http://127.0.0.1:{}", ports.etcd);
-    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+pub(super) fn etcd(directory: &Path, ports: &Block) -> Result<Program> {
+    let client = format!("http://127.0.0.1:{}", ports.etcd());
+    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer());
     Ok(program(
         directory,
         "etcd",
@@ -44,14 +37,14 @@ pub(super) fn etcd(directory: &Path, ports: Ports) -> Result<Program> {
 /// The API server; with an address of a machine of its own it serves the pods of real nodes, too.
 pub(super) fn api_server(
     directory: &Path,
-    ports: Ports,
+    ports: &Block,
     options: &Options,
     address: Option<Ipv4Addr>,
 ) -> Result<Program> {
     let file = |name: &str| directory.join("pki").join(name).display().to_string();
     let mut args = vec![
-        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
-        format!("--secure-port={}", ports.api),
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd()),
+        format!("--secure-port={}", ports.api_server()),
         format!("--client-ca-file={}", file("ca.crt")),
         format!("--tls-cert-file={}", file("server.crt")),
         format!("--tls-private-key-file={}", file("server.key")),
@@ -88,7 +81,7 @@ pub(super) fn api_server(
 pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<Program> {
     let pki = directory.join("pki");
     let mut args = vec![
-        format!("--kubeconfig={}", kubeconfig(directory, "kube-controller-manager")),
+        format!("--kubeconfig={}", kubeconfig(directory, CONTROLLER_MANAGER)),
         "--use-service-account-credentials=true".to_owned(),
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
@@ -100,12 +93,12 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
     ];
     args.extend(options.feature_gates());
     args.extend(options.controller_args.iter().cloned());
-    kubernetes(directory, "kube-controller-manager", options.kubernetes, &args)
+    kubernetes(directory, CONTROLLER_MANAGER, options.kubernetes, &args)
 }
 
 pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> {
     let mut args = vec![
-        format!("--kubeconfig={}", kubeconfig(directory, "kube-scheduler")),
+        format!("--kubeconfig={}", kubeconfig(directory, SCHEDULER)),
         // As everywhere: its Lease tells whether it is alive.
         "--leader-elect=true".to_owned(),
         "--secure-port=0".to_owned(),
@@ -116,7 +109,7 @@ pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> 
         args.push(format!("--kube-api-burst={burst}"));
     }
     args.extend(options.scheduler_args.iter().cloned());
-    kubernetes(directory, "kube-scheduler", options.kubernetes, &args)
+    kubernetes(directory, SCHEDULER, options.kubernetes, &args)
 }
 
 /// The fake nodes and kubelets.
@@ -148,8 +141,7 @@ fn program(directory: &Path, name: &str, path: PathBuf, args: &[String]) -> Prog
         name: name.to_owned(),
         path,
         args: args.to_vec(),
-        // Several control planes share few cores: no single program may take them all.
-        // Several of them share two cores: collecting garbage less often costs memory, which there is.
+        // Several control planes share two cores: no program takes all of them, and each collects garbage less often.
         env: [("GOMAXPROCS", "2"), ("GOGC", "400")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         directory: directory.to_path_buf(),
     }

@@ -18,10 +18,12 @@ const END: &[u8] = b"/registry0";
 pub(super) type Contents = BTreeMap<Vec<u8>, Stored>;
 
 /// One object as it is stored.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Stored {
+    #[serde(default)]
     key: ByteString,
     /// The revision of its last change, in decimal.
+    #[serde(default)]
     pub(super) mod_revision: String,
     /// Empty where only keys were asked for.
     #[serde(default)]
@@ -35,15 +37,16 @@ struct Found {
 }
 
 /// An etcd that only this machine reaches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Store {
-    url: Uri,
+    client: Client,
 }
 
 impl Store {
     /// The etcd whose clients come to this port.
     pub(super) fn at(port: u16) -> Result<Self> {
-        Ok(Self { url: format!("http://127.0.0.1:{port}").parse()? })
+        let url: Uri = format!("http://127.0.0.1:{port}").parse()?;
+        Ok(Self { client: Client::try_from(Config::new(url))? })
     }
 
     /// Everything that is stored, or only its keys and revisions.
@@ -65,13 +68,12 @@ impl Store {
         Ok(found.kvs.into_iter().next().map(|stored| stored.value))
     }
 
-    /// Deletes all keys from this one to that one.
+    /// Deletes a key.
     ///
     /// # Errors
     /// etcd does not answer.
-    pub(super) async fn delete(&self, first: &[u8], last: &[u8]) -> Result<()> {
-        let end = [last, b"\0"].concat();
-        self.call::<Value>("deleterange", &json!({ "key": bytes(first), "range_end": bytes(&end) })).await?;
+    pub(super) async fn delete(&self, key: &[u8]) -> Result<()> {
+        self.call::<Value>("deleterange", &json!({ "key": bytes(key) })).await?;
         Ok(())
     }
 
@@ -85,10 +87,8 @@ impl Store {
     }
 
     async fn call<T: DeserializeOwned>(&self, what: &str, body: &Value) -> Result<T> {
-        // A client lives in the runtime of the test that made it, and the store longer.
-        let client = Client::try_from(Config::new(self.url.clone()))?;
         let request = Request::post(format!("/v3/kv/{what}")).body(serde_json::to_vec(body)?)?;
-        client.request(request).await.with_context(|| format!("asking etcd for a {what}"))
+        self.client.request(request).await.with_context(|| format!("asking etcd for a {what}"))
     }
 }
 

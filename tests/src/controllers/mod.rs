@@ -4,7 +4,7 @@
 
 mod webhooks;
 
-use crate::control_plane::{ControlPlane, Process, Program, ports, write_private};
+use crate::control_plane::{ControlPlane, Process, Program, write_private};
 use crate::giveway::{http, run_kubectl};
 use crate::{paths, wait};
 use anyhow::{Context as _, Result};
@@ -138,8 +138,8 @@ impl Controller {
             Self::TrainingOperator => prepare_kubeflow(plane, "kubeflow", "training-operator-webhook-cert").await?,
             _ => {}
         }
-        let [probe, port] = ports::free()?;
-        let probe = if self == Self::MpiOperator { MPI_OPERATOR_PROBE } else { probe };
+        let port = plane.ports().spare();
+        let probe = if self == Self::MpiOperator { MPI_OPERATOR_PROBE } else { plane.ports().spare() };
         let program = self.command(plane, probe, port)?;
         let mut process = plane.spawner().spawn(program)?;
         let path = if self == Self::MpiOperator { "/healthz" } else { "/readyz" };

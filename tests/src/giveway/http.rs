@@ -42,7 +42,7 @@ pub(crate) async fn wait_ready(
 ) -> Result<()> {
     let ready = wait::until(&format!("{name} is ready"), limit, async || {
         if let Some(status) = process.exited() {
-            return Ok(Err(anyhow!("{name} has ended ({status}):\n{}", process.log_tail(20))));
+            return Ok(Err(anyhow!("{name} has ended ({status}): {}", process.first_error())));
         }
         match get(port, path).await {
             Ok((200, _)) => Ok(Ok(())),

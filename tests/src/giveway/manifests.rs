@@ -67,7 +67,7 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
     if !helm.status.success() {
         bail!("helm template: {}", String::from_utf8_lossy(&helm.stderr).trim());
     }
-    let manifests = plane.directory().join("giveway.yaml");
+    let manifests = plane.manifests();
     std::fs::write(&manifests, &helm.stdout)?;
     let file = manifests.display().to_string();
     // Every manifest names its namespace: the right to kube-scheduler's Lease is in another one.

@@ -18,8 +18,9 @@ pub use manifests::{helm, install_crds, kubectl};
 pub use release::{install_release, release_values};
 pub use rendered::install_chart;
 
-use crate::control_plane::{ControlPlane, Program, kubeconfig, ports, write_private};
+use crate::control_plane::{ControlPlane, Program, State, kubeconfig, write_private};
 use crate::proxy::Proxy;
+use crate::statistics::{self, Started};
 use crate::wait;
 use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
@@ -80,16 +81,25 @@ pub struct Giveway {
     values: Vec<String>,
 }
 
+impl Settings {
+    /// The state of a control plane from which an installation with these settings begins: flags of the daemons change nothing in it.
+    pub fn state(&self) -> State {
+        let as_remembered =
+            self.helm_values.is_empty() && self.certificates == Certificates::Fixed && self.edition == Edition::Current;
+        if as_remembered { State::Giveway } else { State::Bare }
+    }
+}
+
 impl Giveway {
-    /// Installs Giveway on a control plane, starts both daemons and waits until admission is in force.
+    /// Installs Giveway on a control plane, unless its state holds CRDs and chart already, starts both daemons and waits until admission is in force.
     ///
     /// # Errors
     /// A manifest is refused, or a daemon does not become ready.
-    pub async fn install(plane: &ControlPlane, settings: &Settings) -> Result<Self> {
+    pub async fn install(plane: &mut ControlPlane, settings: &Settings) -> Result<Self> {
         let edition = settings.edition;
-        manifests::install_crds_of(plane, edition).await?;
-        manifests::create_namespace(plane, NAMESPACE).await?;
-        let [https, webhook_metrics, operator_metrics] = ports::free()?;
+        let ports = plane.ports();
+        let (https, webhook_metrics, operator_metrics) =
+            (ports.webhook(), ports.webhook_metrics(), ports.operator_metrics());
         let url = format!("https://127.0.0.1:{https}");
         let mut values = vec![format!("webhook.url={url}")];
         let mut operator_flags = vec![format!("--metrics-address=127.0.0.1:{operator_metrics}")];
@@ -104,10 +114,19 @@ impl Giveway {
             }
         };
         values.extend(settings.helm_values.iter().cloned());
-        match edition {
-            Edition::Current => manifests::install_chart(plane, &values).await?,
-            Edition::Predecessor => manifests::install_release_of(plane, edition, &values).await?,
+        if plane.state() == State::Bare {
+            statistics::count(Started::Chart);
+            manifests::install_crds_of(plane, edition).await?;
+            manifests::create_namespace(plane, NAMESPACE).await?;
+            match edition {
+                Edition::Current => manifests::install_chart(plane, &values).await?,
+                Edition::Predecessor => manifests::install_release_of(plane, edition, &values).await?,
+            }
+            if settings.state() == State::Giveway {
+                plane.remember_giveway().await?;
+            }
         }
+        statistics::count(Started::Daemons);
 
         let mut webhook_flags = vec![
             format!("--address=127.0.0.1:{https}"),
@@ -168,9 +187,9 @@ impl Giveway {
 /// One more operator, which is not started yet and reaches the API server without a proxy.
 ///
 /// # Errors
-/// No port is free, or the API server does not answer.
+/// The API server does not answer.
 pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
-    let [metrics] = ports::free()?;
+    let metrics = plane.ports().spare();
     let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
     let mut other = own(plane, (OPERATOR, Edition::Current), (plane.server(), metrics), flags).await?;
     other.rename("giveway-operator-2");
@@ -219,7 +238,9 @@ async fn daemon(
     kubeconfig::write(&file, &config)?;
     let env = BTreeMap::from([
         ("KUBECONFIG".to_owned(), file.display().to_string()),
+        // Of panics, and not of errors: those say what they are about.
         ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
+        ("RUST_LIB_BACKTRACE".to_owned(), "0".to_owned()),
     ]);
     let program = Program { name: name.to_owned(), path, args, env, directory: plane.directory().to_path_buf() };
     Ok(Daemon::new(plane.spawner(), program, metrics))
@@ -235,7 +256,7 @@ async fn token(client: Client, account: &str) -> Result<String> {
 }
 
 /// The API server learns of webhook configurations and policies with a delay: waits until all kinds of them answer.
-async fn wait_for_admission(client: Client) -> Result<()> {
+pub(crate) async fn wait_for_admission(client: Client) -> Result<()> {
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");

@@ -2,7 +2,7 @@
 //! arguments that it rendered.
 
 use super::{NAMESPACE, OPERATOR, WEBHOOK, daemon, helm};
-use crate::control_plane::{ControlPlane, ports};
+use crate::control_plane::ControlPlane;
 use crate::giveway::{Daemon, Giveway};
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -20,7 +20,9 @@ pub async fn install_chart(
     args: &[&str],
     find: impl Fn(&str) -> PathBuf,
 ) -> Result<Giveway> {
-    let [https, webhook_metrics, operator_metrics] = ports::free()?;
+    let ports = plane.ports();
+    let (https, webhook_metrics, operator_metrics) =
+        (ports.webhook(), ports.webhook_metrics(), ports.operator_metrics());
     let (chart, url) = (chart.display().to_string(), format!("webhook.url=https://127.0.0.1:{https}"));
     let install = ["install", "giveway", &chart, "--namespace", NAMESPACE, "--create-namespace", "--set", &url];
     helm(&plane.kubeconfig(), &[&install[..], args].concat()).await?;

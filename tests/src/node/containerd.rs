@@ -1,7 +1,7 @@
 //! The container runtime: its configuration, its command line, and the network that it gives to pods.
 
 use super::programs;
-use crate::control_plane::{Door, Process, Program};
+use crate::control_plane::{MachineEntry, Process, Program};
 use crate::wait;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
@@ -94,12 +94,17 @@ fn network(addresses: &Path) -> serde_json::Value {
 ///
 /// # Errors
 /// It has ended, or the time is up.
-pub(super) async fn wait_ready(door: &Door, folder: &Path, process: &mut Process, limit: Duration) -> Result<()> {
+pub(super) async fn wait_ready(
+    entry: &MachineEntry,
+    folder: &Path,
+    process: &mut Process,
+    limit: Duration,
+) -> Result<()> {
     let ready = wait::until("containerd answers", limit, async || {
         if let Some(status) = process.exited() {
             return Ok(Err(anyhow!("containerd has ended ({status}):\n{}", process.log_tail(15))));
         }
-        let said = ctr(door, folder, &["plugins", "ls", "id==cri"]).map_err(|error| error.to_string())?;
+        let said = ctr(entry, folder, &["plugins", "ls", "id==cri"]).map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
         // `cri` is its own last plugin: it listens once that one is loaded.
         if said.status.success() && text.contains("ok") { Ok(Ok(())) } else { Err(format!("its plugins: {text}")) }
@@ -111,17 +116,17 @@ pub(super) async fn wait_ready(door: &Door, folder: &Path, process: &mut Process
 ///
 /// # Errors
 /// containerd does not take it; the message is what ctr said.
-pub(super) fn import(door: &Door, folder: &Path, archive: &Path) -> Result<()> {
+pub(super) fn import(entry: &MachineEntry, folder: &Path, archive: &Path) -> Result<()> {
     let archive = archive.display().to_string();
-    let said = ctr(door, folder, &["images", "import", "--local", &archive])?;
+    let said = ctr(entry, folder, &["images", "import", "--local", &archive])?;
     if !said.status.success() {
         bail!("ctr images import {archive}: {}", String::from_utf8_lossy(&said.stderr).trim());
     }
     Ok(())
 }
 
-fn ctr(door: &Door, folder: &Path, args: &[&str]) -> Result<Output> {
-    let mut command = door.command(&programs::path("ctr")?);
+fn ctr(entry: &MachineEntry, folder: &Path, args: &[&str]) -> Result<Output> {
+    let mut command = entry.command(&programs::path("ctr")?);
     command.arg("--address").arg(socket(folder)).args(["--namespace", "k8s.io"]).args(args);
     command.output().context("starting ctr")
 }

@@ -13,7 +13,7 @@ mod tar;
 
 pub use programs::check;
 
-use crate::control_plane::{ControlPlane, Door, Process, Spawner};
+use crate::control_plane::{ControlPlane, MachineEntry, Process, Spawner};
 use crate::{paths, wait};
 use anyhow::{Context as _, Result, anyhow, bail};
 use image::Image;
@@ -50,7 +50,7 @@ impl Node {
     /// The control plane has no machine, a program is missing or does not become ready.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let machine = plane.machine().context("a real node needs a control plane with a machine of its own")?;
-        let (door, address) = (machine.door(), machine.address());
+        let (entry, address) = (machine.entry(), machine.address());
         let directory = plane.directory();
         let folder = directory.join("node");
         fs::create_dir_all(&folder)?;
@@ -61,8 +61,8 @@ impl Node {
         let kube_proxy = kube_proxy::program(directory, &kube_proxy, NAME)?;
         let spawner = plane.spawner();
         let mut containerd = spawner.spawn(containerd::program(directory, &folder, WORKLOAD)?)?;
-        containerd::wait_ready(&door, &folder, &mut containerd, READY).await?;
-        import_images(&door, &folder)?;
+        containerd::wait_ready(&entry, &folder, &mut containerd, READY).await?;
+        import_images(&entry, &folder)?;
         let mut node = Self {
             kubelet: spawner.spawn(kubelet)?,
             kube_proxy: spawner.spawn(kube_proxy)?,
@@ -142,7 +142,7 @@ fn readiness(node: &NodeObject) -> Option<(String, String)> {
 }
 
 /// Makes the images of the workload, of the daemons and of the CLI, and gives them to containerd.
-fn import_images(door: &Door, folder: &Path) -> Result<()> {
+fn import_images(entry: &MachineEntry, folder: &Path) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let mut images = vec![(WORKLOAD.to_owned(), paths::giveway_program("giveway-workload")?)];
     for (image, program) in [
@@ -155,7 +155,7 @@ fn import_images(door: &Door, folder: &Path) -> Result<()> {
     for (reference, program) in &images {
         let archive = folder.join("image.tar");
         fs::write(&archive, Image { reference, program }.archive()?)?;
-        containerd::import(door, folder, &archive)?;
+        containerd::import(entry, folder, &archive)?;
         fs::remove_file(&archive)?;
     }
     Ok(())

@@ -5,11 +5,21 @@ use crate::cli::Reader;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Kit, PodBuilder, PodHandle, Shaped, stored_plans};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each_part_of_it;
+    ]
+}
 
 /// How long a fake pod takes to go that is to stay until the test lets it go.
 const UNTIL_LET_GO: &str = "600";
@@ -51,7 +61,6 @@ async fn completed(world: &World, pod: &PodHandle) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each_part_of_it() {
     // First with a hold-off that outlasts the slowest machine: nothing happens while we look.
     let mut world = World::builder().operator_flag("--critical-addons-after=10m").start().await;

@@ -4,8 +4,23 @@
 use crate::MINUTE;
 use giveway_crds::keys;
 use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            groups_get_their_priority_from_their_class_or_are_refused,
+            managed_classes_never_preempt_by_the_scheduler_and_their_annotations_stay,
+            members_get_the_gate_and_the_class_of_their_group_and_keep_both,
+            labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody;
+        own:
+            kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the_webhook_is_down;
+    ]
+}
 
 fn group(name: &str, rest: &str) -> String {
     format!(
@@ -25,9 +40,7 @@ async fn refused(world: &World, manifest: &str, text: &str) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_get_their_priority_from_their_class_or_are_refused() {
-    let world = World::start().await;
+async fn groups_get_their_priority_from_their_class_or_are_refused(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.class("plain", 5).create().await;
     world.apply(&group("good", "  priorityClassName: high\n")).await.unwrap();
@@ -48,21 +61,19 @@ async fn groups_get_their_priority_from_their_class_or_are_refused() {
     assert_eq!(spec.unwrap(), "|0");
 
     let unknown = "spec.priorityClassName: no PriorityClass with name missing was found";
-    refused(&world, &group("bad", "  priorityClassName: missing\n"), unknown).await;
+    refused(world, &group("bad", "  priorityClassName: missing\n"), unknown).await;
     let differs = "spec.priority: the integer value of priority (7) must not be provided in the spec of a PodGroup; its priority by PriorityClass high is 1000: leave the field out";
-    refused(&world, &group("bad", "  priorityClassName: high\n  priority: 7\n"), differs).await;
+    refused(world, &group("bad", "  priorityClassName: high\n  priority: 7\n"), differs).await;
     let template = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: bad}\nspec:\n  podGroupTemplates:\n  - name: a\n    schedulingPolicy: {basic: {}}\n  - name: b\n    schedulingPolicy: {basic: {}}\n    priorityClassName: missing\n";
     let unknown = "spec.podGroupTemplates[1].priorityClassName: no PriorityClass with name missing was found";
-    refused(&world, template, unknown).await;
-    refused(&world, &group("good", "  priorityClassName: plain\n"), "priorityClassName: field is immutable").await;
+    refused(world, template, unknown).await;
+    refused(world, &group("good", "  priorityClassName: plain\n"), "priorityClassName: field is immutable").await;
     let warned = world.apply(&group("warned", "  priorityClassName: plain\n")).await;
     assert!(warned.is_ok(), "{warned:?}");
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_stay() {
-    let world = World::start().await;
+async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_stay(world: &World) {
     let managed = "  annotations: {scheduling.giveway.dev/managed: \"true\"}\nvalue: 7\n";
     world.apply(&class("m", managed)).await.unwrap();
     let path = "jsonpath={.preemptionPolicy} {.metadata.annotations.scheduling\\.giveway\\.dev/preemption-policy}";
@@ -80,7 +91,7 @@ async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_st
     );
     let odd = "  annotations: {scheduling.giveway.dev/managed: \"yes\"}\nvalue: 7\n";
     refused(
-        &world,
+        world,
         &class("odd", odd),
         "metadata.annotations[scheduling.giveway.dev/managed]: Invalid value: \"yes\": must be \"true\" or \"false\"",
     )
@@ -100,9 +111,7 @@ async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_st
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both() {
-    let world = World::start().await;
+async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.class("usual", 3).global_default().create().await;
     world.gang("train", 2).priority("high").create_group().await;
@@ -132,9 +141,7 @@ async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody() {
-    let world = World::start().await;
+async fn labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody(world: &World) {
     world.nodes(1).cpus(2).create().await;
     let half = world.pod("half").label(keys::LABEL_WORKLOAD, "w").try_create().await.err().unwrap().to_string();
     assert!(half.contains("metadata.labels[scheduling.giveway.dev/pod-group-template]: Required value: must be set together with scheduling.giveway.dev/workload"), "{half}");
@@ -145,7 +152,6 @@ async fn labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the_webhook_is_down() {
     let mut world = World::start().await;
     world.nodes(1).cpus(4).create().await;

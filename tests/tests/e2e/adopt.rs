@@ -7,6 +7,8 @@ use giveway_tests::audit::log;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::giveway::NAMESPACE;
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -14,6 +16,22 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use std::collections::BTreeMap;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status,
+            giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was;
+        own:
+            uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook;
+        release_shared:
+            an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost,
+            a_run_that_is_killed_at_any_moment_loses_nothing;
+        release:
+            while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_back_with_it;
+    ]
+}
 
 fn classes(world: &World) -> Api<PriorityClass> {
     Api::all(world.client())
@@ -55,9 +73,7 @@ fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
     class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status() {
-    let mut world = World::start().await;
+async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status(world: &mut World) {
     for name in ["a", "b", "c"] {
         world.class(name, 1000).managed().create().await;
     }
@@ -70,10 +86,10 @@ async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_b
     let status = tokio::task::spawn_blocking(move || release.wait().unwrap()).await.unwrap();
     assert_eq!(status.code(), Some(1));
     for name in ["a", "b", "c"] {
-        let class = classes(&world).get(name).await.unwrap();
+        let class = classes(world).get(name).await.unwrap();
         assert!(!is_managed(&class), "{class:?}");
     }
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert_eq!(left(world).await, Vec::<String>::new());
     // Who only reads goes without a word.
     let mut command = std::process::Command::new(paths::giveway_program("kubectl-giveway").unwrap());
     command.args(["check"]).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", "/nonexistent");
@@ -93,40 +109,38 @@ fn refused(printed: &Printed, status: i32, text: &str) {
     assert!(printed.err.contains(text), "{text} is not in:\n{}", printed.err);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was() {
-    let mut world = World::start().await;
+async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was(world: &mut World) {
     world.class("low", 10).managed().create().await;
     let manifest = format!(
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: high\n  labels: {{team: a}}\n  annotations: {{{ANNOTATION_THRESHOLD}: \"5000\"}}\nvalue: 1000\ndescription: For what is urgent.\n"
     );
     world.apply(&manifest).await.unwrap();
-    let before = classes(&world).get("high").await.unwrap();
+    let before = classes(world).get("high").await.unwrap();
 
     let elsewhere = ["adopt", "priorityclass", "high", "--giveway-namespace", "elsewhere"];
     refused(
-        &giveway(&mut world, &elsewhere).await,
+        &giveway(world, &elsewhere).await,
         1,
         "error: PriorityClass high: namespaces \"elsewhere\" not found: --giveway-namespace names the namespace in which Giveway is installed",
     );
 
-    let preview = giveway(&mut world, &["adopt", "priorityclass", "high", "--dry-run"]).await;
+    let preview = giveway(world, &["adopt", "priorityclass", "high", "--dry-run"]).await;
     let shown: PriorityClass = serde_yaml_ng::from_str(preview.ok()).unwrap();
     assert!(is_managed(&shown) && shown.metadata.uid.is_none(), "{}", preview.out);
-    assert_eq!(classes(&world).get("high").await.unwrap(), before, "a dry run writes nothing");
+    assert_eq!(classes(world).get("high").await.unwrap(), before, "a dry run writes nothing");
 
-    let adopted = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    let adopted = giveway(world, &["adopt", "priorityclass", "high"]).await;
     assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
     assert!(adopted.err.contains("until it is back, new pods that name it are refused"), "{}", adopted.err);
-    let class = classes(&world).get("high").await.unwrap();
+    let class = classes(world).get("high").await.unwrap();
     assert!(is_managed(&class), "{class:?}");
     assert_eq!(annotation(&class, ANNOTATION_PREEMPTION_POLICY), Some("PreemptLowerPriority"));
     assert_eq!(
         (class.value, &class.description, &class.metadata.labels, annotation(&class, ANNOTATION_THRESHOLD)),
         (1000, &before.description, &before.metadata.labels, Some("5000"))
     );
-    assert_eq!(left(&world).await, Vec::<String>::new());
-    let again = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    assert_eq!(left(world).await, Vec::<String>::new());
+    let again = giveway(world, &["adopt", "priorityclass", "high"]).await;
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is managed already\n");
     // The manifest from which it was made can be applied again.
     world.apply(&manifest).await.unwrap();
@@ -147,9 +161,9 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
     let planned = vip.wait_event("Planned", MINUTE).await;
     assert!(planned.contains("of priority 10 or less give way") || planned.starts_with("1 pod"), "{planned}");
 
-    let released = giveway(&mut world, &["release", "priorityclass", "high"]).await;
+    let released = giveway(world, &["release", "priorityclass", "high"]).await;
     assert_eq!(released.ok(), "priorityclass.scheduling.k8s.io/high released\n");
-    let after = classes(&world).get("high").await.unwrap();
+    let after = classes(world).get("high").await.unwrap();
     assert_eq!(after.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
     assert_eq!(after.metadata.annotations, {
         let mut annotations = before.metadata.annotations.clone().unwrap();
@@ -158,73 +172,71 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
         annotations.insert(applied.to_owned(), annotation(&after, applied).unwrap().to_owned());
         Some(annotations)
     });
-    let again = giveway(&mut world, &["release", "priorityclass", "high"]).await;
+    let again = giveway(world, &["release", "priorityclass", "high"]).await;
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is not managed\n");
 
-    let system = giveway(&mut world, &["adopt", "priorityclass", "system-cluster-critical"]).await;
+    let system = giveway(world, &["adopt", "priorityclass", "system-cluster-critical"]).await;
     refused(&system, 2, "a class whose name starts with system- cannot be managed");
-    let unknown = giveway(&mut world, &["adopt", "priorityclass", "nope"]).await;
+    let unknown = giveway(world, &["adopt", "priorityclass", "nope"]).await;
     refused(&unknown, 2, "error: priorityclasses.scheduling.k8s.io \"nope\" not found");
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
-    let mut world = World::start().await;
+async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(world: &mut World) {
     let usual = world.class("usual", 3).global_default().create().await;
-    interrupt(&world, "adopt", &usual).await;
-    let check = giveway(&mut world, &["check"]).await;
+    interrupt(world, "adopt", &usual).await;
+    let check = giveway(world, &["check"]).await;
     assert_eq!(check.status, Some(1), "{}", check.out);
     assert!(check.out.contains("`adopt priorityclass usual` was interrupted"), "{}", check.out);
-    let finished = giveway(&mut world, &["adopt", "priorityclass", "usual"]).await;
+    let finished = giveway(world, &["adopt", "priorityclass", "usual"]).await;
     assert_eq!(finished.ok(), "priorityclass.scheduling.k8s.io/usual adopted\n");
     assert!(finished.err.contains("an earlier `adopt` of PriorityClass usual was interrupted"), "{}", finished.err);
-    let class = classes(&world).get("usual").await.unwrap();
+    let class = classes(world).get("usual").await.unwrap();
     assert!(is_managed(&class) && class.global_default == Some(true), "{class:?}");
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert_eq!(left(world).await, Vec::<String>::new());
 
     // A global default that is adopted stays one, and is one again when it is released.
     for (command, managed) in [("release", false), ("adopt", true)] {
-        giveway(&mut world, &[command, "priorityclass", "usual"]).await.ok();
-        let class = classes(&world).get("usual").await.unwrap();
+        giveway(world, &[command, "priorityclass", "usual"]).await.ok();
+        let class = classes(world).get("usual").await.unwrap();
         assert_eq!((is_managed(&class), class.global_default), (managed, Some(true)), "{command}");
     }
 
     // The other command finishes it too.
     let batch = world.class("batch", 7).create().await;
-    interrupt(&world, "adopt", &batch).await;
-    giveway(&mut world, &["release", "priorityclass", "batch"]).await.ok();
-    let back = classes(&world).get("batch").await.unwrap();
+    interrupt(world, "adopt", &batch).await;
+    giveway(world, &["release", "priorityclass", "batch"]).await.ok();
+    let back = classes(world).get("batch").await.unwrap();
     assert_eq!((back.value, back.preemption_policy.as_deref()), (7, Some("PreemptLowerPriority")));
     assert_eq!(back.metadata.annotations, None);
 
     // Somebody put another class in its place: that one counts, and the difference is told.
-    interrupt(&world, "adopt", &back).await;
+    interrupt(world, "adopt", &back).await;
     world.class("batch", 8).create().await;
-    let replaced = giveway(&mut world, &["adopt", "priorityclass", "batch"]).await;
+    let replaced = giveway(world, &["adopt", "priorityclass", "batch"]).await;
     replaced.ok();
     assert!(replaced.err.contains("value 8 instead of 7"), "{}", replaced.err);
-    let class = classes(&world).get("batch").await.unwrap();
+    let class = classes(world).get("batch").await.unwrap();
     assert!(is_managed(&class) && class.value == 8, "{class:?}");
 
     // Recorded, then changed by somebody before it was deleted: the change is not lost.
-    giveway(&mut world, &["release", "priorityclass", "batch"]).await.ok();
-    let class = classes(&world).get("batch").await.unwrap();
-    record(&world, "adopt", &class).await;
+    giveway(world, &["release", "priorityclass", "batch"]).await.ok();
+    let class = classes(world).get("batch").await.unwrap();
+    record(world, "adopt", &class).await;
     world.kubectl(&["annotate", "priorityclass", "batch", "note=kept"]).await.unwrap();
-    giveway(&mut world, &["adopt", "priorityclass", "batch"]).await.ok();
-    let class = classes(&world).get("batch").await.unwrap();
+    giveway(world, &["adopt", "priorityclass", "batch"]).await.ok();
+    let class = classes(world).get("batch").await.unwrap();
     assert_eq!((is_managed(&class), annotation(&class, "note")), (true, Some("kept")));
 
     // Another class became the global default while this one was away.
-    let usual = classes(&world).get("usual").await.unwrap();
-    interrupt(&world, "release", &usual).await;
+    let usual = classes(world).get("usual").await.unwrap();
+    interrupt(world, "release", &usual).await;
     let other = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}\nvalue: 4\nglobalDefault: true\n";
     // The API server remembers the class that was deleted for a moment.
     wait_for("there may be another default", MINUTE, async || world.apply(other).await).await;
-    let demoted = giveway(&mut world, &["release", "priorityclass", "usual"]).await;
+    let demoted = giveway(world, &["release", "priorityclass", "usual"]).await;
     refused(&demoted, 1, "it was released, but it is not the global default any more: PriorityClass other became that");
-    let class = classes(&world).get("usual").await.unwrap();
+    let class = classes(world).get("usual").await.unwrap();
     assert_eq!((is_managed(&class), class.global_default.unwrap_or(false)), (false, false));
 
     // Two at once.
@@ -235,19 +247,17 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost() {
     let (one, two) = tokio::join!(run(&program, &args, &config, None), run(&program, &args, &config, None));
     one.ok();
     two.ok();
-    assert!(is_managed(&classes(&world).get("race").await.unwrap()));
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert!(is_managed(&classes(world).get("race").await.unwrap()));
+    assert_eq!(left(world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
 /// Killed after every possible time, again and again: the class exists or its record does, and the next run ends it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_is_killed_at_any_moment_loses_nothing() {
-    let mut world = World::start().await;
+async fn a_run_that_is_killed_at_any_moment_loses_nothing(world: &mut World) {
     let metadata = |class: &PriorityClass| (class.metadata.labels.clone(), class.value, class.description.clone());
     let manifest = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: torn, labels: {team: a}}\nvalue: 6\ndescription: d\n";
     world.apply(manifest).await.unwrap();
-    let before = metadata(&classes(&world).get("torn").await.unwrap());
+    let before = metadata(&classes(world).get("torn").await.unwrap());
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let config = world.plane().kubeconfig();
     let mut unfinished = 0;
@@ -264,20 +274,19 @@ async fn a_run_that_is_killed_at_any_moment_loses_nothing() {
         let moment = std::time::Duration::from_millis(10 + 2 * round);
         let _ = tokio::time::timeout(moment, killed.wait()).await;
         killed.kill().await.unwrap();
-        let recorded = !left(&world).await.is_empty();
-        let exists = classes(&world).get_opt("torn").await.unwrap().is_some();
+        let recorded = !left(world).await.is_empty();
+        let exists = classes(world).get_opt("torn").await.unwrap().is_some();
         assert!(recorded || exists, "round {round}: the class is lost");
         unfinished += u32::from(recorded);
-        giveway(&mut world, &[command, "priorityclass", "torn"]).await.ok();
-        let class = classes(&world).get("torn").await.unwrap();
+        giveway(world, &[command, "priorityclass", "torn"]).await.ok();
+        let class = classes(world).get("torn").await.unwrap();
         assert_eq!((is_managed(&class), metadata(&class)), (command == "adopt", before.clone()), "round {round}");
-        assert_eq!(left(&world).await, Vec::<String>::new(), "round {round}");
+        assert_eq!(left(world).await, Vec::<String>::new(), "round {round}");
     }
     println!("{unfinished} of 40 runs were killed between writing the record and removing it");
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_back_with_it() {
     let mut world = World::start().await;
     let before = world.class("high", 1000).create().await;
@@ -315,7 +324,6 @@ async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_bac
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook() {
     // Here every new class is managed, so that a released one has to be exempt.
     let all = World::builder().webhook_flag("--manage-new-classes").helm_value("managedPriorityClasses=all");

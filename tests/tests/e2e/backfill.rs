@@ -3,9 +3,21 @@
 use crate::MINUTE;
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_tests::cluster::{PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::jiff::Timestamp;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold;
+        own:
+            pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_older_ones_keep_what_they_have;
+    ]
+}
 
 async fn annotation(pod: &PodHandle, key: &str) -> Option<String> {
     pod.get().await.unwrap().metadata.annotations.unwrap_or_default().get(key).cloned()
@@ -29,7 +41,6 @@ pub(crate) async fn wait_next_second(pod: &PodHandle) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_older_ones_keep_what_they_have() {
     let mut world = World::start().await;
     world.class("service", 10).create().await;
@@ -104,14 +115,12 @@ async fn janes_pod(world: &World, name: &str, class: &str, threshold: Option<&st
     world.kubectl(&["--as", "jane", "create", "-f", &file.path().display().to_string()]).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold() {
-    let world = World::start().await;
+async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold(world: &World) {
     world.apply(ROLE).await.unwrap();
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     world.class("plain", 10).create().await;
-    wait_for("jane may create pods", MINUTE, async || janes_pod(&world, "mine", "guarded", None).await).await;
-    wait_for("the plain pod is there", MINUTE, async || janes_pod(&world, "plain", "plain", None).await).await;
+    wait_for("jane may create pods", MINUTE, async || janes_pod(world, "mine", "guarded", None).await).await;
+    wait_for("the plain pod is there", MINUTE, async || janes_pod(world, "plain", "plain", None).await).await;
 
     let provided = |given: &str, computed: &str| {
         format!(
@@ -124,10 +133,10 @@ async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a
         // What another class gives, taken along to a class that gives nothing.
         ("plain", "5000", "no value"),
     ] {
-        let said = janes_pod(&world, "forged", class, Some(given)).await.unwrap_err();
+        let said = janes_pod(world, "forged", class, Some(given)).await.unwrap_err();
         assert!(said.contains(&provided(given, computed)), "class {class}: {said}");
     }
-    janes_pod(&world, "same", "guarded", Some("5000")).await.unwrap();
+    janes_pod(world, "same", "guarded", Some("5000")).await.unwrap();
 
     for (pod, change, given) in [
         ("mine", format!("{ANNOTATION_THRESHOLD}=6000"), "6000"),

@@ -5,14 +5,23 @@ use crate::{MINUTE, SCHEDULED};
 use giveway_crds::Preemption;
 use giveway_crds::condition::find;
 use giveway_crds::plan::PlanState;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use kube::Api;
 use kube::api::DeleteParams;
 
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once;
+    ]
+}
+
 /// Each plan that comes to nothing doubles the time until the next one, from half a second on.
 const PLANS: usize = 7;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
     let (world, gang, _) = planned().await;
     let plans: Api<Preemption> = Api::all(world.client());

@@ -3,8 +3,22 @@
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_tests::cluster::{Group, Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_gang_that_fits_is_bound_and_evicts_nobody,
+            a_gang_waits_for_its_members_and_says_how_many_are_missing,
+            members_beyond_min_count_start_when_there_is_room_and_wait_otherwise,
+            a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the_group_appears,
+            members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there;
+    ]
+}
 
 /// Waits until so many pods of a group are bound, and so many are held.
 async fn wait_counts(group: &Group, scheduled: i32, held: i32) {
@@ -15,9 +29,7 @@ async fn wait_counts(group: &Group, scheduled: i32, held: i32) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_that_fits_is_bound_and_evicts_nobody() {
-    let world = World::start().await;
+async fn a_gang_that_fits_is_bound_and_evicts_nobody(world: &World) {
     world.nodes(2).cpus(4).create().await;
     world.class("high", 1000).managed().create().await;
     let gang = world.gang("train", 8).priority("high").create().await;
@@ -31,9 +43,7 @@ async fn a_gang_that_fits_is_bound_and_evicts_nobody() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_waits_for_its_members_and_says_how_many_are_missing() {
-    let world = World::start().await;
+async fn a_gang_waits_for_its_members_and_says_how_many_are_missing(world: &World) {
     world.nodes(1).cpus(8).create().await;
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 4).priority("high").create_group().await;
@@ -49,9 +59,7 @@ async fn a_gang_waits_for_its_members_and_says_how_many_are_missing() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise() {
-    let world = World::start().await;
+async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise(world: &World) {
     world.nodes(1).cpus(3).create().await;
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 2).min_count(2).priority("high").create_group().await;
@@ -64,9 +72,7 @@ async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise() 
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the_group_appears() {
-    let world = World::start().await;
+async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the_group_appears(world: &World) {
     world.nodes(1).cpus(2).create().await;
     world.class("high", 1000).managed().create().await;
     let builder = world.gang("later", 2).priority("high");
@@ -80,9 +86,7 @@ async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there() {
-    let world = World::start().await;
+async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there(world: &World) {
     world.nodes(1).cpus(2).create().await;
     world.class("high", 1000).managed().create().await;
     let builder = world.gang("later", 3).priority("high").basic();

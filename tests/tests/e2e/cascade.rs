@@ -5,8 +5,22 @@ use crate::{DISRUPTED, MINUTE, SCHEDULED, told};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::SCHEDULER;
 use giveway_tests::cluster::{Group, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_rest_of_the_group_goes_and_its_condition_says_who_began,
+            users_and_drains_take_single_pods_and_the_rest_stays;
+        release:
+            an_operator_that_was_away_or_is_killed_half_way_finishes_it,
+            a_guarded_budget_is_not_forced_and_says_what_waits_for_it;
+    ]
+}
 
 /// A class that Giveway preempts for, and one that kube-scheduler preempts for.
 async fn classes(world: &World) {
@@ -29,16 +43,14 @@ async fn taken(world: &World) -> String {
     names[0].clone()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rest_of_the_group_goes_and_its_condition_says_who_began() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn the_rest_of_the_group_goes_and_its_condition_says_who_began(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     known(&low).await;
     let pod = world.pod("stock").priority("stock").create().await;
     pod.wait_bound(MINUTE).await;
-    let first = taken(&world).await;
+    let first = taken(world).await;
     let (gone, stays) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
     gone.wait_gone(MINUTE).await;
     let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
@@ -51,7 +63,6 @@ async fn the_rest_of_the_group_goes_and_its_condition_says_who_began() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_was_away_or_is_killed_half_way_finishes_it() {
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     classes(&world).await;
@@ -86,10 +97,8 @@ async fn an_operator_that_was_away_or_is_killed_half_way_finishes_it() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn users_and_drains_take_single_pods_and_the_rest_stays() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn users_and_drains_take_single_pods_and_the_rest_stays(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(3).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(3).await;
     // An operator that has not seen them whole would say that pods are missing.
@@ -113,7 +122,6 @@ async fn users_and_drains_take_single_pods_and_the_rest_stays() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guarded_budget_is_not_forced_and_says_what_waits_for_it() {
     // The guard would have kept the scheduler away.
     let world = World::builder().helm_value("guard.enabled=false").webhook_flag("--guard=false").start().await;

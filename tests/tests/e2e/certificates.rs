@@ -10,6 +10,8 @@ use giveway_tests::cluster::{Shape, scheduling_gates};
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::install_chart;
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -25,6 +27,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            the_bundle_changes_hands_to_an_authority_of_the_user_and_back,
+            no_admission_is_refused_while_authority_and_certificate_change_again_and_again;
+    ]
+}
 
 const NAMESPACE: &str = "giveway-system";
 const AUTHORITY: &str = "giveway-webhook-ca";
@@ -154,7 +165,6 @@ async fn settled(client: &Client, port: u16, before: &[u8], authority: Option<&[
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_admission_is_refused_while_authority_and_certificate_change_again_and_again() {
     let mut world = World::builder().operator_certificates().operator_flag("--ca-settle-seconds=1").start().await;
     let client = world.client();
@@ -229,7 +239,7 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     rights(&world).await;
     // Neither `kubectl apply` nor server-side apply of the same chart takes away what the operator wrote.
     let told = trusted(&client).await.unwrap();
-    let manifest = world.plane().directory().join("giveway.yaml").display().to_string();
+    let manifest = world.plane().manifests().display().to_string();
     for flags in [&["--server-side", "--force-conflicts"][..], &[][..]] {
         let args = [&["apply", "-f", manifest.as_str()], flags].concat();
         world.kubectl(&args).await.unwrap();
@@ -245,7 +255,6 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bundle_changes_hands_to_an_authority_of_the_user_and_back() {
     let mut world = World::bare().await;
     let chart = paths::repository().join("helm");

@@ -5,6 +5,8 @@ use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{GRACE_SECONDS, Group, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -13,6 +15,24 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_pod_that_its_owner_gave_years_to_end_keeps_no_room,
+            a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is;
+        own:
+            two_nodes_of_a_plan_are_cordoned_after_its_first_eviction,
+            a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way;
+        release:
+            a_gang_of_two_thousand_is_bound_at_the_rate_of_the_scheduler,
+            members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang,
+            an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one,
+            the_api_server_is_killed_while_victims_are_evicted_and_comes_back,
+            a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once;
+    ]
+}
 
 /// Waits until so many pods were evicted at least, and says which nodes they had.
 async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
@@ -28,7 +48,6 @@ async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
@@ -60,7 +79,6 @@ async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
@@ -89,7 +107,6 @@ async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() 
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
@@ -111,7 +128,6 @@ async fn an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one() {
     world.check(&Promises::new().excuse_unbound("large", 20)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
     let world = World::builder().operator_flag("--release-timeout-seconds=1").start().await;
     world.class("high", 1000).managed().create().await;
@@ -121,7 +137,6 @@ async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_of_two_thousand_is_bound_at_the_rate_of_the_scheduler() {
     let world = World::start().await;
     world.class("high", 1000).managed().create().await;
@@ -139,7 +154,6 @@ async fn bound_in_one_go(gang: &Group, limit: Duration) {
     assert!(!events.iter().any(|reason| reason == "Failed" || reason == "Cancelled"), "{events:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     // As long as the lease lives the operator waits for the API server, which takes its time to start on a busy machine.
     let flags = ["--evictions-per-second=2", "--lease-duration-seconds=60"];
@@ -176,9 +190,7 @@ async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room() {
-    let world = World::start().await;
+async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -201,7 +213,6 @@ async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
@@ -233,9 +244,7 @@ async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
     world.check(&Promises::new().excuse_unbound("train", mine)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is() {
-    let world = World::start().await;
+async fn a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("middle", 20).managed().create().await;
     world.class("high", 1000).managed().create().await;

@@ -4,9 +4,20 @@ use crate::MINUTE;
 use crate::cli::{Printed, Reader, giveway};
 use giveway_crds::keys::{ANNOTATION_THRESHOLD, LABEL_POD_GROUP};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_the_webhook_stops,
+            without_giveway_every_missing_part_is_named;
+    ]
+}
 
 /// The lines of a report that fail.
 fn failed(printed: &Printed) -> Vec<Value> {
@@ -18,7 +29,6 @@ fn failed(printed: &Printed) -> Vec<Value> {
     failed
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_the_webhook_stops() {
     let mut world = World::start().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -75,7 +85,7 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
     assert_eq!((lines.len(), &lines[0]["check"]), (1, &"policies".into()), "{lines:#?}");
     let named = ": giveway-critical-pods, giveway-kept-nodes, giveway-namespaces, giveway-nodes, giveway-pods, giveway-webhook. ";
     assert!(lines[0]["message"].as_str().unwrap().contains(named), "{lines:#?}");
-    let manifest = world.plane().directory().join("giveway.yaml").display().to_string();
+    let manifest = world.plane().manifests().display().to_string();
     world.kubectl(&["apply", "-f", &manifest]).await.unwrap();
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
@@ -117,7 +127,6 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_giveway_every_missing_part_is_named() {
     let mut world = World::bare().await;
     let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);

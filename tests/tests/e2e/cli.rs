@@ -4,12 +4,24 @@ use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing,
+            why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim,
+            it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags;
+    ]
+}
 
 /// A ServiceAccount that may read, and nothing else: whatever else is tried is refused, and in the audit log.
 const READER: &str = "
@@ -140,11 +152,9 @@ async fn full_cluster(world: &World) {
     world.fill(&nodes[2..]).priority("mid").prefix("mid").singles().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing() {
-    let mut world = World::start().await;
-    full_cluster(&world).await;
-    let reader = Reader::new(&mut world).await;
+async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing(world: &mut World) {
+    full_cluster(world).await;
+    let reader = Reader::new(world).await;
     let directory = tempfile::tempdir().unwrap();
     let manifest = file(directory.path(), "train.yaml", TRAINING);
 
@@ -160,7 +170,7 @@ async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing() {
         table.out
     );
     assert_eq!(world.kubectl(&["get", "jobs,gpg", "train", "--ignore-not-found"]).await.unwrap(), "");
-    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+    assert_eq!(writes(world).await, Vec::<String>::new());
 
     // The snapshot of the live cluster gives the same plan, byte for byte; anonymised, the same but for the names.
     let snapshot = directory.path().join("cluster.json").display().to_string();
@@ -177,15 +187,13 @@ async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing() {
     let evicted: BTreeSet<String> =
         world.audit().await.evicted_names().into_iter().map(|name| format!("default/{name}")).collect();
     assert_eq!(evicted, names(&plan["victimPods"]));
-    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+    assert_eq!(writes(world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
-    let mut world = World::start().await;
-    full_cluster(&world).await;
-    let reader = Reader::new(&mut world).await;
+async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim(world: &mut World) {
+    full_cluster(world).await;
+    let reader = Reader::new(world).await;
     // Too large for what may go: everything below 20 frees 8 of 12.
     let waiting = world.gang("patient", 12).priority("mid").create().await;
     crate::told(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
@@ -239,15 +247,13 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim() {
         nobody.err.trim(),
         "error: podgroup/default/nobody does not exist, and no event or plan that is kept mentions it"
     );
-    assert_eq!(writes(&mut world).await, Vec::<String>::new());
+    assert_eq!(writes(world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags() {
-    let mut world = World::start().await;
-    full_cluster(&world).await;
-    let reader = Reader::new(&mut world).await;
+async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags(world: &mut World) {
+    full_cluster(world).await;
+    let reader = Reader::new(world).await;
     let kubectl = paths::control_plane_program("kubectl").unwrap();
     let path = reader.program.parent().unwrap().as_os_str().to_owned();
     let directory = tempfile::tempdir().unwrap();

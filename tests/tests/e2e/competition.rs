@@ -3,11 +3,23 @@
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not() {
-    let world = World::start().await;
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not,
+            a_lower_pod_cannot_steal_the_reserved_places,
+            a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others,
+            a_preempted_group_that_is_created_anew_waits_as_a_gang_again,
+            a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same;
+    ]
+}
+
+async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -29,9 +41,7 @@ async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_n
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lower_pod_cannot_steal_the_reserved_places() {
-    let world = World::start().await;
+async fn a_lower_pod_cannot_steal_the_reserved_places(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("mid", 500).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -50,9 +60,7 @@ async fn a_lower_pod_cannot_steal_the_reserved_places() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others() {
-    let world = World::start().await;
+async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("mid", 500).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -66,9 +74,7 @@ async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again() {
-    let world = World::start().await;
+async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -98,9 +104,7 @@ async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same() {
-    let world = World::start().await;
+async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same(world: &World) {
     world.nodes(20).cpus(8).create().await;
     // A deployment that fills the cluster, and a gang: places that were free when it was planned may be taken a
     // moment later, before the scheduler knows of the nominations.

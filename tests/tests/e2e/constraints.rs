@@ -4,9 +4,21 @@
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{FillBuilder, GroupBuilder, Shaped as _, remove_pods};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others,
+            members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait,
+            several_members_a_node_that_are_spread_evenly_are_bound_at_once;
+    ]
+}
 
 /// Less than a plan waits for kube-scheduler before it is made anew.
 pub const SOON: Duration = Duration::from_secs(25);
@@ -54,9 +66,7 @@ fn gangs() -> Vec<(&'static str, usize, Value)> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others() {
-    let world = World::start().await;
+async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let mut nodes = Vec::new();
@@ -79,9 +89,7 @@ async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_
 
 /// kube-scheduler takes those who are nominated to a node for pods that run there, so that seven of them keep each other out. Their
 /// nominations go when all have started, and yet nobody of lower priority takes a place.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait() {
-    let world = World::start().await;
+async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
     }
@@ -102,9 +110,7 @@ async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priorit
 }
 
 /// kube-scheduler takes those who are nominated to a node for pods that run there: three of six would keep each other out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once() {
-    let world = World::start().await;
+async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;

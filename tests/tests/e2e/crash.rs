@@ -3,10 +3,23 @@
 use crate::{MINUTE, SCHEDULED};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            killed_after_the_plan_was_stored_and_again_between_two_evictions,
+            sigterm_ends_the_operator_and_releases_the_lease_first;
+        release:
+            losing_the_lease_ends_the_process;
+    ]
+}
 
 /// Who holds the operator's lease; empty when nobody does.
 pub(crate) async fn holder(world: &World) -> String {
@@ -14,7 +27,6 @@ pub(crate) async fn holder(world: &World) -> String {
     world.kubectl(&args).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
     // One eviction a second: there is a moment between two of them.
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
@@ -47,7 +59,6 @@ async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_ends_the_operator_and_releases_the_lease_first() {
     let mut world = World::start().await;
     world.nodes(1).cpus(2).create().await;
@@ -64,7 +75,6 @@ async fn sigterm_ends_the_operator_and_releases_the_lease_first() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losing_the_lease_ends_the_process() {
     let mut world = World::start().await;
     let patch = r#"{"spec":{"holderIdentity":"somebody-else","leaseDurationSeconds":3600,"renewTime":"2100-01-01T00:00:00.000000Z"}}"#;

@@ -3,11 +3,24 @@
 
 use giveway_crds::{PodGroup, Workload};
 use giveway_tests::World;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 use std::fmt::Debug;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong,
+            what_is_immutable_stays_and_what_is_not_can_be_changed,
+            the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong,
+            kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_change;
+    ]
+}
 
 /// What the API server has to say: nothing, or a refusal that contains this text.
 type Verdict = Result<(), &'static str>;
@@ -63,7 +76,6 @@ fn compare(case: &str, answer: Result<(), kube::Error>, verdict: Verdict) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong() {
     let world = World::bare().await;
     world.install_crds().await;
@@ -168,7 +180,6 @@ where
 
 type Change = (&'static str, Value, Value, Verdict);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_immutable_stays_and_what_is_not_can_be_changed() {
     let world = World::bare().await;
     world.install_crds().await;
@@ -312,7 +323,6 @@ fn constraint_changes(with: impl Fn(Value) -> Value) -> Vec<Change> {
 const CLASS: &str = "priorityClassName: field is immutable";
 const REFERENCE: &str = "podGroupTemplateRef: field is immutable";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong() {
     let world = World::bare().await;
     world.install_crds().await;
@@ -375,7 +385,6 @@ async fn the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong()
     try_create(&api, "a basic template in a domain", object("Workload", "workload", &basic), Err(TOPOLOGY_BASIC)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_change() {
     let world = World::bare().await;
     world.install_crds().await;

@@ -9,11 +9,24 @@ use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::{NAMESPACE, kubectl};
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Client;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod;
+        own:
+            nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrator_names,
+            uninstalling_removes_the_operator_s_taints_and_no_others_with_the_rights_of_the_chart_s_hook;
+    ]
+}
 
 const LEDGER: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
 /// UIDs of pods.
@@ -41,9 +54,7 @@ async fn taints_of(client: &Client, name: &str) -> Value {
     Call::get(&node(name)).allowed(client, "a look").await["spec"]["taints"].take()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod() {
-    let mut world = World::start().await;
+async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod(world: &mut World) {
     let dedicated = taint("dedicated", "a", "NoSchedule");
     let busy = taint("busy", "b", "PreferNoSchedule");
     let both = world.nodes(1).prefix("plain").taint("dedicated", "a", "NoSchedule");
@@ -51,7 +62,7 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     world.nodes(1).prefix("valued").taint(TAINT_CRITICAL, "true", "NoSchedule").create().await;
     world.nodes(1).prefix("bare").taint(TAINT_CRITICAL, "", "NoSchedule").create().await;
     let (plain, valued, bare) = ("plain-000", "valued-000", "bare-000");
-    let operator = thief(&mut world, "giveway-operator").await;
+    let operator = thief(world, "giveway-operator").await;
     let admin = world.client();
     assert_eq!(taints_of(&admin, bare).await, json!([{"key": TAINT_CRITICAL, "effect": "NoSchedule"}]));
 
@@ -192,7 +203,6 @@ async fn kubectl_says(world: &mut World, namespace: &str, pod: &Value) -> String
     said.trim().to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrator_names() {
     let builder = World::builder().helm_value("criticalAddons.namespaces={kube-system,monitoring}");
     let mut world = builder.start().await;
@@ -296,7 +306,6 @@ async fn bind(world: &World, action: &str) {
     world.kubectl(&[&binding[..], &[patch.as_str()]].concat()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_rights_of_the_chart_s_hook() {
     let mut world = World::start().await;
     // While it runs, it keeps order itself.

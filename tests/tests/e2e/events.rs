@@ -1,10 +1,20 @@
 //! Who waits is told for what: the owner by one event for each reason, and each held pod by one.
 
 use crate::MINUTE;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_owner_and_each_held_pod_are_told_once_what_the_group_waits_for;
+    ]
+}
 
 const JOB: &str = r#"
 apiVersion: batch/v1
@@ -37,14 +47,12 @@ async fn told(world: &World) -> BTreeMap<String, Vec<String>> {
     told
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_owner_and_each_held_pod_are_told_once_what_the_group_waits_for() {
-    let world = World::start().await;
+async fn the_owner_and_each_held_pod_are_told_once_what_the_group_waits_for(world: &World) {
     world.class("low", 10).managed().create().await;
     world.nodes(1).cpus(4).create().await;
     world.apply(JOB).await.unwrap();
     let told_all = wait_for("the Job and its pods are told", MINUTE, async || {
-        let told = told(&world).await;
+        let told = told(world).await;
         let pods = told.keys().filter(|object| object.starts_with("Pod/")).count();
         if pods == 6 && told.contains_key("Job/train") { Ok(told) } else { Err(format!("{told:?}")) }
     })
@@ -58,7 +66,7 @@ async fn the_owner_and_each_held_pod_are_told_once_what_the_group_waits_for() {
         if groups.contains("6 pods needed, 5 fit now.") { Ok(()) } else { Err(groups) }
     })
     .await;
-    for (object, notes) in told(&world).await {
+    for (object, notes) in told(world).await {
         let reasons: BTreeSet<&str> = notes.iter().filter_map(|note| note.split(": ").next()).collect();
         let once = if object.starts_with("Pod/") { notes.len() == 1 } else { notes.len() == reasons.len() };
         assert!(once, "{object}: {notes:?}");

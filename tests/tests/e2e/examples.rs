@@ -3,54 +3,60 @@
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_tests::cluster::Shaped;
 use giveway_tests::example::{Example, evicted_by_group, path, wait_bound, wait_group};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_job_takes_and_gives_place_whole,
+            the_stateful_set_takes_and_gives_place_whole,
+            the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod,
+            the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds,
+            a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs;
+    ]
+}
 
 async fn apply(world: &World, file: &str) {
     world.kubectl(&["apply", "-f", &path(file)]).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_job_takes_and_gives_place_whole() {
-    let world = World::start().await;
+async fn the_job_takes_and_gives_place_whole(world: &World) {
     let selector = "batch.kubernetes.io/job-name=train";
     let example = Example { file: "2-gang.yaml", selector, groups: 1, size: 16 };
-    example.takes_and_gives_place(&world, async |world| wait_group(world, "train", 16, "Job/train").await).await;
+    example.takes_and_gives_place(world, async |world| wait_group(world, "train", 16, "Job/train").await).await;
     assert_eq!(world.kubectl(&["get", "job/train", "-o", "jsonpath={.status.failed}"]).await.unwrap(), "");
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_stateful_set_takes_and_gives_place_whole() {
-    let world = World::start().await;
+async fn the_stateful_set_takes_and_gives_place_whole(world: &World) {
     let example = Example { file: "7-statefulset.yaml", selector: "app=db", groups: 1, size: 3 };
-    example.takes_and_gives_place(&world, async |world| wait_group(world, "db", 3, "StatefulSet/db").await).await;
+    example.takes_and_gives_place(world, async |world| wait_group(world, "db", 3, "StatefulSet/db").await).await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod() {
-    let world = World::start().await;
+async fn the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod(world: &World) {
     world.nodes(20).cpus(8).create().await;
-    apply(&world, "1-background.yaml").await;
-    wait_bound(&world, "app=background", 160).await;
-    apply(&world, "2-gang.yaml").await;
-    wait_bound(&world, "batch.kubernetes.io/job-name=train", 16).await;
+    apply(world, "1-background.yaml").await;
+    wait_bound(world, "app=background", 160).await;
+    apply(world, "2-gang.yaml").await;
+    wait_bound(world, "batch.kubernetes.io/job-name=train", 16).await;
     assert_eq!(world.audit().await.evicted().len(), 16);
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds() {
-    let world = World::start().await;
+async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds(world: &World) {
     world.class("background", 10).managed().create().await;
     world.class("important", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(3).create().await;
     world.fill(&nodes).prefix("filler").priority("background").whole().groups_of(3).await;
     let before = world.audit().await;
-    apply(&world, "8-deployment-with-budget.yaml").await;
-    wait_bound(&world, "app=api", 6).await;
+    apply(world, "8-deployment-with-budget.yaml").await;
+    wait_bound(world, "app=api", 6).await;
     let now = world.audit().await;
     let gone: Vec<(String, usize)> = evicted_by_group(&now, &before).into_iter().collect();
     assert_eq!(gone, [("filler-000".to_owned(), 3), ("filler-001".to_owned(), 3)]);
@@ -85,36 +91,34 @@ async fn succeed(world: &World, job: &str) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs() {
-    let world = World::start().await;
+async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs(world: &World) {
     world.class("background", 10).managed().create().await;
     let nodes = world.nodes(1).resource("cpu", "4500m").create().await;
     world.fill(&nodes).prefix("filler").priority("background").whole().groups_of(2).await;
     let before = world.audit().await;
-    apply(&world, "9-chain-of-jobs.yaml").await;
+    apply(world, "9-chain-of-jobs.yaml").await;
     let of = |job: &str| format!("batch.kubernetes.io/job-name={job}");
-    wait_bound(&world, &of("prepare"), 2).await;
-    wait_bound(&world, &of("chain"), 1).await;
+    wait_bound(world, &of("prepare"), 2).await;
+    wait_bound(world, &of("chain"), 1).await;
     let gone = evicted_by_group(&world.audit().await, &before);
     assert_eq!(gone.values().copied().collect::<Vec<_>>(), [2], "the later Jobs hold no place: {gone:?}");
     let mut running = "prepare";
-    for step in steps(&world).await {
+    for step in steps(world).await {
         // As the pod does it: with the rights of its ServiceAccount.
         let mut args = vec!["--as=system:serviceaccount:default:chain"];
         args.extend(step.iter().map(String::as_str));
         match step[0].as_str() {
             "wait" => {
                 assert_eq!(step.last().unwrap(), &format!("job/{running}"));
-                succeed(&world, running).await;
+                succeed(world, running).await;
             }
             _ => running = if step[1] == "job/fit" { "fit" } else { "report" },
         }
         world.kubectl(&args).await.unwrap();
         if step[0] == "patch" {
             let size = if running == "fit" { 4 } else { 1 };
-            wait_bound(&world, &of(running), size).await;
-            wait_group(&world, running, size, &format!("Job/{running}")).await;
+            wait_bound(world, &of(running), size).await;
+            wait_group(world, running, size, &format!("Job/{running}")).await;
         }
     }
     assert_eq!(running, "report");

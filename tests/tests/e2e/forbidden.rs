@@ -3,6 +3,8 @@
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::audit::{OPERATOR, Promises};
 use giveway_tests::cluster::{Denial, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Binding, Pod};
@@ -11,6 +13,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            who_must_not_be_evicted_is_spared_and_others_go,
+            where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why;
+        own:
+            a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time;
+    ]
+}
 
 /// Nobody may evict pods whose name begins with `precious`.
 async fn forbid(world: &World) {
@@ -35,9 +48,7 @@ async fn forbid(world: &World) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_must_not_be_evicted_is_spared_and_others_go() {
-    let world = World::start().await;
+async fn who_must_not_be_evicted_is_spared_and_others_go(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("middle", 20).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -45,7 +56,7 @@ async fn who_must_not_be_evicted_is_spared_and_others_go() {
     // The cheaper ones, and a group, which goes whole or not at all.
     world.fill(&nodes[..1]).prefix("precious").priority("low").whole().groups_of(2).await;
     world.fill(&nodes[1..]).prefix("other").priority("middle").singles().await;
-    forbid(&world).await;
+    forbid(world).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     let mut evicted = world.audit().await.evicted_names();
@@ -57,15 +68,13 @@ async fn who_must_not_be_evicted_is_spared_and_others_go() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why() {
-    let world = World::start().await;
+async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
     world.fill(&nodes[..1]).prefix("precious").priority("low").singles().await;
     world.fill(&nodes[1..]).prefix("plain").priority("low").singles().await;
-    forbid(&world).await;
+    forbid(world).await;
     // It needs the room of all four.
     let gang = world.gang("train", 4).priority("high").create().await;
     let why = async || {
@@ -96,7 +105,6 @@ async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_grou
     world.check(&Promises::new().excuse_unbound("train", 2)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
     let world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
     world.class("low", 10).managed().create().await;

@@ -4,8 +4,21 @@ use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::{PodHandle, Shaped, wait_for_event};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            below_the_threshold_the_budget_holds_and_everybody_says_why,
+            from_the_threshold_on_the_budget_may_be_violated,
+            two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_none_above,
+            a_refused_victim_is_left_out_and_another_one_goes;
+    ]
+}
 
 /// Pods `db-0` and so on, guarded up to priority 5000, on one node that they fill.
 async fn guarded(world: &World, count: usize) -> Vec<PodHandle> {
@@ -21,10 +34,8 @@ async fn guarded(world: &World, count: usize) -> Vec<PodHandle> {
     pods
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn below_the_threshold_the_budget_holds_and_everybody_says_why() {
-    let world = World::start().await;
-    guarded(&world, 4).await;
+async fn below_the_threshold_the_budget_holds_and_everybody_says_why(world: &World) {
+    guarded(world, 4).await;
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
     let words =
         "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
@@ -47,10 +58,8 @@ async fn below_the_threshold_the_budget_holds_and_everybody_says_why() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_the_threshold_on_the_budget_may_be_violated() {
-    let world = World::start().await;
-    guarded(&world, 4).await;
+async fn from_the_threshold_on_the_budget_may_be_violated(world: &World) {
+    guarded(world, 4).await;
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
     let gang = world.gang("top", 3).priority("top").create().await;
     gang.wait_bound(MINUTE).await;
@@ -61,10 +70,8 @@ async fn from_the_threshold_on_the_budget_may_be_violated() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_none_above() {
-    let world = World::start().await;
-    let db = guarded(&world, 1).await;
+async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_none_above(world: &World) {
+    let db = guarded(world, 1).await;
     world.budget("one").matching("app", "db").create_allowing(1).await;
     world.budget("two").matching("app", "db").create_allowing(1).await;
     let refusal = "The eviction of pod default/db-0 was refused: This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -82,10 +89,8 @@ async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_no
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_victim_is_left_out_and_another_one_goes() {
-    let world = World::start().await;
-    let db = guarded(&world, 2).await;
+async fn a_refused_victim_is_left_out_and_another_one_goes(world: &World) {
+    let db = guarded(world, 2).await;
     // The one that runs for the shorter time is chosen first, in whichever second each was started. It is under two budgets, which
     // the eviction API cannot handle; the other one is under one.
     let started = |pod: Option<Pod>| pod.and_then(|pod| pod.status?.start_time).map(|time| time.0);

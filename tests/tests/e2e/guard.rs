@@ -7,6 +7,8 @@ use giveway_crds::keys;
 use giveway_tests::audit::{Promises, SCHEDULER};
 use giveway_tests::cluster::{Kit, PodBuilder, Shaped, ready};
 use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,6 +20,21 @@ use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_scheduler_takes_what_it_may;
+        own:
+            the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_concerned_is_told,
+            an_allowance_of_one_is_spent_once_however_many_want_it,
+            only_a_scheduler_that_preempts_asks_the_guard,
+            whoever_reaches_the_port_spends_nobody_s_allowance,
+            a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does,
+            a_guard_that_fails_closed_does_not_keep_its_own_webhook_from_a_place;
+    ]
+}
 
 /// From this priority on the budgets of guarded pods may be violated.
 const THRESHOLD: i32 = 5000;
@@ -145,7 +162,6 @@ async fn removed_by_the_scheduler(world: &World) -> BTreeSet<String> {
     removed.map(|removal| removal.pod.1.clone()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_concerned_is_told() {
     let mut world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
     classes(&world).await;
@@ -179,7 +195,6 @@ async fn the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_con
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
     let world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
     classes(&world).await;
@@ -202,12 +217,10 @@ async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_scheduler_takes_what_it_may() {
-    let mut world = World::start().await;
-    classes(&world).await;
+async fn the_scheduler_takes_what_it_may(world: &mut World) {
+    classes(world).await;
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
-    service(&world, 4, 4).await;
+    service(world, 4, 4).await;
     // The other four places are taken by pods that nobody guards.
     let mut low = Vec::new();
     for n in 0..4 {
@@ -219,18 +232,17 @@ async fn the_scheduler_takes_what_it_may() {
     // A budget without a threshold is no more than a preference.
     let vip = world.pod("vip").priority("high").create().await;
     vip.wait_bound(MINUTE).await;
-    let removed = removed_by_the_scheduler(&world).await;
+    let removed = removed_by_the_scheduler(world).await;
     assert_eq!(removed.len(), 1, "{removed:?}");
     assert!(removed.iter().all(|name| name.starts_with("low-")), "{removed:?}");
     // At the threshold a budget may be violated; here nothing else is left to take.
     let boss = world.pod("boss").cpu(4).priority("boss").create().await;
     boss.wait_bound(MINUTE).await;
-    assert_eq!(metric(&mut world, REFUSED).await, 0, "nothing was refused");
-    assert!(metric(&mut world, DECISIONS).await > 0, "the guard was asked");
+    assert_eq!(metric(world, REFUSED).await, 0, "nothing was refused");
+    assert!(metric(world, DECISIONS).await > 0, "the guard was asked");
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_a_scheduler_that_preempts_asks_the_guard() {
     let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
     classes(&world).await;
@@ -285,7 +297,6 @@ async fn forged(client: &Client, pod: &Pod, announces: bool) -> serde_json::Valu
     client.request(request).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_reaches_the_port_spends_nobody_s_allowance() {
     let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
     classes(&world).await;
@@ -307,7 +318,6 @@ async fn whoever_reaches_the_port_spends_nobody_s_allowance() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does() {
     for (policy, goes) in [("Ignore", true), ("Fail", false)] {
         let mut world = World::builder().helm_value(&format!("guard.failurePolicy={policy}")).start().await;
@@ -329,7 +339,6 @@ async fn a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_that_fails_closed_does_not_keep_its_own_webhook_from_a_place() {
     let mut world = World::builder().helm_value("guard.failurePolicy=Fail").start().await;
     classes(&world).await;

@@ -7,6 +7,8 @@ use crate::MINUTE;
 use crate::guard::{REFUSED, classes, metric, service};
 use futures::StreamExt as _;
 use giveway_tests::cluster::{Kit, PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use http::Request;
@@ -16,6 +18,19 @@ use kube::{Client, Config};
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use std::time::{Duration, Instant};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_refused_pod_is_tried_a_few_times_a_minute;
+        release:
+            a_thousand_held_refusals_take_little_memory_and_all_are_answered;
+        bench:
+            a_held_refusal_costs_the_scheduler_next_to_nothing,
+            a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it;
+    ]
+}
 
 /// Pods that have nothing to do with any of it.
 const UNRELATED: usize = 200;
@@ -85,21 +100,17 @@ async fn attempts_per_minute(world: &mut World, time: Duration) -> f64 {
     refused as f64 * 60.0 / start.elapsed().as_secs_f64()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_pod_is_tried_a_few_times_a_minute() {
-    let mut world = World::start().await;
-    stage(&world, 8).await;
-    let vip = preemptor(&world, "vip").await;
+async fn a_refused_pod_is_tried_a_few_times_a_minute(world: &mut World) {
+    stage(world, 8).await;
+    let vip = preemptor(world, "vip").await;
     vip.wait_event("GuaranteedBudget", MINUTE).await;
-    let attempts = attempts_per_minute(&mut world, Duration::from_secs(25)).await;
+    let attempts = attempts_per_minute(world, Duration::from_secs(25)).await;
     assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts a minute while refusals are held for 8 s");
     vip.delete().await;
     vip.wait_gone(MINUTE).await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it measures: `make bench-guard`"]
 async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
     // The webhook is started again on the way; the scheduler may not get through meanwhile.
     let mut world = World::builder().helm_value("guard.failurePolicy=Fail").start().await;
@@ -128,8 +139,6 @@ async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it measures: `make bench-guard`"]
 async fn a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it() {
     // Above the default bound answers come at once, and the scheduler never rests.
     // Half of the places are for victims of one namespace.
@@ -177,7 +186,6 @@ pub(crate) fn of_the_webhook(world: &mut World) -> Client {
     Client::try_from(config).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
     // Half of the places are for victims of one namespace.
     let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * HELD)).start().await;

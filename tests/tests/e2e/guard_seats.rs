@@ -5,6 +5,8 @@
 
 use crate::MINUTE;
 use crate::guard::{announcement, as_scheduler, classes, metric, service};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use http::Request;
@@ -15,6 +17,14 @@ use kube::api::{DeleteParams, PatchParams, PostParams};
 use serde_json::json;
 use std::time::Instant;
 use tokio::task::JoinSet;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            held_refusals_leave_kube_controller_manager_its_seats;
+    ]
+}
 
 /// The priority level of the API server's defaults that has kube-scheduler and kube-controller-manager in it.
 const LEVEL: &str = "workload-high";
@@ -130,7 +140,6 @@ async fn round(world: &mut World, names: &[String], held: usize, phase: &str) ->
     (limit - executing) / limit
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_refusals_leave_kube_controller_manager_its_seats() {
     let flags = ["--guard-max-held=1000", "--guard-hold-seconds=8", "--guard-longest-hold-seconds=8"];
     let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;

@@ -3,6 +3,8 @@
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Denial, GRACE_SECONDS, Group};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::batch::v1::Job;
@@ -11,6 +13,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first;
+        release:
+            a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so;
+    ]
+}
 
 /// Nobody binds pods whose name begins with `train-1`.
 async fn bind_no_second_pod(world: &World, node: &str) {
@@ -63,7 +75,6 @@ fn uids(pods: &[Pod]) -> Vec<String> {
     pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
@@ -100,7 +111,6 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
     world.check(&Promises::new().allow_taken_down(2)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")

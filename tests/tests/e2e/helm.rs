@@ -4,8 +4,19 @@ use crate::MINUTE;
 use crate::uninstall::{carry_out, helm, succeeds};
 use giveway_tests::giveway::{NAMESPACE, install_chart};
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            no_second_leader_comes_by_another_lease,
+            its_test_takes_no_namespace_of_somebody_else_and_starts_a_gang_where_groups_are_served;
+    ]
+}
 
 /// The namespace of `helm test`.
 const TEST: &str = "giveway-test-3252bef2";
@@ -17,7 +28,6 @@ async fn fails(world: &mut World, args: &[&str], words: &str) {
     assert!(!output.status.success() && said.contains(words), "{args:?}: {said}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_test_takes_no_namespace_of_somebody_else_and_starts_a_gang_where_groups_are_served() {
     let mut world = World::bare().await;
     world.nodes(2).create().await;
@@ -60,7 +70,6 @@ async fn its_test_takes_no_namespace_of_somebody_else_and_starts_a_gang_where_gr
     assert!(said.contains("\n0 wrong, ") && !said.contains("is not known"), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_second_leader_comes_by_another_lease() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;

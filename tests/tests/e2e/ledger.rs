@@ -6,12 +6,31 @@ use giveway_crds::{PodGroup, Preemption, keys};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::{OPERATOR, Promises};
 use giveway_tests::cluster::{Denial, GroupBuilder, Shaped, stored_plans};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can,
+            victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place;
+        own:
+            a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own,
+            an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded;
+        release:
+            a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole,
+            only_the_latest_plans_are_kept,
+            what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed,
+            a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why;
+    ]
+}
 
 /// The classes low and high, two nodes full of pods of class low, and a gang of class high that wants both, with a plan
 /// that waits for ten minutes before its first eviction.
@@ -73,7 +92,6 @@ async fn allow(world: &World) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
     let (mut world, gang, plan) = planned().await;
     world.operator().kill();
@@ -95,7 +113,6 @@ async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
 
 /// The attack that this kind of object closes: with the role `edit` in one namespace a tenant wrote a plan into the
 /// annotation of a pod that looked static, and the next leader evicted whom it named.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     let mut world = World::start().await;
     world.class("vip", 1000).create().await;
@@ -149,7 +166,6 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
@@ -185,14 +201,12 @@ async fn what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can() {
-    let world = World::start().await;
+async fn a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    forbid(&world, "false").await;
+    forbid(world, "false").await;
     let gang = world.gang("train", 4).priority("high").create().await;
     let message = gang.wait_condition("PreemptionPlanned", "False", "Failed", MINUTE).await;
     assert!(message.starts_with("The plan could not be stored, so nobody was evicted: "), "{message}");
@@ -209,12 +223,11 @@ async fn a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can(
         if told == seen.metadata.generation { Ok(()) } else { Err(format!("{told:?}")) }
     })
     .await;
-    allow(&world).await;
+    allow(world).await;
     gang.wait_bound(2 * MINUTE).await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded() {
     let (world, gang, plan) = planned().await;
     let table = world.kubectl(&["get", "gpr"]).await.unwrap();
@@ -236,7 +249,6 @@ async fn an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded(
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_latest_plans_are_kept() {
     let world = World::builder().operator_flag("--preemption-history-limit=2").start().await;
     world.class("low", 10).managed().create().await;
@@ -257,9 +269,7 @@ async fn only_the_latest_plans_are_kept() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place() {
-    let world = World::start().await;
+async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -288,7 +298,6 @@ async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place
 
 /// Victims with names of more than two hundred characters, and half as many members: five thousand, or as many as
 /// `GIVEWAY_VICTIMS` says (`make soak`: ten thousand).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole() {
     let victims = std::env::var("GIVEWAY_VICTIMS").ok().map_or(5_000, |text| text.parse().expect("a number"));
     let mut world = World::start().await;

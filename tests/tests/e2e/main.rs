@@ -1,4 +1,4 @@
-//! End-to-end tests on a real control plane: one file a promise, each test on a cluster of its own.
+//! End-to-end tests on real control planes, one file for each promise. `tests/README.md` tells how to add one.
 // Tests end on the spot, with a message, when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -58,8 +58,87 @@ mod workloads;
 
 use giveway_crds::condition;
 use giveway_tests::cluster::Group;
+use giveway_tests::runner;
 use giveway_tests::wait::wait_for;
+use std::process::ExitCode;
 use std::time::Duration;
+
+fn main() -> ExitCode {
+    let tests = [
+        addon_cli::tests(),
+        admission::tests(),
+        adopt::tests(),
+        backfill::tests(),
+        backoff::tests(),
+        barrier::tests(),
+        budgets::duels::tests(),
+        budgets::races::tests(),
+        budgets::rounds::tests(),
+        budgets::stories::tests(),
+        cascade::tests(),
+        certificates::tests(),
+        changes::tests(),
+        chart::tests(),
+        check::tests(),
+        cli::tests(),
+        competition::tests(),
+        constraints::tests(),
+        crash::tests(),
+        crds::tests(),
+        critical::crash::tests(),
+        critical::meanwhile::tests(),
+        critical::restraint::tests(),
+        critical::steps::tests(),
+        critical::stranded::tests(),
+        critical::thieves::tests(),
+        critical_rights::tests(),
+        events::tests(),
+        examples::tests(),
+        faults::admission::tests(),
+        faults::answers::tests(),
+        faults::clocks::tests(),
+        faults::crashes::tests(),
+        faults::leaders::tests(),
+        faults::outages::tests(),
+        faults::soak::tests(),
+        faults::unheard::tests(),
+        feasibility::tests(),
+        forbidden::tests(),
+        gangs::jobs::tests(),
+        gangs::others::tests(),
+        gangs::sets::tests(),
+        gangs::survival::tests(),
+        guaranteed::tests(),
+        guard::tests(),
+        guard_cost::tests(),
+        guard_seats::tests(),
+        half_bound::tests(),
+        helm::tests(),
+        ledger::tests(),
+        malformed::tests(),
+        metrics::tests(),
+        native::tests(),
+        policies::tests(),
+        preemption::tests(),
+        provisioning::tests(),
+        quota::tests(),
+        rates::tests(),
+        restraint::tests(),
+        rights::tests(),
+        roles::tests(),
+        served::tests(),
+        smoke::tests(),
+        statuses::tests(),
+        switch::tests(),
+        topology::tests(),
+        traces::tests(),
+        uninstall::tests(),
+        unreadable::tests(),
+        volumes::tests(),
+        workloads::tests(),
+    ];
+    runner::run(tests.into_iter().flatten().collect()).exit_code()
+}
 
 /// The deadline of every wait: generous, because three clusters share two cores.
 const MINUTE: Duration = Duration::from_secs(60);

@@ -2,20 +2,29 @@
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_group_of_an_unknown_class_says_so_and_the_others_go_on,
+            a_group_that_cannot_be_read_is_counted_and_the_others_go_on;
+    ]
+}
 
 /// Takes away every admission webhook of Giveway.
 async fn without_admission(world: &World) {
     world.kubectl(&["delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all"]).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on() {
-    let world = World::start().await;
+async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
-    without_admission(&world).await;
+    without_admission(world).await;
     let manifest = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: broken}\nspec:\n  schedulingPolicy: {gang: {minCount: 2}}\n  priorityClassName: missing\n";
     wait_for("the group is stored without admission", MINUTE, async || world.apply(manifest).await).await;
     let broken = world.gang("broken", 2).without_group();
@@ -28,12 +37,10 @@ async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on() {
-    let mut world = World::start().await;
+async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on(world: &mut World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
-    without_admission(&world).await;
+    without_admission(world).await;
     // A CRD without validation lets anything in, as an older version of it might have.
     let open = r#"[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]"#;
     world.kubectl(&["patch", "crd", "podgroups.scheduling.giveway.dev", "--type=json", "-p", open]).await.unwrap();

@@ -6,6 +6,8 @@ use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::{Removal, SCHEDULER};
 use giveway_tests::cluster::{PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,6 +16,17 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts,
+            a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_class,
+            giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none,
+            what_is_exported_and_imported_is_accepted_by_the_api_server;
+    ]
+}
 
 /// How long nobody is evicted before nobody will be.
 const A_WHILE: Duration = Duration::from_secs(8);
@@ -73,7 +86,6 @@ fn each(nodes: &[String], times: usize) -> Vec<String> {
     nodes.iter().flat_map(|node| std::iter::repeat_n(node.clone(), times)).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts() {
     let world = World::builder().native_groups().start().await;
     for (name, value) in [("low", 10), ("mid", 50), ("upper", 500)] {
@@ -105,7 +117,6 @@ async fn a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts()
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_class() {
     let world = World::builder().native_groups().start().await;
     world.class("low", 10).managed().create().await;
@@ -131,7 +142,6 @@ async fn a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none() {
     let world = World::builder().native_groups().start().await;
     world.class("low", 10).create().await;
@@ -174,7 +184,6 @@ async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none()
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_exported_and_imported_is_accepted_by_the_api_server() {
     let mut world = World::builder().native_groups().start().await;
     world.class("low", 10).create().await;

@@ -5,12 +5,26 @@ use crate::MINUTE;
 use giveway_crds::keys::{self, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE, LABEL_POD_GROUP};
 use giveway_tests::attack::Call;
 use giveway_tests::cluster::{GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot;
+        own:
+            nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups,
+            the_ledger_is_the_operator_s_and_administrators_can_break_the_glass,
+            with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_writes;
+    ]
+}
 
 /// `tenant` has the role `edit` in namespace `team`, `glass` also the right to break the glass there. `wide` has every
 /// verb on everything that matters here, in the whole cluster, and not that right.
@@ -115,7 +129,6 @@ impl Town {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups() {
     let town = Town::build().await;
     let (tenant, wide) = (&town.tenant, &town.wide);
@@ -209,7 +222,6 @@ async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups()
     town.world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
     let mut town = Town::build().await;
     let (admin, glass, wide) = (town.world.client(), town.glass.clone(), town.wide.clone());
@@ -280,7 +292,6 @@ async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
     town.world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_writes() {
     let mut world = World::start().await;
     world.nodes(1).cpus(2).create().await;
@@ -304,9 +315,7 @@ async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_wr
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot() {
-    let world = World::start().await;
+async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot(world: &World) {
     let mut pod = world.pod("huge").build();
     let many = (0..50_000).map(|n| (format!("l{n}"), String::new()));
     pod.metadata.labels.get_or_insert_default().extend(many);

@@ -4,17 +4,30 @@ use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs,
+            a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says,
+            a_gang_takes_single_pods_and_whole_groups_and_says_so,
+            a_single_pod_of_a_managed_class_takes_a_whole_group,
+            members_start_only_after_victims_with_a_grace_period_are_gone,
+            the_group_s_priority_counts_and_a_difference_is_told;
+    ]
+}
 
 async fn classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 4).priority("high").create().await;
@@ -36,10 +49,8 @@ async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(4).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     let gang = world.gang("train", 8).priority("high").create().await;
@@ -64,10 +75,8 @@ async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_takes_single_pods_and_whole_groups_and_says_so() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn a_gang_takes_single_pods_and_whole_groups_and_says_so(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     world.fill(&nodes[..1]).priority("low").prefix("single").singles().await;
     world.fill(&nodes[1..]).priority("low").prefix("group").whole().groups_of(4).await;
@@ -92,10 +101,8 @@ async fn a_gang_takes_single_pods_and_whole_groups_and_says_so() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_single_pod_of_a_managed_class_takes_a_whole_group() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn a_single_pod_of_a_managed_class_takes_a_whole_group(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(2).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
@@ -111,10 +118,8 @@ async fn a_single_pod_of_a_managed_class_takes_a_whole_group() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_start_only_after_victims_with_a_grace_period_are_gone() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn members_start_only_after_victims_with_a_grace_period_are_gone(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(2).create().await;
     let low = world.fill(&nodes).priority("low").whole().grace_seconds(8).groups_of(4).await;
     let gang = world.gang("train", 4).priority("high").create().await;
@@ -134,10 +139,8 @@ async fn members_start_only_after_victims_with_a_grace_period_are_gone() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_group_s_priority_counts_and_a_difference_is_told() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn the_group_s_priority_counts_and_a_difference_is_told(world: &World) {
+    classes(world).await;
     world.class("mid", 500).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     // Pods of the high class in a group of the low class give way to a gang of the class between.

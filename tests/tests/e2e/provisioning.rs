@@ -8,12 +8,30 @@ use giveway_crds::condition::types::CAPACITY_REQUESTED;
 use giveway_crds::keys::LABEL_PLACEHOLDER;
 use giveway_tests::attack::Call;
 use giveway_tests::cluster::{Group, PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Pod, PodTemplate, ResourceQuota};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            what_is_off_has_no_rights_and_asks_nobody;
+        own:
+            placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted,
+            nobody_else_makes_placeholders_and_the_operator_makes_nothing_else;
+        release:
+            a_request_that_fails_is_told_and_the_gang_preempts_when_its_time_is_over,
+            a_request_that_is_met_too_late_is_withdrawn_when_the_gang_preempts,
+            where_the_autoscaler_stops_the_time_passes_and_the_gang_preempts,
+            a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted;
+    ]
+}
 
 /// The kind of cluster-autoscaler, as far as it matters: names, the status, and that a request cannot be changed.
 const PROVISIONING_REQUESTS: &str = "
@@ -120,7 +138,6 @@ async fn nothing_is_left_of_the_request(world: &World) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
     let (low, gang) = full(&world, 600).await;
@@ -146,7 +163,6 @@ async fn a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_fails_is_told_and_the_gang_preempts_when_its_time_is_over() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
     let (_, gang) = full(&world, 20).await;
@@ -159,7 +175,6 @@ async fn a_request_that_fails_is_told_and_the_gang_preempts_when_its_time_is_ove
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_met_too_late_is_withdrawn_when_the_gang_preempts() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
     let (_, gang) = full(&world, 10).await;
@@ -206,7 +221,6 @@ async fn no_placeholder_is_left(world: &World) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted() {
     let world = world("Placeholder", &["--provisioning-first", "--provisioning-after=1s"]).await;
     world.class("patient", 500).managed().never().create().await;
@@ -229,7 +243,6 @@ async fn placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_the_autoscaler_stops_the_time_passes_and_the_gang_preempts() {
     let world = world("Placeholder", &["--provisioning-first"]).await;
     let nodes = world.nodes(2).cpus(4).create().await;
@@ -259,7 +272,6 @@ fn placeholder(image: &str) -> Value {
     })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
     let mut world = world("Placeholder", &["--provisioning-after=1s"]).await;
     let pause = "registry.k8s.io/pause:3.10";
@@ -331,10 +343,8 @@ async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_off_has_no_rights_and_asks_nobody() {
-    let mut world = World::start().await;
-    let operator = thief(&mut world, "giveway-operator").await;
+async fn what_is_off_has_no_rights_and_asks_nobody(world: &mut World) {
+    let operator = thief(world, "giveway-operator").await;
     let pods = Call::post("/api/v1/namespaces/default/pods", &placeholder("registry.k8s.io/pause:3.10"));
     pods.refused(&operator, "a placeholder", "cannot create resource \"pods\"").await;
     let list = Call::get("/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests");

@@ -7,6 +7,8 @@ use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::{PodGroup, keys};
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
@@ -14,6 +16,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeSet;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            no_priority_is_to_be_had_through_a_group_that_a_quota_denies;
+    ]
+}
 
 /// The condition that tells of members that do not pay for their group.
 const MISMATCH: &str = giveway_crds::condition::types::PODS_NOT_MATCHING_PRIORITY;
@@ -105,7 +115,6 @@ fn says(said: &str, words: &str) {
     assert!(said.contains(words), "refused, but with other words:\n{said}\nwanted: {words}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_priority_is_to_be_had_through_a_group_that_a_quota_denies() {
     let mut scene = Scene::start().await;
     directly_and_through_a_group(&scene).await;

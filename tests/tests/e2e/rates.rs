@@ -4,10 +4,23 @@ use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::condition;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{FillBuilder, Group, Shaped, stored_plans};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            with_zero_nobody_is_evicted_no_plan_is_made_and_what_fits_starts;
+        release:
+            each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_leader_counts_on,
+            a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_leader_tears_nothing;
+    ]
+}
 
 /// A wait for room in a minute, and for what follows.
 const NEXT_MINUTE: Duration = Duration::from_secs(150);
@@ -51,7 +64,6 @@ fn assert_rate(times: &[Timestamp], most: usize) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_leader_counts_on() {
     let mut world = world("--evictions-per-minute-per-namespace=4").await;
     let nodes = world.nodes(3).cpus(4).create().await;
@@ -87,7 +99,6 @@ async fn each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_le
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_leader_tears_nothing() {
     let mut world = world("--evictions-per-minute-per-cluster=2").await;
     let nodes = world.nodes(3).cpus(1).create().await;
@@ -113,7 +124,6 @@ async fn a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_l
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_zero_nobody_is_evicted_no_plan_is_made_and_what_fits_starts() {
     let mut world = world("--evictions-per-minute-per-cluster=0").await;
     let nodes = world.nodes(1).cpus(4).create().await;

@@ -4,19 +4,34 @@ use crate::{MINUTE, PLANNED, SCHEDULED, told};
 use giveway_crds::PodGroup;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Shaped, stored_plans};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missing,
+            equal_priority_evicts_nobody,
+            a_class_with_policy_never_evicts_nobody,
+            room_that_appears_between_plan_and_eviction_saves_the_victims,
+            room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_anew,
+            a_member_that_goes_before_the_first_eviction_cancels_the_plan;
+        own:
+            a_plan_that_is_dropped_half_way_finishes_the_group_it_began_and_withdraws_its_nominations;
+    ]
+}
 
 async fn nobody_was_evicted(world: &World) {
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missing() {
-    let world = World::start().await;
+async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missing(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).gpus(4).cpus(16).create().await;
@@ -29,28 +44,24 @@ async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missi
         "9 pods needed, 0 fit now. Missing 9 nvidia.com/gpu. Evicting every workload below priority 1000 would free 8.",
     )
     .await;
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
     // One more node, and the same gang is helped.
     world.nodes(1).gpus(4).cpus(16).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_priority_evicts_nobody() {
-    let world = World::start().await;
+async fn equal_priority_evicts_nobody(world: &World) {
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("high").whole().groups_of(4).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     let words = "2 pods needed, 0 fit now. Missing 2 cpu. No workload has a priority below 1000.";
     told(&gang, SCHEDULED, "False Unschedulable", words).await;
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_with_policy_never_evicts_nobody() {
-    let world = World::start().await;
+async fn a_class_with_policy_never_evicts_nobody(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("patient", 1000).managed().never().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -59,19 +70,17 @@ async fn a_class_with_policy_never_evicts_nobody() {
     told(&gang, SCHEDULED, "False Unschedulable", "preemptionPolicy Never: nobody is evicted for it.").await;
     let pod = world.pod("single").priority("patient").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
     // Room that others leave is taken.
     low[0].delete().await;
     low[1].delete().await;
     low[2].delete().await;
     gang.wait_bound(MINUTE).await;
     pod.wait_bound(MINUTE).await;
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn room_that_appears_between_plan_and_eviction_saves_the_victims() {
-    let world = World::start().await;
+async fn room_that_appears_between_plan_and_eviction_saves_the_victims(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -85,12 +94,10 @@ async fn room_that_appears_between_plan_and_eviction_saves_the_victims() {
     gang.wait_bound(MINUTE).await;
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Room appeared; nobody was evicted.");
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_anew() {
-    let world = World::start().await;
+async fn room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_anew(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -116,9 +123,7 @@ async fn room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_a
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan() {
-    let world = World::start().await;
+async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -131,10 +136,9 @@ async fn a_member_that_goes_before_the_first_eviction_cancels_the_plan() {
     assert_eq!(message, "Only 3 of the 4 pods needed are left with a place.");
     told(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 have a place.")
         .await;
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_that_is_dropped_half_way_finishes_the_group_it_began_and_withdraws_its_nominations() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;

@@ -4,12 +4,24 @@ use giveway_crds::keys::{self, ANNOTATION_THRESHOLD, GATE};
 use giveway_tests::attack::Call;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate};
 use kube::Client;
 use kube::api::PostParams;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_operator_s_token_changes_of_a_pod_only_what_preemption_needs,
+            the_webhook_s_token_closes_budgets_and_opens_none,
+            the_tokens_of_both_daemons_give_nothing_that_they_do_not_use;
+    ]
+}
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -38,11 +50,9 @@ fn condition(type_: &str, status: &str) -> Value {
     json!({"status": {"conditions": [{"type": type_, "status": status, "reason": "PreemptionByScheduler", "message": "m"}]}})
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
-    let mut world = World::start().await;
-    two_pods(&world).await;
-    let operator = thief(&mut world, "giveway-operator").await;
+async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs(world: &mut World) {
+    two_pods(world).await;
+    let operator = thief(world, "giveway-operator").await;
     let (held, free) = (format!("{PODS}/held"), format!("{PODS}/free"));
     let status = |pod: &str| format!("{pod}/status");
 
@@ -111,13 +121,11 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs() {
     world.writes_as_the_operator();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_webhook_s_token_closes_budgets_and_opens_none() {
-    let mut world = World::start().await;
+async fn the_webhook_s_token_closes_budgets_and_opens_none(world: &mut World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).label("app", "web").singles().await;
     world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
-    let webhook = thief(&mut world, "giveway-webhook").await;
+    let webhook = thief(world, "giveway-webhook").await;
     let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
     let stored = Call::get(budget).allowed(&webhook, "a look").await;
     let changed = |change: &dyn Fn(&mut Value)| {
@@ -142,12 +150,10 @@ async fn the_webhook_s_token_closes_budgets_and_opens_none() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use() {
-    let mut world = World::start().await;
-    two_pods(&world).await;
-    let operator = thief(&mut world, "giveway-operator").await;
-    let webhook = thief(&mut world, "giveway-webhook").await;
+async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use(world: &mut World) {
+    two_pods(world).await;
+    let operator = thief(world, "giveway-operator").await;
+    let webhook = thief(world, "giveway-webhook").await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "evil"},
         "spec": {"containers": [{"name": "c", "image": "registry.example/evil:1"}]}});
     let (held, secrets) = (format!("{PODS}/held"), "/api/v1/namespaces/default/secrets");

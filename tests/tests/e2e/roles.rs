@@ -6,9 +6,20 @@ use giveway_tests::attack::Call;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use std::path::PathBuf;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_refusal_names_the_role_that_helps_and_the_role_does_help,
+            a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions;
+    ]
+}
 
 /// Namespace `team` of the tenant, with accounts for three people; nobody has a role yet.
 pub(crate) const PEOPLE: &str = "
@@ -67,15 +78,13 @@ async fn follow_advice(world: &World, said: &str, name: &str) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
-    let world = World::start().await;
+async fn a_refusal_names_the_role_that_helps_and_the_role_does_help(world: &World) {
     world.apply(PEOPLE).await.unwrap();
     world.class("high", 1000).create().await;
     world.nodes(1).cpus(2).create().await;
     world.gang("train", 2).cpu(4).create().await;
 
-    let planner = Person::new(&world, "planner").await;
+    let planner = Person::new(world, "planner").await;
     let no = planner.giveway(&["why", "podgroup/train", "-n", "default"]).await;
     let user = "system:serviceaccount:team:planner";
     assert_eq!(no.status, Some(1), "{}", no.err);
@@ -84,7 +93,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
         ": the chart's ClusterRole giveway-planner allows it: kubectl create clusterrolebinding NAME --clusterrole=giveway-planner --user={user}"
     );
     assert!(no.err.trim().ends_with(&advice), "{}", no.err);
-    follow_advice(&world, &no.err, "planners").await;
+    follow_advice(world, &no.err, "planners").await;
     let page = planner.works(&["why", "podgroup/train", "-n", "default"]).await;
     assert!(page.out.contains("2 pods needed, 0 fit now."), "{}", page.out);
     let plan = planner.works(&["plan", "--for", "podgroup/train", "-n", "default"]).await;
@@ -92,7 +101,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
     let snapshot = planner.works(&["snapshot", "-o", "-"]).await;
     assert!(!plan.err.contains("You may not") && !snapshot.err.contains("You may not"), "{}{}", plan.err, snapshot.err);
 
-    let boss = Person::new(&world, "boss").await;
+    let boss = Person::new(world, "boss").await;
     let no = boss.giveway(&["adopt", "priorityclass", "high"]).await;
     assert_eq!(no.status, Some(1), "{}", no.err);
     let user = "system:serviceaccount:team:boss";
@@ -100,7 +109,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
         ": the chart's ClusterRole and Role giveway-class-admin allow it: kubectl create clusterrolebinding NAME --clusterrole=giveway-class-admin --user={user} and kubectl create rolebinding NAME --role=giveway-class-admin --user={user} --namespace=giveway-system"
     );
     assert!(no.err.trim().ends_with(&advice), "{}", no.err);
-    follow_advice(&world, &no.err, "bosses").await;
+    follow_advice(world, &no.err, "bosses").await;
     boss.works(&["adopt", "priorityclass", "high"]).await;
     boss.works(&["release", "--all"]).await;
     // Neither role gives what the other is for, nor anything to write on groups and pods.
@@ -111,11 +120,9 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions() {
-    let world = World::start().await;
+async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions(world: &World) {
     world.apply(PEOPLE).await.unwrap();
-    let person = Person::new(&world, "tenant").await;
+    let person = Person::new(world, "tenant").await;
     let config = kube::config::Kubeconfig::read_from(person.0).unwrap();
     let tenant = kubeconfig::impatient_client(config).await.unwrap();
     let group = "/apis/scheduling.giveway.dev/v1alpha1";

@@ -12,11 +12,29 @@ use giveway_tests::attack::Call;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{FillBuilder, Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
 use giveway_tests::giveway::kubectl;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::PodSchedulingGate;
 use kube::Client;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod,
+            no_tenant_protects_his_namespace_whatever_he_may_do_there;
+        own:
+            nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_asks_is_told,
+            an_administrator_protects_a_namespace_and_takes_it_back,
+            a_plan_in_flight_gives_up_the_victims_that_become_protected,
+            where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted_for_them,
+            a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more,
+            a_pod_of_an_unserved_group_has_no_more_than_other_pods;
+    ]
+}
 
 const VAULT: &str = "/api/v1/namespaces/vault";
 
@@ -45,7 +63,6 @@ async fn evicted(world: &World) -> usize {
     world.audit().await.evicted().iter().filter(|removal| removal.pod.0 == "vault").count()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_asks_is_told() {
     let world = World::builder().operator_flag("--protected-namespaces=vault,else");
     let mut world = world.helm_value("victims.protectedNamespaces={vault,else}").start().await;
@@ -89,7 +106,6 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_administrator_protects_a_namespace_and_takes_it_back() {
     let world = World::builder().operator_flag("--critical-addons-after=1s").start().await;
     classes(&world).await;
@@ -113,7 +129,6 @@ async fn an_administrator_protects_a_namespace_and_takes_it_back() {
 }
 
 /// One pod after the other goes, until the namespace is protected: the rest stays, and the gang waits for other room.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_in_flight_gives_up_the_victims_that_become_protected() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     classes(&world).await;
@@ -145,13 +160,11 @@ async fn a_plan_in_flight_gives_up_the_victims_that_become_protected() {
 }
 
 /// A group that is torn already stays torn: the administrator said that nobody goes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod() {
-    let world = World::start().await;
+async fn the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
     let vault = world.namespace("vault").await;
-    protect(&world, true).await;
+    protect(world, true).await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(4).await;
     low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
@@ -159,7 +172,7 @@ async fn the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod() {
     let told = low[0].wait_event("Protected", MINUTE).await;
     let words = ". Nobody else is evicted, because its namespace is protected (scheduling.giveway.dev/never-evict: \"true\"): 3 more pods stay, though the group should go whole.";
     assert!(told.starts_with("kube-scheduler took pod ") && told.ends_with(words), "{told}");
-    assert_eq!(evicted(&world).await, 0);
+    assert_eq!(evicted(world).await, 0);
     world.check(&Promises::new().allow_torn(1)).await;
 }
 
@@ -197,13 +210,11 @@ async fn person(world: &World, name: &str) -> Client {
     client
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_tenant_protects_his_namespace_whatever_he_may_do_there() {
-    let world = World::start().await;
+async fn no_tenant_protects_his_namespace_whatever_he_may_do_there(world: &World) {
     world.namespace("vault").await;
     world.apply(PEOPLE).await.unwrap();
     let (owner, maker, keeper) =
-        (person(&world, "owner").await, person(&world, "maker").await, person(&world, "keeper").await);
+        (person(world, "owner").await, person(world, "maker").await, person(world, "keeper").await);
     let words = "metadata.annotations[scheduling.giveway.dev/never-evict]: Forbidden: only an administrator sets, changes or removes it: bind the ClusterRole giveway-namespace-admin by a ClusterRoleBinding";
     let set = never_evict(&json!("true"));
     let status = format!("{VAULT}/status");
@@ -282,7 +293,6 @@ async fn kubectl_says(world: &mut World, namespace: &str, manifest: &str) -> Str
     said
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted_for_them() {
     let mut world = served_but_for_strangers().await;
     classes(&world).await;
@@ -321,7 +331,6 @@ async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted
 }
 
 /// A gang that waits when its namespace is not served any more is let go.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more() {
     let world = served_but_for_strangers().await;
     classes(&world).await;
@@ -338,7 +347,6 @@ async fn a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more() {
 }
 
 /// A label that turns the webhook away gives a tenant nothing that the webhook would refuse.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_of_an_unserved_group_has_no_more_than_other_pods() {
     let world = served_but_for_strangers().await;
     classes(&world).await;

@@ -1,19 +1,37 @@
 //! The harness itself: what it starts works, what it reads is true, and nothing is left of it.
 
+use futures::{StreamExt as _, stream};
 use giveway_tests::audit::{ADMIN, How, SCHEDULER};
-use giveway_tests::control_plane::{ControlPlane, Options};
+use giveway_tests::control_plane::{ControlPlane, Options, State};
 use giveway_tests::giveway::{Giveway, Settings, run_kubectl};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
+use giveway_tests::wait::wait_for;
 use giveway_tests::{Shaped as _, World};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            pods_are_scheduled_run_and_go_and_the_audit_log_tells_it,
+            the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it,
+            a_budget_counts_pods_without_a_controller,
+            two_control_planes_run_side_by_side_and_leave_nothing_behind,
+            a_test_finds_nothing_of_the_test_before,
+            a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9;
+        release:
+            two_hundred_worlds_start_four_at_a_time;
+    ]
+}
+
 /// Names and labels, by which objects are told apart.
 const COLUMNS: &str = "custom-columns=NAME:.metadata.name,LABELS:.metadata.labels.team";
 const LIMIT: Duration = Duration::from_secs(30);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_are_scheduled_run_and_go_and_the_audit_log_tells_it() {
     let world = World::bare().await;
     let nodes = world.nodes(2).cpus(4).create().await;
@@ -54,7 +72,6 @@ async fn pods_are_scheduled_run_and_go_and_the_audit_log_tells_it() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it() {
     let world = World::bare().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -73,7 +90,6 @@ async fn the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it(
     assert!(audit.evicted().is_empty(), "Giveway is not installed");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_counts_pods_without_a_controller() {
     let world = World::bare().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -81,7 +97,6 @@ async fn a_budget_counts_pods_without_a_controller() {
     world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
     let bare = || World::builder().bare().fresh().start();
     let (mut one, mut two) = tokio::join!(bare(), bare());
@@ -105,9 +120,8 @@ async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_test_finds_nothing_of_the_test_before() {
-    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let mut plane = ControlPlane::start(Options::default(), State::Bare).await.unwrap();
     let all = "namespaces,nodes,priorityclasses,customresourcedefinitions,clusterroles,clusterrolebindings,\
                validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
                validatingadmissionpolicybindings,apiservices,resourcequotas,pods,configmaps,serviceaccounts";
@@ -116,10 +130,24 @@ async fn a_test_finds_nothing_of_the_test_before() {
         let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
         rows.lines().map(words).collect::<BTreeSet<String>>()
     };
-    let before = everything(&plane).await;
+    // A new kube-controller-manager makes its accounts one after the other.
+    let mut seen = (BTreeSet::new(), Instant::now());
+    let before = wait_for("nothing is added any more", LIMIT, async || {
+        let now = everything(&plane).await;
+        if now != seen.0 {
+            seen = (now, Instant::now());
+        }
+        if seen.1.elapsed() > Duration::from_secs(2) {
+            Ok(seen.0.clone())
+        } else {
+            Err("something was added".to_owned())
+        }
+    })
+    .await;
     let directory = plane.directory().to_owned();
 
-    let giveway = Giveway::install(&plane, &Settings::default()).await.unwrap();
+    let giveway = Giveway::install(&mut plane, &Settings::default()).await.unwrap();
+    let installed = everything(&plane).await;
     for args in [
         "create namespace other",
         "create quota pods --hard=pods=0",
@@ -133,19 +161,26 @@ async fn a_test_finds_nothing_of_the_test_before() {
     assert!(["other <none>", "default a"].iter().all(|row| changed.contains(*row)), "{changed:?}");
     drop(giveway);
 
-    let plane = plane.renewed().await.unwrap();
+    let mut plane = plane.renewed(State::Bare).await.unwrap();
     assert_eq!(plane.directory(), directory, "the same etcd and API server");
-    giveway_tests::wait::wait_for("everything is as it was", LIMIT, async || {
-        let now = everything(&plane).await;
-        if now == before { Ok(()) } else { Err(format!("{:?}", now.symmetric_difference(&before))) }
-    })
-    .await;
+    let as_in = async |plane: &ControlPlane, wanted: &BTreeSet<String>| {
+        wait_for("everything is as it was", LIMIT, async || {
+            let now = everything(plane).await;
+            if now == *wanted { Ok(()) } else { Err(format!("{:?}", now.symmetric_difference(wanted))) }
+        })
+        .await;
+    };
+    as_in(&plane, &before).await;
     let audit = std::fs::read_to_string(plane.audit_log()).unwrap();
     assert!(!audit.contains("giveway-operator"), "its audit log begins anew: {audit}");
-    Giveway::install(&plane, &Settings::default()).await.expect("Giveway can be installed again");
+    Giveway::install(&mut plane, &Settings::default()).await.expect("Giveway can be installed again");
+    let mut plane = plane.renewed(State::Giveway).await.unwrap();
+    as_in(&plane, &installed).await;
+    Giveway::install(&mut plane, &Settings::default())
+        .await
+        .expect("its daemons start without the chart being applied");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9() {
     let program = env!("CARGO_BIN_EXE_giveway-dev");
     let mut holder = Command::new(program).arg("hold").stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -158,11 +193,25 @@ async fn a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9
 
     holder.kill().unwrap();
     holder.wait().unwrap();
-    giveway_tests::wait::wait_for("everything is gone", LIMIT, async || {
+    wait_for("everything is gone", LIMIT, async || {
         let left: Vec<&u32> = pids.iter().filter(|pid| alive(**pid)).collect();
         if left.is_empty() && !Path::new(directory).exists() { Ok(()) } else { Err(format!("{left:?} {directory}")) }
     })
     .await;
+}
+
+/// Ports, directories and names of worlds do not meet: four worlds start at a time, most on the control planes of earlier ones, every
+/// tenth one on a new control plane.
+async fn two_hundred_worlds_start_four_at_a_time() {
+    let starts = (0..200).map(async |index| {
+        let builder = if index % 10 == 0 { World::builder().fresh() } else { World::builder() };
+        let world = builder.try_start().await.map_err(|error| format!("world {index}: {error:#}"))?;
+        world.check_promises().await;
+        Ok::<(), String>(())
+    });
+    let ended: Vec<Result<(), String>> = stream::iter(starts).buffer_unordered(4).collect().await;
+    let failed: Vec<String> = ended.into_iter().filter_map(Result::err).collect();
+    assert_eq!(failed, Vec::<String>::new());
 }
 
 /// Whether a process runs; one that is dead and was not waited for by its parent does not.

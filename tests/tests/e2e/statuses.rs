@@ -6,6 +6,8 @@ use giveway_tests::audit::OPERATOR;
 use giveway_tests::audit::log::Line;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::proxy::Fault;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,9 +18,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs() {
-    let world = World::start().await;
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs,
+            an_older_status_that_lands_late_is_put_right,
+            what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name;
+        release:
+            a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_now;
+    ]
+}
+
+async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs(world: &World) {
     world.class("low", 10).managed().create().await;
     let nodes = world.nodes(16).cpus(8).create().await;
     let groups = world.fill(&nodes).priority("low").whole().groups_of(8).await;
@@ -37,9 +49,7 @@ async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_whe
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_status_that_lands_late_is_put_right() {
-    let world = World::start().await;
+async fn an_older_status_that_lands_late_is_put_right(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("train", 2).priority("high").create().await;
@@ -66,7 +76,6 @@ async fn an_older_status_that_lands_late_is_put_right() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_now() {
     let world = World::builder().proxy().start().await;
     world.class("high", 1000).managed().create().await;
@@ -97,9 +106,7 @@ async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_n
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name() {
-    let world = World::start().await;
+async fn what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name(world: &World) {
     world.nodes(1).cpus(2).create().await;
     let pod = world.pod("worker").create().await;
     pod.wait_running(MINUTE).await;

@@ -8,10 +8,27 @@ use giveway_crds::plan::PlanState;
 use giveway_tests::attack::Call;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Group, Kit, Shaped, scheduling_gates, stored_plans, wait_for_event};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::json;
 use std::collections::BTreeSet;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_changes_nothing,
+            the_rest_of_a_group_of_which_kube_scheduler_took_a_pod_stays_and_the_group_says_so,
+            only_who_has_the_right_switches;
+        own:
+            who_observes_says_and_stores_once_what_it_would_do_lets_start_what_fits_and_evicts_nobody;
+        release:
+            a_new_leader_is_in_the_mode_of_the_last_one,
+            a_plan_in_flight_finishes_the_group_that_it_began_and_nobody_else_goes;
+    ]
+}
 
 const MAP: &str = "/api/v1/namespaces/giveway-system/configmaps/giveway-mode";
 const OBSERVES: &str = "Giveway observes and evicts nobody";
@@ -51,7 +68,6 @@ async fn observed(world: &World, group: &str) -> usize {
     plans.iter().filter(|plan| plan.preemptor.name == group && plan.state == PlanState::Observed).count()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_observes_says_and_stores_once_what_it_would_do_lets_start_what_fits_and_evicts_nobody() {
     let mut world = World::builder().operator_flag("--mode=observe").start().await;
     classes(&world).await;
@@ -93,11 +109,9 @@ async fn who_observes_says_and_stores_once_what_it_would_do_lets_start_what_fits
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_changes_nothing() {
-    let mut world = World::start().await;
-    classes(&world).await;
-    full(&world).await;
+async fn paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_changes_nothing(world: &mut World) {
+    classes(world).await;
+    full(world).await;
     // It waits for its pods; those that exist have no node anywhere.
     let lacks = world.gang("lacks", 3).priority("low").without_pods().create().await;
     let member = |name: &str| world.pod(name).label(keys::LABEL_POD_GROUP, "lacks").node_selector("rack", "none");
@@ -105,13 +119,13 @@ async fn paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_c
     member("lacks-b").priority("low").create().await;
     lacks.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
     assert_eq!(held(&lacks).await, [true; 2]);
-    let healthy = giveway(&mut world, &["check"]).await;
+    let healthy = giveway(world, &["check"]).await;
     assert!(healthy.out.contains("nobody has switched Giveway"), "{}", healthy.out);
 
-    let printed = giveway(&mut world, &["pause", "--dry-run"]).await;
+    let printed = giveway(world, &["pause", "--dry-run"]).await;
     assert!(printed.ok().contains("Nothing was written"), "{}", printed.out);
     assert!(world.kubectl(&["get", "configmap", "giveway-mode", "-n", "giveway-system"]).await.is_err());
-    let printed = giveway(&mut world, &["pause"]).await;
+    let printed = giveway(world, &["pause"]).await;
     let words = format!(
         "{OFF}. It says `mode: off` in ConfigMap giveway-system/giveway-mode; `kubectl giveway resume` takes that back.\n"
     );
@@ -121,7 +135,7 @@ async fn paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_c
     let vip = world.gang("vip", 4).priority("high").create().await;
     vip.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await;
     wait_let_go(&vip, 4).await;
-    let check = giveway(&mut world, &["check"]).await;
+    let check = giveway(world, &["check"]).await;
     assert!(check.out.contains("WARN") && check.out.contains("switched off"), "{}", check.out);
     let metrics = world.operator_metrics().await;
     assert!(metrics.contains("giveway_operator_mode{mode=\"off\"} 1"), "{metrics}");
@@ -135,21 +149,20 @@ async fn paused_it_releases_everybody_at_once_evicts_nobody_and_a_typing_error_c
     assert_eq!(complaint, words);
     let later = world.gang("later", 2).priority("high").create().await;
     later.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await;
-    let check = giveway(&mut world, &["check"]).await;
+    let check = giveway(world, &["check"]).await;
     assert_eq!(check.status, Some(1), "{}", check.out);
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
 
-    let printed = giveway(&mut world, &["resume"]).await;
+    let printed = giveway(world, &["resume"]).await;
     let words = "ConfigMap giveway-system/giveway-mode is gone: the chart's value `mode` counts again.\n";
     assert_eq!(printed.ok(), words);
     vip.wait_bound(MINUTE).await;
     later.wait_bound(MINUTE).await;
-    assert!(giveway(&mut world, &["resume"]).await.ok().starts_with("Nothing was switched"));
+    assert!(giveway(world, &["resume"]).await.ok().starts_with("Nothing was switched"));
     world.check_promises().await;
 }
 
 /// An operator that is killed while it is off begins with that, and not with what its flag says.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_is_in_the_mode_of_the_last_one() {
     let mut world = World::start().await;
     classes(&world).await;
@@ -165,7 +178,6 @@ async fn a_new_leader_is_in_the_mode_of_the_last_one() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_in_flight_finishes_the_group_that_it_began_and_nobody_else_goes() {
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     classes(&world).await;
@@ -196,15 +208,13 @@ async fn a_plan_in_flight_finishes_the_group_that_it_began_and_nobody_else_goes(
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rest_of_a_group_of_which_kube_scheduler_took_a_pod_stays_and_the_group_says_so() {
-    let mut world = World::start().await;
+async fn the_rest_of_a_group_of_which_kube_scheduler_took_a_pod_stays_and_the_group_says_so(world: &mut World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
-    giveway(&mut world, &["observe"]).await.ok();
+    giveway(world, &["observe"]).await.ok();
     wait_for("it observes", MINUTE, async || {
         let metrics = world.operator_metrics().await;
         if metrics.contains("giveway_operator_mode{mode=\"observe\"} 1") { Ok(()) } else { Err(metrics) }
@@ -214,23 +224,21 @@ async fn the_rest_of_a_group_of_which_kube_scheduler_took_a_pod_stays_and_the_gr
     let told = low[0].wait_event("Observing", MINUTE).await;
     let words = format!(". {OBSERVES}: 3 more pods stay, though the group should go whole.");
     assert!(told.starts_with("kube-scheduler took pod ") && told.ends_with(&words), "{told}");
-    nobody_was_evicted(&world).await;
+    nobody_was_evicted(world).await;
     let three = world.kubectl(&["get", "pods", "-n", "default", "-o", "name"]).await.unwrap();
     assert_eq!(three.lines().count(), 4, "three of the group, and the one that took a place: {three}");
     world.check(&Promises::new().allow_torn(1)).await;
 }
 
 /// Whoever may switch Giveway may stop it for everybody: that takes a right on one ConfigMap, which no tenant has.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_who_has_the_right_switches() {
-    let mut world = World::start().await;
+async fn only_who_has_the_right_switches(world: &mut World) {
     world.apply(PEOPLE).await.unwrap();
-    let (tenant, boss) = (Person::new(&world, "tenant").await, Person::new(&world, "boss").await);
+    let (tenant, boss) = (Person::new(world, "tenant").await, Person::new(world, "boss").await);
     // A ConfigMap of that name in a namespace of his own switches nothing.
     let own = world.kubectl(&["create", "configmap", "giveway-mode", "-n", "team", "--from-literal=mode=off"]).await;
     own.unwrap();
     for switch in ["pause", "observe"] {
-        let no = giveway(&mut world, &[switch, "--giveway-namespace=team"]).await;
+        let no = giveway(world, &[switch, "--giveway-namespace=team"]).await;
         let words =
             "--giveway-namespace: \"team\": no Giveway is installed there: it has no Deployment giveway-operator";
         assert!(no.status == Some(2) && no.err.contains(words), "{switch}: {}", no.err);
@@ -251,7 +259,7 @@ async fn only_who_has_the_right_switches() {
     wait_let_go(&gang, 1).await;
     assert_eq!(boss.giveway(&["resume"]).await.status, Some(0));
     // Nor does the operator's own token switch anything.
-    let operator = crate::rights::thief(&mut world, "giveway-operator").await;
+    let operator = crate::rights::thief(world, "giveway-operator").await;
     let put =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "giveway-mode"}, "data": {"mode": "off"}});
     let path = MAP.trim_end_matches("/giveway-mode");

@@ -7,10 +7,31 @@ use giveway_crds::constraints::SchedulingConstraints;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_racks,
+            a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack,
+            where_no_rack_is_large_enough_nobody_is_evicted_and_it_is_said,
+            a_member_that_comes_back_stays_in_the_rack_of_the_others,
+            nodes_without_the_label_are_in_no_rack,
+            when_its_rack_is_cordoned_under_way_a_plan_is_dropped_and_the_next_one_takes_another,
+            who_asks_for_a_rack_himself_gets_that_one_and_for_two_none,
+            a_group_of_a_template_asks_for_what_the_template_asks,
+            the_command_line_tells_the_rack_and_with_explain_those_that_were_tried;
+        release:
+            the_next_leader_keeps_the_rack_of_the_plan,
+            who_was_released_into_a_rack_waits_there_although_there_is_room_elsewhere;
+    ]
+}
 
 /// The label whose values are the racks.
 const RACK: &str = "example.com/rack";
@@ -64,16 +85,14 @@ fn domain(plan: &StoredPlan) -> String {
     plan.domain.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_racks() {
-    let world = World::start().await;
-    classes(&world).await;
-    let (r1, r2, r3) = (rack(&world, "r1", 8).await, rack(&world, "r2", 8).await, rack(&world, "r3", 8).await);
+async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_racks(world: &World) {
+    classes(world).await;
+    let (r1, r2, r3) = (rack(world, "r1", 8).await, rack(world, "r2", 8).await, rack(world, "r3", 8).await);
     // Who takes r1 or r2 evicts 32 pods, half of them in the other rack; in r3 it is 16.
-    span(&world, "left", "low", &[&r1[0], &r2[0]], 2).await;
-    span(&world, "right", "low", &[&r1[1], &r2[1]], 2).await;
+    span(world, "left", "low", &[&r1[0], &r2[0]], 2).await;
+    span(world, "right", "low", &[&r1[1], &r2[1]], 2).await;
     world.fill(&r3).priority("low").prefix("alone").whole().groups_of(8).await;
-    let train = gang(&world, "train", 16).create().await;
+    let train = gang(world, "train", 16).create().await;
     let bound = train.wait_bound(MINUTE).await;
     assert_eq!(racks_of(&bound), BTreeSet::from(["r3"]));
     let plan = train.wait_plan(PlanState::Completed, MINUTE).await;
@@ -89,7 +108,7 @@ async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_r
     told(&train, PLANNED, "False Completed", words).await;
 
     // With r3 taken, either of the others costs four groups; the first name decides, and room is left in the second.
-    let more = gang(&world, "more", 16).create().await;
+    let more = gang(world, "more", 16).create().await;
     let bound = more.wait_bound(MINUTE).await;
     assert_eq!(racks_of(&bound), BTreeSet::from(["r1"]));
     let plan = more.wait_plan(PlanState::Completed, MINUTE).await;
@@ -98,24 +117,22 @@ async fn a_gang_takes_the_rack_that_costs_least_with_the_pods_that_go_in_other_r
         ("example.com/rack=r1", 32, 4)
     );
     // The third one finds r2 empty.
-    let last = gang(&world, "last", 16).create().await;
+    let last = gang(world, "last", 16).create().await;
     assert_eq!(racks_of(&last.wait_bound(MINUTE).await), BTreeSet::from(["r2"]));
     selects(&last, "r2").await;
     assert_eq!(world.audit().await.evicted().len(), 48);
     world.check_promises().await;
-    gate_and_selector_go_together(&world).await;
+    gate_and_selector_go_together(world).await;
 }
 
 /// kube-scheduler sees the node selector, and spreads over the nodes of the rack alone: the empty ones of others are nothing to it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack() {
-    let world = World::start().await;
-    classes(&world).await;
-    let (r1, r2) = (rack(&world, "r1", 4).await, rack(&world, "r2", 4).await);
+async fn a_gang_in_a_rack_is_spread_over_the_nodes_of_that_rack(world: &World) {
+    classes(world).await;
+    let (r1, r2) = (rack(world, "r1", 4).await, rack(world, "r2", 4).await);
     world.fill(&r1).priority("low").prefix("low").singles().await;
     world.fill(&r2).priority("mid").prefix("mid").singles().await;
     world.nodes(1).cpus(4).prefix("r3").label(RACK, "r3").create().await;
-    let even = |name: &str, size| gang(&world, name, size).label("app", name).pod_spec(spread(name, &[(HOST, 1)]));
+    let even = |name: &str, size| gang(world, name, size).label("app", name).pod_spec(spread(name, &[(HOST, 1)]));
     // Over its only node, on which all four fit.
     let small = even("small", 4).create().await;
     assert_eq!(racks_of(&small.wait_bound(SOON).await), BTreeSet::from(["r3"]));
@@ -141,19 +158,17 @@ async fn gate_and_selector_go_together(world: &World) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_rack_is_large_enough_nobody_is_evicted_and_it_is_said() {
-    let mut world = World::start().await;
-    classes(&world).await;
+async fn where_no_rack_is_large_enough_nobody_is_evicted_and_it_is_said(world: &mut World) {
+    classes(world).await;
     for name in ["r1", "r2", "r3"] {
-        let nodes = rack(&world, name, 8).await;
+        let nodes = rack(world, name, 8).await;
         world.fill(&nodes).priority("low").prefix(name).whole().groups_of(8).await;
     }
-    let train = gang(&world, "train", 20).create().await;
+    let train = gang(world, "train", 20).create().await;
     let message = train.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
     assert!(message.starts_with("20 pods needed, 0 fit now."), "{message}");
     assert!(message.contains("example.com/rack=r"), "it names the rack that comes nearest: {message}");
-    let printed = giveway(&mut world, &["why", "podgroup/train"]).await;
+    let printed = giveway(world, &["why", "podgroup/train"]).await;
     for part in ["State: Unschedulable", "Topology: one value of example.com/rack", "example.com/rack=r"] {
         assert!(printed.ok().contains(part), "{part} is not in:\n{}", printed.out);
     }
@@ -169,16 +184,14 @@ async fn where_no_rack_is_large_enough_nobody_is_evicted_and_it_is_said() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_comes_back_stays_in_the_rack_of_the_others() {
-    let world = World::start().await;
-    classes(&world).await;
-    let r1 = rack(&world, "r1", 4).await;
-    let mut train = gang(&world, "train", 8).create().await;
+async fn a_member_that_comes_back_stays_in_the_rack_of_the_others(world: &World) {
+    classes(world).await;
+    let r1 = rack(world, "r1", 4).await;
+    let mut train = gang(world, "train", 8).create().await;
     assert_eq!(racks_of(&train.wait_bound(MINUTE).await), BTreeSet::from(["r1"]));
     told(&train, SCHEDULED, "True Scheduled", "8 pods have a node in example.com/rack=r1, 8 needed.").await;
     // An empty rack appears; the place of a member that dies is taken at once.
-    rack(&world, "r2", 4).await;
+    rack(world, "r2", 4).await;
     let dead = train.pods.pop().unwrap();
     let node = dead.wait_bound(MINUTE).await;
     dead.delete().await;
@@ -194,14 +207,12 @@ async fn a_member_that_comes_back_stays_in_the_rack_of_the_others() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_without_the_label_are_in_no_rack() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn nodes_without_the_label_are_in_no_rack(world: &World) {
+    classes(world).await;
     world.nodes(2).cpus(8).prefix("bare").create().await;
-    let r1 = rack(&world, "r1", 4).await;
+    let r1 = rack(world, "r1", 4).await;
     world.fill(&r1).priority("low").whole().groups_of(4).await;
-    let train = gang(&world, "train", 8).create().await;
+    let train = gang(world, "train", 8).create().await;
     assert_eq!(racks_of(&train.wait_bound(MINUTE).await), BTreeSet::from(["r1"]));
     assert_eq!(world.audit().await.evicted().len(), 8, "although there is free room without the label");
     // Nobody has this label.
@@ -217,16 +228,14 @@ async fn nodes_without_the_label_are_in_no_rack() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_its_rack_is_cordoned_under_way_a_plan_is_dropped_and_the_next_one_takes_another() {
-    let world = World::start().await;
-    classes(&world).await;
-    let (r1, r2) = (rack(&world, "r1", 4).await, rack(&world, "r2", 4).await);
+async fn when_its_rack_is_cordoned_under_way_a_plan_is_dropped_and_the_next_one_takes_another(world: &World) {
+    classes(world).await;
+    let (r1, r2) = (rack(world, "r1", 4).await, rack(world, "r2", 4).await);
     // Of two that cost the same those go that started last, and then the name decides.
     for (name, nodes) in [("second", &r2), ("first", &r1)] {
         world.fill(nodes).priority("low").prefix(name).grace_seconds(4).whole().groups_of(4).await;
     }
-    let train = gang(&world, "train", 8).create().await;
+    let train = gang(world, "train", 8).create().await;
     let plan = train.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
     assert_eq!(domain(&plan), "example.com/rack=r1");
     told(&train, SCHEDULED, "False WaitingForPreemption", "8 pods wait for room in example.com/rack=r1: ").await;
@@ -242,7 +251,6 @@ async fn when_its_rack_is_cordoned_under_way_a_plan_is_dropped_and_the_next_one_
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_leader_keeps_the_rack_of_the_plan() {
     let mut world = World::start().await;
     classes(&world).await;
@@ -264,7 +272,6 @@ async fn the_next_leader_keeps_the_rack_of_the_plan() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_was_released_into_a_rack_waits_there_although_there_is_room_elsewhere() {
     let mut world = World::start().await;
     classes(&world).await;
@@ -294,14 +301,12 @@ async fn who_was_released_into_a_rack_waits_there_although_there_is_room_elsewhe
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none() {
-    let world = World::start().await;
-    classes(&world).await;
-    let (_, r2) = (rack(&world, "r1", 4).await, rack(&world, "r2", 4).await);
+async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none(world: &World) {
+    classes(world).await;
+    let (_, r2) = (rack(world, "r1", 4).await, rack(world, "r2", 4).await);
     world.fill(&r2).priority("low").singles().await;
     // One of four members asks for the full rack; the others follow it there.
-    let mut train = gang(&world, "train", 4).create_group().await;
+    let mut train = gang(world, "train", 4).create_group().await;
     train.add_pods(3).await;
     let asking = world.pod("asks").priority("high").label(giveway_crds::keys::LABEL_POD_GROUP, "train");
     let asking = asking.node_selector(RACK, "r2").create().await;
@@ -311,7 +316,7 @@ async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none() {
     assert_eq!(world.audit().await.evicted().len(), 4);
     selects(&train, "r2").await;
     // Two members ask for two racks: that can never be.
-    let torn = gang(&world, "torn", 2).create_group().await;
+    let torn = gang(world, "torn", 2).create_group().await;
     for (name, rack) in [("torn-a", "r1"), ("torn-b", "r2")] {
         let pod = world.pod(name).priority("high").label(giveway_crds::keys::LABEL_POD_GROUP, "torn");
         pod.node_selector(RACK, rack).create().await;
@@ -328,12 +333,10 @@ async fn who_asks_for_a_rack_himself_gets_that_one_and_for_two_none() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_of_a_template_asks_for_what_the_template_asks() {
-    let world = World::start().await;
-    classes(&world).await;
-    rack(&world, "r1", 1).await;
-    rack(&world, "r2", 1).await;
+async fn a_group_of_a_template_asks_for_what_the_template_asks(world: &World) {
+    classes(world).await;
+    rack(world, "r1", 1).await;
+    rack(world, "r2", 1).await;
     world.apply(WORKLOAD).await.unwrap();
     let mut pods = Vec::new();
     for replica in ["0", "1"] {
@@ -368,14 +371,12 @@ spec:
     priorityClassName: high
 ";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_tells_the_rack_and_with_explain_those_that_were_tried() {
-    let mut world = World::start().await;
-    classes(&world).await;
-    let (r1, r2) = (rack(&world, "r1", 2).await, rack(&world, "r2", 2).await);
+async fn the_command_line_tells_the_rack_and_with_explain_those_that_were_tried(world: &mut World) {
+    classes(world).await;
+    let (r1, r2) = (rack(world, "r1", 2).await, rack(world, "r2", 2).await);
     world.fill(&r1).priority("mid").prefix("dear").singles().await;
     world.fill(&r2).priority("low").prefix("cheap").singles().await;
-    let reader = Reader::new(&mut world).await;
+    let reader = Reader::new(world).await;
     let directory = tempfile::tempdir().unwrap();
     let manifest = directory.path().join("train.yaml");
     std::fs::write(&manifest, TRAINING).unwrap();

@@ -4,9 +4,19 @@ use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::collector::Collector;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_id;
+    ]
+}
 
 /// The value of an attribute, as text.
 fn attribute(attributes: &Value, key: &str) -> String {
@@ -22,7 +32,6 @@ fn times(span: &Value) -> [u64; 2] {
     ["startTimeUnixNano", "endTimeUnixNano"].map(|time| span[time].as_str().unwrap().parse().unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_id() {
     let collector = Collector::start().await.unwrap();
     let mut world = World::builder().operator_flag(&format!("--traces-endpoint={}", collector.url())).start().await;

@@ -9,11 +9,27 @@ use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::{self, NAMESPACE};
 use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_uninstalled,
+            nothing_is_taken_away_while_an_operator_leads;
+        release:
+            the_last_job_has_its_priority_where_a_quota_must_allow_it,
+            with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone,
+            whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_tell_any_more_are_named_afterwards,
+            what_one_file_installs_goes_by_the_commands_in_its_first_lines;
+    ]
+}
 
 /// UID of a pod.
 const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
@@ -46,7 +62,6 @@ async fn taint(admin: &Client, foreign: &Value) {
     Call::merge(NODE, &body).allowed(admin, "a taint").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_uninstalled() {
     let mut world = World::bare().await;
     world.nodes(2).create().await;
@@ -109,7 +124,6 @@ async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_u
 }
 
 /// Where Kubernetes lets nobody have a system- class without a quota that says so, as on GKE.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_job_has_its_priority_where_a_quota_must_allow_it() {
     let limits = paths::repository().join("tests/controlplane/limited-classes.yaml");
     let limits = format!("--admission-control-config-file={}", limits.display());
@@ -145,7 +159,6 @@ value: 1000
 preemptionPolicy: Never
 ";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
     let mut world = World::bare().await;
     world.apply(MANAGED).await.unwrap();
@@ -182,7 +195,6 @@ async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_taken_away_while_an_operator_leads() {
     let mut world = World::start().await;
     cli(&mut world, &["pause"]).await.ok();
@@ -209,7 +221,6 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("cert-manager.io", "Issuer", "issuers"),
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_tell_any_more_are_named_afterwards() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;
@@ -277,7 +288,6 @@ async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_te
     assert_eq!(node["spec"]["taints"], json!([foreign]));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_file_installs_goes_by_the_commands_in_its_first_lines() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;

@@ -4,10 +4,20 @@
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::attack::Call;
 use giveway_tests::cluster::{GroupBuilder, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Client;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody;
+    ]
+}
 
 /// `tenant` may do in namespace `team` what the role `edit` allows, and nothing else.
 const TENANT: &str = "
@@ -37,9 +47,7 @@ fn pod(node: &str) -> Value {
         "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "2"}}}]}})
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
-    let mut world = World::start().await;
+async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody(world: &mut World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     let node: &str = nodes[0].as_ref();
     world.class("low", 10).create().await;

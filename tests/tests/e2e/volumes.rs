@@ -2,12 +2,23 @@
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run,
+            nobody_is_evicted_for_an_unbound_claim_or_for_devices_and_the_gang_is_released;
+    ]
+}
 
 const LEFT: &str = "Nobody is evicted for it; kube-scheduler places it.";
 
@@ -50,14 +61,12 @@ async fn claim(world: &World, name: &str, node: Option<&str>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes[..1]).priority("high").prefix("stays").singles().await;
     world.fill(&nodes[1..]).priority("low").prefix("goes").singles().await;
-    claim(&world, "here", Some(&nodes[0])).await;
+    claim(world, "here", Some(&nodes[0])).await;
     let pinned = world.pod("pinned").priority("high").claim("here").create().await;
     assert_eq!(
         pinned.wait_event("Unschedulable", MINUTE).await,
@@ -65,20 +74,18 @@ async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run() {
          workload below priority 1000 would not help."
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    claim(&world, "there", Some(&nodes[1])).await;
+    claim(world, "there", Some(&nodes[1])).await;
     let other = world.pod("other").priority("high").claim("there").create().await;
     assert_eq!(other.wait_bound(MINUTE).await, nodes[1]);
     assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_evicted_for_an_unbound_claim_or_for_devices_and_the_gang_is_released() {
-    let world = World::start().await;
-    classes(&world).await;
+async fn nobody_is_evicted_for_an_unbound_claim_or_for_devices_and_the_gang_is_released(world: &World) {
+    classes(world).await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    claim(&world, "scratch", None).await;
+    claim(world, "scratch", None).await;
     let says = |what: &str| format!("Where it can run depends on what is not known here: {what}. {LEFT}");
     let single = world.pod("single").priority("high").claim("scratch").create().await;
     let unbound = says("claim scratch, which is bound to no volume yet");

@@ -3,8 +3,21 @@
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it,
+            a_group_cannot_vanish_under_its_members;
+        own:
+            a_group_from_a_template_goes_when_no_pod_names_it_any_more;
+    ]
+}
 
 const WORKLOAD: &str = "
 apiVersion: scheduling.giveway.dev/v1alpha1
@@ -18,9 +31,7 @@ spec:
     priorityClassName: high
 ";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it() {
-    let world = World::start().await;
+async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
     world.apply(WORKLOAD).await.unwrap();
@@ -50,7 +61,6 @@ async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it()
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_from_a_template_goes_when_no_pod_names_it_any_more() {
     let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
     world.class("high", 1000).managed().create().await;
@@ -89,9 +99,7 @@ spec:
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_cannot_vanish_under_its_members() {
-    let world = World::start().await;
+async fn a_group_cannot_vanish_under_its_members(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("train", 2).priority("high").create().await;

@@ -1,7 +1,7 @@
 //! A registry of crane's own in this process' care, and what is pulled from it.
 
 use crate::run;
-use giveway_tests::control_plane::ports;
+use giveway_tests::control_plane::ports::Block;
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,18 @@ pub(crate) const IMAGES: [(&str, &str); 3] = [
 /// A registry that runs until it is dropped.
 pub(crate) struct Registry {
     child: Child,
+    _ports: Block,
     pub(crate) address: String,
 }
 
 impl Registry {
     /// Starts one and waits until it answers.
     pub(crate) async fn start() -> Self {
-        let [port] = ports::free().unwrap();
-        let address = format!("127.0.0.1:{port}");
+        let ports = Block::claim().unwrap();
+        let address = format!("127.0.0.1:{}", ports.spare());
         let mut command = Command::new(crane());
         command.args(["registry", "serve", "--address", &address]).stdout(Stdio::null()).stderr(Stdio::null());
-        let registry = Self { child: command.spawn().unwrap(), address: address.clone() };
+        let registry = Self { child: command.spawn().unwrap(), _ports: ports, address: address.clone() };
         wait_for("the registry answers", Duration::from_secs(30), async || {
             tokio::net::TcpStream::connect(&address).await.map(drop).map_err(|error| error.to_string())
         })

@@ -9,8 +9,8 @@
 
 mod cgroups;
 
-use super::door::Door;
 use super::guard::Guard;
+use super::machine_entry::MachineEntry;
 use super::process::{Process, Program};
 use crate::wait;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -33,7 +33,7 @@ const READY: Duration = Duration::from_secs(20);
 /// A running machine; it ends, with everything in it, when this is dropped.
 pub struct Machine {
     _holder: Process,
-    door: Door,
+    entry: MachineEntry,
     address: Ipv4Addr,
 }
 
@@ -77,7 +77,7 @@ impl Machine {
         if !said.status.success() {
             bail!("connecting the machine with the host: {}", String::from_utf8_lossy(&said.stderr).trim());
         }
-        Ok(Self { _holder: holder, door: Door::new(first, folder), address })
+        Ok(Self { _holder: holder, entry: MachineEntry::new(first, folder), address })
     }
 
     /// The address at which the host reaches the machine.
@@ -86,8 +86,8 @@ impl Machine {
     }
 
     /// How programs get in.
-    pub fn door(&self) -> Door {
-        self.door.clone()
+    pub fn entry(&self) -> MachineEntry {
+        self.entry.clone()
     }
 }
 

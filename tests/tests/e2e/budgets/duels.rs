@@ -7,6 +7,16 @@ use giveway_tests::World;
 use giveway_tests::audit::budgets::Worst;
 use giveway_tests::audit::{History, How, Promises};
 use giveway_tests::cluster::PodHandle;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_budget_is_violated_only_from_the_threshold_upwards;
+    ]
+}
 
 /// Which pods are there, who comes, and what becomes of it.
 struct Duel {
@@ -64,7 +74,6 @@ const DUELS: [Duel; 12] = [
     },
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_is_violated_only_from_the_threshold_upwards() {
     let stage = Stage::build(World::builder(), &[1000], &[999, 1000, 1001]).await;
     stage.world.class("higher", 200).managed().create().await;

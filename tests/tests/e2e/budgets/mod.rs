@@ -3,10 +3,10 @@
 //! Several scenes share a control plane, side by side. Each has a namespace and nodes of its own. At the end the oracle
 //! judges all of them at once: what every pod went for, and how many healthy pods its budgets had left then.
 
-mod duels;
-mod races;
-mod rounds;
-mod stories;
+pub mod duels;
+pub mod races;
+pub mod rounds;
+pub mod stories;
 
 use super::{MINUTE, SCHEDULED};
 use giveway_crds::condition;

@@ -6,13 +6,22 @@ use giveway_crds::plan::PlanState;
 use giveway_tests::World;
 use giveway_tests::audit::{ADMIN, How, Promises};
 use giveway_tests::cluster::{FillBuilder, PodBuilder, PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_guaranteed_budget_holds_whoever_else_acts;
+    ]
+}
 
 /// A victim that a budget refused is left alone for half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guaranteed_budget_holds_whoever_else_acts() {
     // One eviction a second: there is time to act between two of them.
     let world = World::builder().operator_flag("--evictions-per-second=1");

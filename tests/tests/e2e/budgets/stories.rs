@@ -5,8 +5,17 @@ use giveway_tests::World;
 use giveway_tests::audit::budgets::Worst;
 use giveway_tests::audit::{How, Promises};
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            the_user_stories_of_the_kep_come_true;
+    ]
+}
+
 async fn the_user_stories_of_the_kep_come_true() {
     let stage = Stage::build(World::builder(), &[5000], &[1000, 5000]).await;
     let (service, job) = tokio::join!(a_service_keeps_three_pods(&stage), a_tensorflow_job_keeps_five_workers(&stage));

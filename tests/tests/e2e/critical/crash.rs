@@ -7,10 +7,22 @@ use giveway_crds::critical;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodHandle, Shaped, stored_plans};
 use giveway_tests::proxy::{Fault, calm};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::{until, wait_for};
 use giveway_tests::world::World;
 use k8s_openapi::api::core::v1::Taint;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            killed_after_every_write_it_leaves_no_taint_and_foreign_ones_alone,
+            what_a_lost_answer_left_is_swept_by_the_next_leader_and_others_are_not,
+            while_a_taint_cannot_be_removed_the_next_addon_is_told_why_it_waits;
+    ]
+}
 
 const FOREIGN: &[(&str, &str)] =
     &[("NoSchedule", "true"), ("NoExecute", ""), ("PreferNoSchedule", "00000000-0000-0000-0000-000000000000")];
@@ -61,7 +73,6 @@ async fn seen(world: &World, dns: &PodHandle) -> Seen {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_every_write_it_leaves_no_taint_and_foreign_ones_alone() {
     let mut world = after("1s").operator_flag("--evictions-per-second=2").start().await;
     let before = foreign(&world).await;
@@ -100,7 +111,6 @@ async fn killed_after_every_write_it_leaves_no_taint_and_foreign_ones_alone() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_lost_answer_left_is_swept_by_the_next_leader_and_others_are_not() {
     let mut world = after("1s").start().await;
     let node = world.nodes(1).cpus(1).create().await;
@@ -126,7 +136,6 @@ async fn what_a_lost_answer_left_is_swept_by_the_next_leader_and_others_are_not(
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_taint_cannot_be_removed_the_next_addon_is_told_why_it_waits() {
     let mut world = after("1s").proxy().start().await;
     let node = world.nodes(2).cpus(1).create().await;

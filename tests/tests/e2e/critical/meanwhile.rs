@@ -6,10 +6,23 @@ use giveway_crds::plan::PlanState;
 use giveway_crds::{Preemption, PreemptionSpec};
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Denial, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Api;
 use kube::api::PostParams;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_new_node_before_the_first_eviction_saves_everybody;
+        release:
+            a_node_that_is_cordoned_or_deleted_gives_way_to_another_one,
+            a_new_node_half_way_and_an_addon_that_goes_save_the_others;
+    ]
+}
 
 async fn evicted(world: &World, count: usize) {
     wait_for(&format!("{count} pods were evicted"), MINUTE, async || {
@@ -19,7 +32,6 @@ async fn evicted(world: &World, count: usize) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_cordoned_or_deleted_gives_way_to_another_one() {
     let world = after("1s").start().await;
     for prefix in ["a", "b", "c"] {
@@ -55,7 +67,6 @@ async fn wait_tainted_again(world: &World, pod: &giveway_tests::cluster::PodHand
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_node_before_the_first_eviction_saves_everybody() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -83,7 +94,6 @@ async fn a_new_node_before_the_first_eviction_saves_everybody() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_node_half_way_and_an_addon_that_goes_save_the_others() {
     let world = after("1s").operator_flag("--evictions-per-second=1").start().await;
     let nodes = world.nodes(1).cpus(3).create().await;

@@ -1,11 +1,11 @@
 //! Critical add-ons find a place: which pods go, how, and what stays as it was.
 
-mod crash;
-mod meanwhile;
-mod restraint;
-mod steps;
-mod stranded;
-mod thieves;
+pub mod crash;
+pub mod meanwhile;
+pub mod restraint;
+pub mod steps;
+pub mod stranded;
+pub mod thieves;
 
 use crate::MINUTE;
 use giveway_crds::plan::{PlanState, StoredPlan};

@@ -5,12 +5,25 @@ use crate::MINUTE;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodBuilder, PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody,
+            while_the_scheduler_is_down_nobody_is_evicted,
+            a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough,
+            switched_off_nobody_is_helped,
+            while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted;
+    ]
+}
+
 async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -42,7 +55,6 @@ async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_scheduler_is_down_nobody_is_evicted() {
     let mut world = after("8s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -62,7 +74,6 @@ async fn while_the_scheduler_is_down_nobody_is_evicted() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -86,7 +97,6 @@ async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn switched_off_nobody_is_helped() {
     let world = after("1s").operator_flag("--critical-addons=false").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -108,7 +118,6 @@ async fn switched_off_nobody_is_helped() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted() {
     let world = after("1s").operator_flag("--mode=observe").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;

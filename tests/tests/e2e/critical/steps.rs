@@ -5,8 +5,18 @@ use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::{How, OPERATOR};
 use giveway_tests::cluster::{Kit, Shaped, wait_for_event};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            gentle_evictions_then_shorter_graces_then_violated_budgets_then_the_numbers,
+            a_budget_is_spent_once_a_group_goes_whole_and_a_guarantee_holds;
+    ]
+}
+
 async fn gentle_evictions_then_shorter_graces_then_violated_budgets_then_the_numbers() {
     let world = after("2s").start().await;
     world.nodes(1).cpus(2).prefix("gentle").create().await;
@@ -85,7 +95,6 @@ async fn gentle_evictions_then_shorter_graces_then_violated_budgets_then_the_num
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_is_spent_once_a_group_goes_whole_and_a_guarantee_holds() {
     let world = after("2s").start().await;
     world.class("batch", 10).managed().create().await;

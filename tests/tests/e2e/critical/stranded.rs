@@ -5,12 +5,22 @@ use crate::MINUTE;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Kit, PodHandle, Shaped};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            equal_priority_evicts_nobody_unless_the_stranded_may_displace_who_has_a_place_elsewhere;
+    ]
+}
 
 const CLASS: &str = "system-cluster-critical";
 
@@ -57,7 +67,6 @@ async fn behind_equals(world: &World) -> PodHandle {
     agent(&kit).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_priority_evicts_nobody_unless_the_stranded_may_displace_who_has_a_place_elsewhere() {
     let mut world = after("2s").start().await;
     let agent = behind_equals(&world).await;

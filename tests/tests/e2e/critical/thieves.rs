@@ -5,11 +5,22 @@ use crate::MINUTE;
 use giveway_crds::plan::PlanState;
 use giveway_crds::{Preemption, keys};
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use kube::Api;
 use kube::api::ListParams;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            the_place_is_the_addons_while_its_victims_leave_and_afterwards,
+            who_tolerates_the_taint_gets_nothing_by_it,
+            two_addons_are_helped_one_after_the_other_the_more_important_one_first;
+    ]
+}
+
 async fn the_place_is_the_addons_while_its_victims_leave_and_afterwards() {
     let world = after("2s").start().await;
     world.class("high", 1000).never().create().await;
@@ -49,7 +60,6 @@ async fn the_place_is_the_addons_while_its_victims_leave_and_afterwards() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_tolerates_the_taint_gets_nothing_by_it() {
     let world = after("3s").start().await;
     let nodes = world.nodes(1).cpus(3).create().await;
@@ -69,7 +79,6 @@ async fn who_tolerates_the_taint_gets_nothing_by_it() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_addons_are_helped_one_after_the_other_the_more_important_one_first() {
     let mut world = after("3s").start().await;
     world.class("better", 1000).never().create().await;

@@ -4,10 +4,19 @@ use super::PATIENCE;
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::World;
 use giveway_tests::cluster::Shaped as _;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            no_member_slips_through_while_the_webhook_is_killed_again_and_again;
+    ]
+}
+
 async fn no_member_slips_through_while_the_webhook_is_killed_again_and_again() {
     let mut world = World::start().await;
     let nodes = world.nodes(1).cpus(10).create().await;

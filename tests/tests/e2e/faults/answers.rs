@@ -6,7 +6,19 @@ use futures::future::join_all;
 use giveway_tests::World;
 use giveway_tests::proxy::{Call, Fault, Script, calm};
 use giveway_tests::random::Random;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_fifth_of_all_writes_is_never_answered,
+            answers_are_lost_or_late_and_watches_break_off_every_second,
+            a_fifth_of_all_calls_is_refused_in_one_way_after_the_other;
+    ]
+}
 
 /// Of a hundred calls so many go wrong.
 const PERCENT: usize = 20;
@@ -40,7 +52,6 @@ fn often(name: &str, fault: Fault, which: impl Fn(&Call) -> bool + Send + 'stati
     })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fifth_of_all_calls_is_refused_in_one_way_after_the_other() {
     let world = stage().await;
     for code in [409, 429, 500, 503] {
@@ -55,7 +66,6 @@ async fn a_fifth_of_all_calls_is_refused_in_one_way_after_the_other() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fifth_of_all_writes_is_never_answered() {
     let world = stage().await;
     play(&world, "hang", often("hang", Fault::Hang, |call| call.write > 0)).await;
@@ -65,7 +75,6 @@ async fn a_fifth_of_all_writes_is_never_answered() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_lost_or_late_and_watches_break_off_every_second() {
     let world = stage().await;
     play(&world, "lost", often("lost", Fault::LoseAnswer, |call| call.write > 0)).await;

@@ -7,11 +7,22 @@ use giveway_crds::plan::PlanState;
 use giveway_tests::World;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::giveway::NAMESPACE;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off,
+            nobody_takes_a_lease_from_a_holder_whose_clock_is_an_hour_off;
+    ]
+}
 
 /// A full node whose pods take their time to end, and another one whose pods cost more.
 async fn full(world: &World, name: &str) {
@@ -21,7 +32,6 @@ async fn full(world: &World, name: &str) {
     world.fill(&dear).priority("middle").prefix(&format!("{name}-stays")).grace_seconds(40).singles().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
@@ -46,7 +56,6 @@ async fn the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off() 
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_takes_a_lease_from_a_holder_whose_clock_is_an_hour_off() {
     let mut world = World::start().await;
     holder(&world).await;

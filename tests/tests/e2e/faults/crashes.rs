@@ -5,26 +5,35 @@ use super::{keep_alive, kill_and_start, seed, stage};
 use giveway_tests::World;
 use giveway_tests::proxy::{Fault, calm};
 use giveway_tests::random::Random;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_cascade_survives_a_crash_at_every_write,
+            an_adoption_survives_a_crash_at_every_write,
+            a_guarded_budget_survives_a_crash_at_every_write,
+            a_preemption_survives_a_crash_at_every_write;
+    ]
+}
 
 /// Of so many writes one is chosen, where not all are tried.
 const STRIDE: u64 = 4;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_preemption_survives_a_crash_at_every_write() {
     survives(Scenario::Preemption).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cascade_survives_a_crash_at_every_write() {
     survives(Scenario::Cascade(4)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_adoption_survives_a_crash_at_every_write() {
     survives(Scenario::Adoption).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guarded_budget_survives_a_crash_at_every_write() {
     survives(Scenario::Budget).await;
 }

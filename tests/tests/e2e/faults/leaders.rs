@@ -6,9 +6,23 @@ use super::{PATIENCE, stage, written};
 use crate::crash::holder;
 use giveway_tests::World;
 use giveway_tests::proxy::Fault;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use jiff::Timestamp;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        own:
+            a_leader_that_was_stopped_beyond_its_lease_writes_nothing_when_it_wakes;
+        release:
+            a_leader_that_reaches_nobody_ends_and_the_next_one_finishes_its_plan,
+            a_lease_that_somebody_else_writes_to_is_renewed_all_the_same,
+            an_operator_that_is_told_to_end_hears_the_answers_of_its_evictions_before_it_gives_up_the_lease;
+    ]
+}
 
 async fn another_leads(world: &World, first: &str) {
     wait_for("another operator leads", PATIENCE, async || {
@@ -18,7 +32,6 @@ async fn another_leads(world: &World, first: &str) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_was_stopped_beyond_its_lease_writes_nothing_when_it_wakes() {
     let mut world = stage().await;
     let scene = Scene::set(&world.kit(), "asleep", Scenario::Preemption).await;
@@ -43,7 +56,6 @@ async fn a_leader_that_was_stopped_beyond_its_lease_writes_nothing_when_it_wakes
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_reaches_nobody_ends_and_the_next_one_finishes_its_plan() {
     let mut world = stage().await;
     let scene = Scene::set(&world.kit(), "alone", Scenario::Preemption).await;
@@ -63,7 +75,6 @@ async fn a_leader_that_reaches_nobody_ends_and_the_next_one_finishes_its_plan() 
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_somebody_else_writes_to_is_renewed_all_the_same() {
     let mut world = stage().await;
     let first = holder(&world).await;
@@ -82,7 +93,6 @@ async fn a_lease_that_somebody_else_writes_to_is_renewed_all_the_same() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_is_told_to_end_hears_the_answers_of_its_evictions_before_it_gives_up_the_lease() {
     let mut world = stage().await;
     let scene = Scene::set(&world.kit(), "ending", Scenario::Preemption).await;

@@ -4,15 +4,15 @@
 //! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some, chosen by `GIVEWAY_SEED`. `make soak` does that,
 //! and lets the random load run for longer.
 
-mod admission;
-mod answers;
-mod clocks;
-mod crashes;
-mod leaders;
-mod outages;
+pub mod admission;
+pub mod answers;
+pub mod clocks;
+pub mod crashes;
+pub mod leaders;
+pub mod outages;
 mod scenes;
-mod soak;
-mod unheard;
+pub mod soak;
+pub mod unheard;
 
 use giveway_tests::World;
 use giveway_tests::giveway::{Daemon, NAMESPACE};

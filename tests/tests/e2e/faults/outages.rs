@@ -4,15 +4,25 @@ use super::scenes::{Scenario, Scene};
 use super::{PATIENCE, stage_in, written};
 use giveway_tests::World;
 use giveway_tests::proxy::{Call, Fault, calm};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            etcd_api_server_and_scheduler_are_killed_in_the_middle_of_a_preemption,
+            the_api_server_is_away_for_ten_seconds_in_the_middle_of_evicting_and_of_releasing;
+    ]
+}
+
 /// How long the API server cannot be reached.
 const AWAY: Duration = Duration::from_secs(10);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_api_server_and_scheduler_are_killed_in_the_middle_of_a_preemption() {
     // As long as the lease lives the operator waits for the API server, which takes its time to start on a busy machine.
     let mut world = stage_in(World::builder().operator_flag("--lease-duration-seconds=60")).await;
@@ -28,7 +38,6 @@ async fn etcd_api_server_and_scheduler_are_killed_in_the_middle_of_a_preemption(
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_server_is_away_for_ten_seconds_in_the_middle_of_evicting_and_of_releasing() {
     let world = stage_in(World::builder().operator_flag("--lease-duration-seconds=60")).await;
     let evicts = |call: &Call| call.path.ends_with("/eviction");

@@ -10,9 +10,19 @@ use giveway_tests::cluster::Kit;
 use giveway_tests::giveway::Daemon;
 use giveway_tests::proxy::{Fault, Script, calm};
 use giveway_tests::random::Random;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_random_load_comes_through_while_the_operator_is_killed_again_and_again;
+    ]
+}
 
 /// Namespaces in which something goes on.
 const SLOTS: usize = 4;
@@ -25,7 +35,6 @@ const LEADS_FOR: Duration = Duration::from_secs(2);
 /// Of a hundred calls so many go wrong.
 const PERCENT: usize = 4;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_again() {
     let seconds = std::env::var("GIVEWAY_SOAK_SECONDS").ok().map_or(60, |text| text.parse().expect("a number"));
     let (seed, until) = (seed(), Instant::now() + Duration::from_secs(seconds));

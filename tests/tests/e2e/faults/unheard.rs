@@ -5,8 +5,20 @@ use crate::MINUTE;
 use giveway_tests::World;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::proxy::{Call, Fault, calm};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use std::time::Duration;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            a_group_goes_whole_also_when_its_pods_are_heard_of_before_it,
+            a_watch_whose_connection_has_died_without_a_word_begins_anew,
+            a_watch_that_is_never_answered_is_broken_and_begins_anew;
+    ]
+}
 
 /// Whether a call reads groups of ours.
 fn reads_groups(call: &Call) -> bool {
@@ -38,7 +50,6 @@ async fn wait_broken(world: &World) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
     let mut world = stage().await;
     // Before: pods are young for 20 seconds only.
@@ -59,7 +70,6 @@ async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
     let mut world = stage().await;
     without_groups(&mut world, Fault::Silence).await;
@@ -77,7 +87,6 @@ async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_is_never_answered_is_broken_and_begins_anew() {
     let mut world = stage().await;
     let nodes = world.nodes(1).cpus(2).create().await;

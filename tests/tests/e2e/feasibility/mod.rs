@@ -28,6 +28,8 @@ use compare::Tally;
 use futures::{StreamExt as _, stream};
 use giveway_tests::World;
 use giveway_tests::random::{Random, share};
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -37,10 +39,17 @@ use kube::{Api, Client};
 use round::Slot;
 use serde_json::json;
 
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            the_planner_and_the_scheduler_agree_on_every_pod_and_node_of_random_clusters;
+    ]
+}
+
 const SLOTS: usize = 24;
 const ROUNDS: usize = 21;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_planner_and_the_scheduler_agree_on_every_pod_and_node_of_random_clusters() {
     let seed = std::env::var("GIVEWAY_SEED").ok().map_or(0x51e5_7a1d, |text| text.parse().expect("a number"));
     let world = World::builder().bare().scheduler_rate(1000, 1000).start().await;

@@ -1,9 +1,9 @@
 //! Gangs by one label on their owner: the real controllers of Kubernetes, and objects as those of others write them.
 
-mod jobs;
-mod others;
-mod sets;
-mod survival;
+pub mod jobs;
+pub mod others;
+pub mod sets;
+pub mod survival;
 
 pub(crate) use giveway_tests::example::{wait_bound, wait_group};
 use giveway_tests::world::World;

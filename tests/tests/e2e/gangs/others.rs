@@ -5,9 +5,23 @@ use super::{apply, cluster, template, wait_bound, wait_group};
 use crate::MINUTE;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::KINDS;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            each_job_of_a_jobset_is_a_group_of_its_own,
+            a_leader_and_its_workers_are_a_group,
+            the_head_and_the_workers_of_a_ray_cluster_are_a_group;
+        own:
+            the_group_of_a_replica_that_was_scaled_away_goes;
+    ]
+}
 
 /// A CustomResourceDefinition of this kind that takes everything.
 fn crd(kind: &str) -> Value {
@@ -53,14 +67,12 @@ fn owner(object: &Value) -> Value {
         "uid": object["metadata"]["uid"], "controller": true}])
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_of_a_jobset_is_a_group_of_its_own() {
-    let mut world = World::start().await;
-    cluster(&world, 1).await;
+async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
+    cluster(world, 1).await;
     let jobs = json!([{"name": "workers", "replicas": 2,
         "template": {"spec": {"parallelism": 2, "completions": 2, "template": template("high", &json!({}))}}}]);
     let spec = json!({ "replicatedJobs": jobs });
-    let set = create(&world, &labelled("jobset.x-k8s.io/v1alpha2", "JobSet", "train", &spec)).await;
+    let set = create(world, &labelled("jobset.x-k8s.io/v1alpha2", "JobSet", "train", &spec)).await;
     let job_spec = &set["spec"]["replicatedJobs"][0]["template"]["spec"];
     assert_eq!(job_spec["template"]["metadata"]["labels"][LABEL_GANG], "true", "{set}");
     for index in ["0", "1"] {
@@ -72,31 +84,29 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own() {
         spec["template"] = with_labels(spec["template"].clone(), &labels);
         let metadata =
             json!({"name": format!("train-workers-{index}"), "labels": labels, "ownerReferences": owner(&set)});
-        apply(&world, &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})).await;
+        apply(world, &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})).await;
     }
     for index in ["0", "1"] {
-        wait_bound(&world, &format!("batch.kubernetes.io/job-name=train-workers-{index}"), 2).await;
-        wait_group(&world, &format!("train-workers-{index}"), 2, "JobSet/train").await;
+        wait_bound(world, &format!("batch.kubernetes.io/job-name=train-workers-{index}"), 2).await;
+        wait_group(world, &format!("train-workers-{index}"), 2, "JobSet/train").await;
     }
     for name in ["jobset/train", "jobsets.jobset.x-k8s.io/train"] {
-        let pages = crate::cli::giveway(&mut world, &["why", name]).await;
+        let pages = crate::cli::giveway(world, &["why", name]).await;
         for group in ["podgroup/default/train-workers-0\n", "podgroup/default/train-workers-1\n"] {
             assert!(pages.ok().contains(group), "{}", pages.out);
         }
     }
-    let nobody = crate::cli::giveway(&mut world, &["why", "jobset/nobody"]).await;
+    let nobody = crate::cli::giveway(world, &["why", "jobset/nobody"]).await;
     let words = "no pod group of namespace default is made for JobSet nobody: groups come with the first pod";
     assert!(nobody.status == Some(2) && nobody.err.contains(words), "{}", nobody.err);
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_and_its_workers_are_a_group() {
-    let world = World::start().await;
-    cluster(&world, 1).await;
+async fn a_leader_and_its_workers_are_a_group(world: &World) {
+    cluster(world, 1).await;
     let spec =
         json!({"replicas": 1, "leaderWorkerTemplate": {"size": 3, "workerTemplate": template("high", &json!({}))}});
-    let set = create(&world, &labelled("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", &spec)).await;
+    let set = create(world, &labelled("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", &spec)).await;
     let template = &set["spec"]["leaderWorkerTemplate"]["workerTemplate"];
     let stateful = |name: &str, replicas: usize, first: usize, labels: &Value| {
         let mut template = with_labels(template.clone(), labels);
@@ -111,17 +121,16 @@ async fn a_leader_and_its_workers_are_a_group() {
     // The leader gets the index of its group by a webhook that runs after ours.
     let leader = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/worker-index": "0"});
     let workers = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"});
-    apply(&world, &stateful("serve", 1, 0, &leader)).await;
-    wait_group(&world, "serve-0", 3, "LeaderWorkerSet/serve").await;
+    apply(world, &stateful("serve", 1, 0, &leader)).await;
+    wait_group(world, "serve-0", 3, "LeaderWorkerSet/serve").await;
     let path = "jsonpath={.spec.nodeName}{.spec.schedulingGates[*].name}";
     let held = world.kubectl(&["get", "pod", "serve-0", "-o", path]).await.unwrap();
     assert_eq!(held, giveway_crds::keys::GATE, "the leader waits for its workers");
-    apply(&world, &stateful("serve-0", 2, 1, &workers)).await;
-    wait_bound(&world, "leaderworkerset.sigs.k8s.io/name=serve", 3).await;
+    apply(world, &stateful("serve-0", 2, 1, &workers)).await;
+    wait_bound(world, "leaderworkerset.sigs.k8s.io/name=serve", 3).await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_group_of_a_replica_that_was_scaled_away_goes() {
     let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
     cluster(&world, 1).await;
@@ -149,14 +158,12 @@ async fn the_group_of_a_replica_that_was_scaled_away_goes() {
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_head_and_the_workers_of_a_ray_cluster_are_a_group() {
-    let world = World::start().await;
-    cluster(&world, 1).await;
+async fn the_head_and_the_workers_of_a_ray_cluster_are_a_group(world: &World) {
+    cluster(world, 1).await;
     let workers =
         json!([{"groupName": "small", "replicas": 2, "minReplicas": 1, "template": template("high", &json!({}))}]);
     let spec = json!({"headGroupSpec": {"template": template("high", &json!({}))}, "workerGroupSpecs": workers});
-    let ray = create(&world, &labelled("ray.io/v1", "RayCluster", "ray", &spec)).await;
+    let ray = create(world, &labelled("ray.io/v1", "RayCluster", "ray", &spec)).await;
     let pod = |name: &str, kind: &str, template: &Value| {
         let labels = json!({"ray.io/cluster": "ray", "ray.io/node-type": kind});
         let mut pod = with_labels(template.clone(), &labels);
@@ -166,11 +173,11 @@ async fn the_head_and_the_workers_of_a_ray_cluster_are_a_group() {
         pod["metadata"]["ownerReferences"] = owner(&ray);
         pod
     };
-    apply(&world, &pod("ray-head", "head", &ray["spec"]["headGroupSpec"]["template"])).await;
-    wait_group(&world, "ray", 3, "RayCluster/ray").await;
+    apply(world, &pod("ray-head", "head", &ray["spec"]["headGroupSpec"]["template"])).await;
+    wait_group(world, "ray", 3, "RayCluster/ray").await;
     for name in ["ray-small-0", "ray-small-1"] {
-        apply(&world, &pod(name, "worker", &ray["spec"]["workerGroupSpecs"][0]["template"])).await;
+        apply(world, &pod(name, "worker", &ray["spec"]["workerGroupSpecs"][0]["template"])).await;
     }
-    wait_bound(&world, "ray.io/cluster=ray", 3).await;
+    wait_bound(world, "ray.io/cluster=ray", 3).await;
     world.check_promises().await;
 }

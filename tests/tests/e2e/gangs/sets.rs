@@ -2,9 +2,20 @@
 
 use super::{apply, cluster, field, job, patch, template, wait_bound, wait_group};
 use crate::MINUTE;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refused,
+            a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all;
+    ]
+}
 
 fn set(policy: &str) -> Value {
     let mut template = template("high", &json!({"app": "db"}));
@@ -19,39 +30,35 @@ fn set(policy: &str) -> Value {
     })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refused() {
-    let world = World::start().await;
-    cluster(&world, 1).await;
+async fn a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refused(world: &World) {
+    cluster(world, 1).await;
     let refused = world.apply(&set("OrderedReady").to_string()).await.unwrap_err();
     let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready";
     assert!(refused.contains(words), "{refused}");
-    apply(&world, &set("Parallel")).await;
-    wait_bound(&world, "app=db", 3).await;
-    wait_group(&world, "db", 3, "StatefulSet/db").await;
-    patch(&world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
-    wait_bound(&world, "app=db", 4).await;
-    wait_group(&world, "db", 4, "StatefulSet/db").await;
-    patch(&world, "statefulset/db", &json!({"spec": {"replicas": 2}})).await;
-    wait_group(&world, "db", 2, "StatefulSet/db").await;
+    apply(world, &set("Parallel")).await;
+    wait_bound(world, "app=db", 3).await;
+    wait_group(world, "db", 3, "StatefulSet/db").await;
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
+    wait_bound(world, "app=db", 4).await;
+    wait_group(world, "db", 4, "StatefulSet/db").await;
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 2}})).await;
+    wait_group(world, "db", 2, "StatefulSet/db").await;
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all() {
-    let world = World::start().await;
-    cluster(&world, 1).await;
+async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(world: &World) {
+    cluster(world, 1).await;
     let mut small = set("Parallel");
     small["spec"]["replicas"] = json!(1);
-    apply(&world, &small).await;
-    wait_bound(&world, "app=db", 1).await;
-    wait_group(&world, "db", 1, "StatefulSet/db").await;
-    patch(&world, "statefulset/db", &json!({"spec": {"replicas": 0}})).await;
-    wait_bound(&world, "app=db", 0).await;
+    apply(world, &small).await;
+    wait_bound(world, "app=db", 1).await;
+    wait_group(world, "db", 1, "StatefulSet/db").await;
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 0}})).await;
+    wait_bound(world, "app=db", 0).await;
     // Room for two of four is left.
-    apply(&world, &job("others", 2, "high")).await;
-    wait_bound(&world, "batch.kubernetes.io/job-name=others", 2).await;
-    patch(&world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
+    apply(world, &job("others", 2, "high")).await;
+    wait_bound(world, "batch.kubernetes.io/job-name=others", 2).await;
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
     wait_for("the group finds no room", MINUTE, async || {
         let path = "jsonpath={.spec.schedulingPolicy.gang.minCount} \
                     {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason}";
@@ -63,7 +70,7 @@ async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(
         world.kubectl(&["get", "pods", "-l", "app=db", "-o", "jsonpath={.items[*].spec.nodeName}"]).await.unwrap();
     assert_eq!(nodes, "", "nobody started by the size of before");
     world.kubectl(&["delete", "job/others"]).await.unwrap();
-    wait_bound(&world, "app=db", 4).await;
-    assert_eq!(field(&world, "gpg/db", ".spec.schedulingPolicy.gang.minCount").await, "4");
+    wait_bound(world, "app=db", 4).await;
+    assert_eq!(field(world, "gpg/db", ".spec.schedulingPolicy.gang.minCount").await, "4");
     world.check_promises().await;
 }

@@ -3,9 +3,25 @@
 use super::{apply, field, job, wait_bound};
 use crate::MINUTE;
 use giveway_tests::cluster::Shaped;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add;
+        own:
+            kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_where_the_chart_says_so;
+        release_shared:
+            a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry;
+        release:
+            members_that_finished_and_were_collected_count_for_the_next_operator_too;
+    ]
+}
 
 const VICTIM: &str = "batch.kubernetes.io/job-name=victim";
 
@@ -18,9 +34,7 @@ fn sixteen(name: &str) -> Value {
     job
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry() {
-    let world = World::start().await;
+async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(2).cpus(8).create().await;
@@ -29,8 +43,8 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
         json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
     victim["spec"]["completionMode"] = json!("Indexed");
     victim["spec"]["backoffLimitPerIndex"] = json!(1);
-    apply(&world, &victim).await;
-    wait_bound(&world, VICTIM, 16).await;
+    apply(world, &victim).await;
+    wait_bound(world, VICTIM, 16).await;
     for round in 0..3 {
         let gang = world.gang(&format!("urgent-{round}"), 16).priority("high").create().await;
         gang.wait_bound(MINUTE).await;
@@ -38,11 +52,11 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
             pod.delete().await;
         }
         gang.delete().await;
-        wait_bound(&world, VICTIM, 16).await;
+        wait_bound(world, VICTIM, 16).await;
     }
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.len(), 48, "{evicted:?}");
-    assert_eq!(field(&world, "job/victim", ".status.failed").await, "", "no failure was counted");
+    assert_eq!(field(world, "job/victim", ".status.failed").await, "", "no failure was counted");
     // Those of the last round may still be on their way out.
     let path = "jsonpath={range .items[*]}pod/{.metadata.name} {.metadata.deletionTimestamp}{\"\\n\"}{end}";
     let names = world.kubectl(&["get", "pods", "-l", VICTIM, "-o", path]).await.unwrap();
@@ -61,7 +75,6 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_finished_and_were_collected_count_for_the_next_operator_too() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
@@ -111,9 +124,7 @@ async fn members_that_finished_and_were_collected_count_for_the_next_operator_to
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add() {
-    let mut world = World::start().await;
+async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add(world: &mut World) {
     world.class("low", 10).managed().create().await;
     let file = world.plane().directory().join("job.yaml").display().to_string();
     let create = ["create", "--dry-run=server", "--warnings-as-errors", "-f", &file];
@@ -131,7 +142,6 @@ async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_ad
     world.check_promises().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_where_the_chart_says_so() {
     let world = World::builder()
         .helm_value("gangs.kinds={Job}")

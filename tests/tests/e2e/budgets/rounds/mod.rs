@@ -16,10 +16,20 @@ use giveway_tests::World;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::NodesBuilder;
 use giveway_tests::random::share;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
 use play::{Played, Slot};
 use script::{NODES, PLACES, PRIORITIES, Script, THRESHOLDS};
 use std::time::Instant;
 use tally::Tally;
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        release:
+            no_random_round_violates_a_guaranteed_budget;
+    ]
+}
 
 const SLOTS: usize = 15;
 const ROUNDS: usize = 15;
@@ -29,7 +39,6 @@ const IN_VAIN: usize = 10;
 /// Whole groups of which some pods wait for the budget then, and rounds that do not come to rest for that.
 const TORN: usize = 3;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_random_round_violates_a_guaranteed_budget() {
     let seed = std::env::var("GIVEWAY_SEED").ok().map_or(0xb0d6_e75a, |text| text.parse().expect("a number"));
     println!("seed {seed}");

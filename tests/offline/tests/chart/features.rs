@@ -1,0 +1,108 @@
+//! Optional features: the flags, rules and policies that the chart renders for them.
+
+use crate::helm::{document, rejects, rendered};
+
+#[test]
+fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
+    let usual = rendered(&[]);
+    let operator = document(&usual, "Deployment", "giveway-operator");
+    for flag in [
+        "--critical-addons=true",
+        "--critical-addons-after=30s",
+        "--critical-addons-namespaces=kube-system",
+        "--scheduler-lease=kube-system/kube-scheduler",
+    ] {
+        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+    }
+    assert!(!operator.contains("--critical-addons-stranded"), "{operator}");
+    let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
+    assert!(document(&usual, "ClusterRole", "giveway-operator").contains(on_nodes));
+    let lease = document(&usual, "Role", "giveway-operator-scheduler-lease");
+    assert!(lease.contains("namespace: \"kube-system\"\n"), "{lease}");
+    assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
+    document(&usual, "RoleBinding", "giveway-operator-scheduler-lease");
+    let hook = document(&usual, "Job", "giveway-rest");
+    assert!(hook.contains("helm.sh/hook: post-delete\n"), "{hook}");
+
+    let other = rendered(&[
+        "criticalAddons.after=2m",
+        "criticalAddons.namespaces={kube-system,monitoring}",
+        "criticalAddons.stranded=true",
+        "criticalAddons.schedulerLease=control/my.scheduler",
+    ]);
+    let operator = document(&other, "Deployment", "giveway-operator");
+    for flag in [
+        "--critical-addons-after=2m",
+        "--critical-addons-namespaces=kube-system,monitoring",
+        "--critical-addons-stranded",
+        "--scheduler-lease=control/my.scheduler",
+    ] {
+        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+    }
+    let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
+    assert!(lease.contains("namespace: \"control\"\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
+
+    let off = rendered(&["criticalAddons.enabled=false"]);
+    let operator = document(&off, "Deployment", "giveway-operator");
+    assert!(operator.contains("            - --critical-addons=false\n"), "{operator}");
+    assert!(!operator.contains("--critical-addons-") && !operator.contains("--scheduler-lease"), "{operator}");
+    assert!(!document(&off, "ClusterRole", "giveway-operator").contains(on_nodes));
+    for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-critical-pods"] {
+        assert!(usual.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
+    }
+    // A tenant's annotation is still rejected, and a Job removes existing taints.
+    document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
+    let hook = document(&off, "Job", "giveway-taints");
+    assert!(hook.contains("helm.sh/hook: post-upgrade,post-rollback\n"), "{hook}");
+
+    for (value, words) in [
+        ("criticalAddons.after=soon", "after"),
+        ("criticalAddons.enabled=maybe", "enabled"),
+        ("criticalAddons.namespaces={}", "namespaces"),
+        ("criticalAddons.namespaces={Kube_System}", "namespaces"),
+        ("criticalAddons.schedulerLease=kube-scheduler", "schedulerLease"),
+        ("criticalAddons.afterwards=30s", "afterwards"),
+    ] {
+        rejects("giveway-system", &[value], words);
+    }
+}
+
+#[test]
+fn capacity_requests_have_flags_and_rules_that_are_absent_by_default() {
+    let rights = ["resources: [pods]\n    verbs: [create]\n", "provisioningrequests", "podtemplates"];
+    let usual = rendered(&[]);
+    let role = document(&usual, "ClusterRole", "giveway-operator");
+    assert!(!usual.contains("--provisioning-") && rights.iter().all(|right| !role.contains(right)), "{role}");
+    for (method, flag, given) in
+        [("Placeholder", "placeholder", &rights[..1]), ("ProvisioningRequest", "provisioning-request", &rights[1..])]
+    {
+        let values = [format!("provisioning.method={method}"), "provisioning.first=true".to_owned()];
+        let manifests = rendered(&values.each_ref().map(String::as_str));
+        let role = document(&manifests, "ClusterRole", "giveway-operator");
+        for right in rights {
+            assert_eq!(role.contains(right), given.contains(&right), "{method}: {right}");
+        }
+        let operator = document(&manifests, "Deployment", "giveway-operator");
+        let by = format!("--provisioning-method={flag}");
+        let image = "--placeholder-image=registry.k8s.io/pause:3.10";
+        for flag in [by.as_str(), "--provisioning-after=30s", "--provisioning-first", "--provisioning-limit=256", image]
+        {
+            assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
+        }
+    }
+    rejects("giveway-system", &["provisioning.method=Karpenter"], "/provisioning/method");
+}
+
+#[test]
+fn names_across_namespaces_and_history_limits_are_operator_flags() {
+    let usual = rendered(&[]);
+    let operator = document(&usual, "Deployment", "giveway-operator");
+    assert!(operator.contains("--preemption-history=168h") && operator.contains("--preemption-history-limit=1000"));
+    assert!(!operator.contains("--names-across-namespaces"), "{operator}");
+    let values = ["names.acrossNamespaces=true", "operator.preemptionHistory=24h", "operator.preemptionHistoryLimit=7"];
+    let other = rendered(&values);
+    let operator = document(&other, "Deployment", "giveway-operator");
+    for flag in ["--names-across-namespaces", "--preemption-history=24h", "--preemption-history-limit=7"] {
+        assert!(operator.contains(flag), "{flag} is not in:\n{operator}");
+    }
+}

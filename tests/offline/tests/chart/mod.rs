@@ -1,0 +1,9 @@
+//! The rendered chart: values reach the objects, and unsafe or contradictory values are rejected.
+
+mod admission;
+mod features;
+mod namespaces;
+mod network;
+mod pods;
+mod validation;
+mod values;

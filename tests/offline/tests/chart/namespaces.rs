@@ -1,0 +1,97 @@
+//! The namespaces in the rendered objects: of the release, of `helm test`, and in the notes.
+
+use super::values::TEST_NAMESPACE;
+use crate::helm::{document, object, rendered, rendered_in};
+use giveway_tests::paths;
+use serde_json::{Value, json};
+use std::process::Command;
+
+#[test]
+fn the_namespace_of_helm_test_has_a_name_unique_to_the_release() {
+    let manifests = rendered(&[]);
+    let namespace = object(&manifests, "Namespace", TEST_NAMESPACE);
+    let when = &namespace["metadata"]["annotations"]["helm.sh/hook-delete-policy"];
+    assert_eq!(when, "hook-succeeded,hook-failed");
+    let other = rendered_in("other", &[]);
+    assert!(!other.contains(TEST_NAMESPACE) && other.contains("name: \"giveway-test-"), "each release has its own");
+}
+
+#[test]
+fn the_namespace_of_helm_test_matches_the_namespace_selector() {
+    let labels = |manifests: &str| object(manifests, "Namespace", TEST_NAMESPACE)["metadata"]["labels"].clone();
+    let default = labels(&rendered(&[]));
+    let selector = "namespaces.selector.matchExpressions";
+    let selected = labels(&rendered(&[
+        "namespaces.optIn=true",
+        "namespaces.selector.matchLabels.team=ml",
+        &format!("{selector}[0].key=stage"),
+        &format!("{selector}[0].operator=NotIn"),
+        &format!("{selector}[0].values={{test,play}}"),
+        &format!("{selector}[1].key=stage"),
+        &format!("{selector}[1].operator=In"),
+        &format!("{selector}[1].values={{play,live}}"),
+        &format!("{selector}[2].key=cost"),
+        &format!("{selector}[2].operator=Exists"),
+    ]));
+    // The API server sets the label with the name of the namespace. With such a selector, `helm test` tests no gang.
+    let by_name = "namespaces.selector.matchLabels.kubernetes\\.io/metadata\\.name=billing";
+    assert_eq!(labels(&rendered(&[by_name])), default);
+    let more = [("scheduling.giveway.dev/enabled", "true"), ("team", "ml"), ("stage", "live"), ("cost", "true")];
+    let mut wanted = default;
+    more.iter().for_each(|(key, value)| wanted[key] = json!(value));
+    assert_eq!(selected, wanted);
+}
+
+/// The values of all fields with this name, at any depth.
+fn fields(value: &Value, name: &str) -> Vec<Value> {
+    match value {
+        Value::Object(map) => {
+            let own = map.get(name).cloned();
+            own.into_iter().chain(map.values().flat_map(|value| fields(value, name))).collect()
+        }
+        Value::Array(list) => list.iter().flat_map(|value| fields(value, name)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn a_numeric_namespace_is_rendered_as_a_string() {
+    for values in [&["criticalAddons.schedulerLease=123/kube-scheduler"][..], &["webhook.certManager.enabled=true"]] {
+        let manifests = rendered_in("123", values);
+        let objects: Vec<Value> =
+            manifests.split("\n---\n").map(|document| serde_yaml_ng::from_str(document).unwrap()).collect();
+        let namespaces: Vec<Value> = objects.iter().flat_map(|object| fields(object, "namespace")).collect();
+        assert!(namespaces.contains(&json!("123")) && !namespaces.iter().any(Value::is_number), "{namespaces:?}");
+    }
+}
+
+#[test]
+fn notes_and_role_name_the_namespace_and_the_lease() {
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut command = Command::new(paths::control_plane_program("helm").unwrap());
+    command.args([
+        "install",
+        "giveway",
+        &chart,
+        "--dry-run=client",
+        "--namespace",
+        "gw",
+        "--set",
+        "operator.leaseName=mine",
+    ]);
+    let output = command.env("KUBECONFIG", "/nowhere").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "kubectl giveway check --giveway-namespace gw\n",
+        "kubectl giveway adopt priorityclass NAME --giveway-namespace gw\n",
+        "kubectl giveway release priorityclass NAME --giveway-namespace gw\n",
+        "`kubectl giveway release --all --giveway-namespace gw`",
+        "kubectl giveway uninstall --dry-run --giveway-namespace gw --lease-name mine.",
+        "then kubectl giveway uninstall --giveway-namespace gw --lease-name mine.",
+    ] {
+        assert!(said.contains(line), "{line} is not in:\n{said}");
+    }
+    let role = rendered(&["operator.leaseName=mine"]);
+    let role = document(&role, "Role", "giveway-switch");
+    assert!(role.contains("resources: [leases]\n    resourceNames: [\"mine\"]\n"), "{role}");
+}

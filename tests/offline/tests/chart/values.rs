@@ -1,0 +1,31 @@
+//! Values of the chart that the rendering tests and the end-to-end test `chart` (which includes this file) share.
+
+/// `--set` values for almost every option of the chart.
+pub const EVERY_VALUE: &[&str] = &[
+    "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+    "image.pullSecrets[0].name=registry",
+    "victims.protectedNamespaces={kube-system,billing}",
+    "traces.endpoint=http://otel-collector.monitoring:4318/v1/traces",
+    "namespaces.optIn=true",
+    "namespaces.selector.matchLabels.team=ml",
+    "namespaces.selector.matchExpressions[0].key=stage",
+    "namespaces.selector.matchExpressions[0].operator=NotIn",
+    "namespaces.selector.matchExpressions[0].values={test,play}",
+    "priorityClassQuota.enabled=true",
+    "operator.podLabels.team=platform",
+    "operator.podAnnotations.note=kept",
+    "operator.extraArgs={--log-level=debug}",
+    "operator.extraEnv[0].name=HTTPS_PROXY",
+    "operator.extraEnv[0].value=http://proxy.example:3128",
+    "victims.evictionsPerMinute.perNamespace=1000000",
+    "victims.evictionsPerMinute.perCluster=0",
+    "webhook.extraArgs={--log-level=debug}",
+    "webhook.hostNetwork=true",
+    "webhook.metricsPort=9190",
+    "webhook.topologySpreadConstraints[0].maxSkew=1",
+    "webhook.topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone",
+    "webhook.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+];
+
+/// The namespace of `helm test` for a release in `giveway-system`.
+pub const TEST_NAMESPACE: &str = "giveway-test-3252bef2";

@@ -1,0 +1,15 @@
+//! Tests that need no control plane: they link the libraries of the daemons, or render the chart with helm.
+//!
+//! ```text
+//! simulation     the operator in one thread, against a simulated API server
+//! observability  metrics, dashboard, alerts and their pages
+//! chart          what helm renders, and the values that it rejects
+//! helm           runs helm and reads what it rendered
+//! ```
+// A failed expectation ends the test at once, with its message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod chart;
+mod helm;
+mod observability;
+mod simulation;

@@ -1,0 +1,253 @@
+//! The calls that a command is made of, and the report that the real actuator makes of the answers.
+
+use crate::simulation::evictions::is_for_budget;
+use crate::simulation::object::{Kind, set_condition, terminating, text, uid};
+use crate::simulation::server::{Request, Server, refusal};
+use giveway_crds::keys;
+use giveway_crds::preemption::{PART_BYTES, parts_of};
+use giveway_operator::command::{Command, EvictCall, EvictOutcome};
+use giveway_operator::report::{CallError, Report};
+use giveway_tests::audit::OPERATOR;
+use kube::core::Status;
+use serde_json::{Value, json};
+
+/// What a call was answered with.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The command continues with its next call.
+    Next,
+    /// The command is done.
+    Done,
+    /// An eviction ended.
+    Evicted(EvictOutcome),
+    /// The command failed.
+    Failed(CallError),
+}
+
+/// As the actuator understands an error of the API server.
+pub fn error(status: Box<Status>) -> CallError {
+    CallError::from(kube::Error::Api(status))
+}
+
+fn reply(result: Result<(), Box<Status>>) -> Reply {
+    match result {
+        Ok(()) => Reply::Done,
+        Err(status) => Reply::Failed(error(status)),
+    }
+}
+
+/// Makes the call of this number of a command.
+pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
+    match command {
+        Command::Nominate { pod, uid, node, .. } => {
+            let body = json!({"metadata": {"uid": uid.as_str()}, "status": {"nominatedNodeName": node.as_deref()}});
+            reply(server.patch(patch(Kind::Pod, &pod.name, "status", body)))
+        }
+        Command::Release { pod, uid, .. } => {
+            let body = json!({"metadata": {"uid": uid.as_str()}, "spec": {"schedulingGates": Value::Null}});
+            reply(server.patch(patch(Kind::Pod, &pod.name, "", body)))
+        }
+        Command::Evict(call) => evict(server, call, step),
+        Command::WriteGroupStatus { group, uid, to, .. } => {
+            let status = serde_json::to_value(to.as_ref()).expect("a status");
+            let body = json!({"metadata": {"uid": uid.as_str()}, "status": status});
+            reply(server.write_status(patch(Kind::Group, &group.name, "status", body)))
+        }
+        Command::StorePlan { plan, status } => {
+            let parts = parts_of(plan, PART_BYTES);
+            let Some(part) = parts.get(step) else { return write_plan(server, &plan.id, status) };
+            let object = serde_json::to_value(part).expect("a plan");
+            let name = text(&object, "/metadata/name").to_owned();
+            match server.create(OPERATOR, Kind::Preemption, object.clone()) {
+                Ok(()) => Reply::Next,
+                Err(_) if server.get(Kind::Preemption, &name).is_some_and(|it| it["spec"] == object["spec"]) => {
+                    Reply::Next
+                }
+                Err(_) => Reply::Failed(CallError::Failed(format!("another Preemption has the name {name}"))),
+            }
+        }
+        Command::WritePlan { plan, status } => write_plan(server, plan, status),
+        Command::ForgetPlan { name, uid: known } => {
+            if server.get(Kind::Preemption, name).is_some_and(|plan| uid(plan) == known) {
+                server.delete(OPERATOR, Kind::Preemption, name);
+            }
+            Reply::Done
+        }
+        Command::Protect { group, uid: known, protect } => {
+            let Some(found) = server.get(Kind::Group, &group.name).filter(|group| uid(group) == known) else {
+                return Reply::Failed(CallError::Gone);
+            };
+            if *protect && terminating(found) {
+                return reply(Err(refusal(422, "metadata.finalizers: no new finalizers can be added")));
+            }
+            let list = if *protect { json!([keys::FINALIZER_PROTECTION]) } else { json!([]) };
+            server.change(Kind::Group, &group.name, |group| group["metadata"]["finalizers"] = list);
+            Reply::Done
+        }
+        // The simulation does not use the results of these calls.
+        Command::WriteWorkloadStatus { .. }
+        | Command::LetNodeGo { .. }
+        | Command::DropOldPlan { .. }
+        | Command::BackFill { .. }
+        | Command::CreateGroup(_)
+        | Command::DeleteGroup { .. }
+        | Command::ReadOwner(_)
+        | Command::RequestCapacity(_)
+        | Command::WithdrawRequest { .. }
+        | Command::MakePlaceholder(_)
+        | Command::RemovePlaceholder { .. }
+        | Command::SetMinCount { .. }
+        | Command::Taint { .. }
+        | Command::ReadPulse(_)
+        | Command::Publish(_) => Reply::Done,
+    }
+}
+
+fn patch<'r>(kind: Kind, name: &'r str, subresource: &'r str, body: Value) -> Request<'r> {
+    Request { user: OPERATOR, verb: "patch", kind, name, subresource, body }
+}
+
+fn write_plan(server: &mut Server, plan: &str, status: &giveway_crds::preemption::PreemptionStatus) -> Reply {
+    let body = json!({ "status": status });
+    reply(server.patch(patch(Kind::Preemption, plan, "status", body)))
+}
+
+/// The calls of an eviction: read the pod if an earlier call failed, evict, and, if the deletion is permitted although a budget refuses
+/// the eviction, write the condition and delete.
+fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
+    let name = call.pod.name.as_str();
+    match step {
+        0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid), None, true) {
+            Ok(()) => Reply::Evicted(EvictOutcome::Allowed),
+            Err(status) if is_for_budget(&status) && call.may_force => Reply::Evicted(EvictOutcome::Allowed),
+            Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
+            Err(status) => Reply::Failed(error(status)),
+        },
+        0 if call.again => match server.get(Kind::Pod, name) {
+            None => Reply::Failed(CallError::Gone),
+            Some(pod) if uid(pod) != call.uid => Reply::Evicted(EvictOutcome::Gone),
+            Some(pod) if terminating(pod) => Reply::Evicted(EvictOutcome::Accepted),
+            Some(_) => Reply::Next,
+        },
+        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), call.cause.plan(), false) {
+            Ok(()) => Reply::Evicted(EvictOutcome::Accepted),
+            Err(status) if is_for_budget(&status) && call.may_force => Reply::Next,
+            Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
+            Err(status) => Reply::Failed(error(status)),
+        },
+        2 => mark(server, call),
+        _ => match server.delete_pod(OPERATOR, name, &call.uid) {
+            Ok(()) => Reply::Evicted(EvictOutcome::Forced),
+            Err(status) => Reply::Failed(error(status)),
+        },
+    }
+}
+
+/// Writes the condition with the preemptor to the pod.
+fn mark(server: &mut Server, call: &EvictCall) -> Reply {
+    let time = server.time();
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": call.message.to_string(), "lastTransitionTime": time
+    });
+    let found = server.get(Kind::Pod, &call.pod.name);
+    if found.is_none_or(|pod| uid(pod) != call.uid) {
+        return Reply::Failed(CallError::Gone);
+    }
+    let body = json!({"status": {"conditions": [condition.clone()]}});
+    server.change(Kind::Pod, &call.pod.name, |pod| set_condition(pod, condition));
+    server.log(patch(Kind::Pod, &call.pod.name, "status", body), 200, None);
+    Reply::Next
+}
+
+/// At which number a command's calls begin: an eviction that fails nowhere before needs no look at the pod.
+pub fn first_step(command: &Command) -> usize {
+    match command {
+        Command::Evict(call) if !call.again && !call.rehearsal => 1,
+        _ => 0,
+    }
+}
+
+/// The report of the actuator about a command with this result; `None` if the operator expects no report.
+pub fn report(command: Command, reply: Reply) -> Option<Report> {
+    let result = match &reply {
+        Reply::Failed(error) => Err(error.clone()),
+        _ => Ok(()),
+    };
+    Some(match command {
+        Command::Nominate { node: None, .. } | Command::Publish(_) => return None,
+        Command::Nominate { preemptor, plan, uid, .. } => {
+            Report::Member { preemptor, plan, uid, release: false, result }
+        }
+        Command::Release { preemptor, plan, uid, .. } => Report::Member { preemptor, plan, uid, release: true, result },
+        Command::Evict(call) => {
+            let outcome = match reply {
+                Reply::Evicted(outcome) => outcome,
+                Reply::Failed(CallError::Gone) => EvictOutcome::Gone,
+                Reply::Failed(CallError::Unanswered(why)) => EvictOutcome::Unanswered(why),
+                Reply::Failed(error) => EvictOutcome::Error(error.to_string()),
+                Reply::Next | Reply::Done => EvictOutcome::Accepted,
+            };
+            Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
+        }
+        Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
+        Command::StorePlan { plan, status } => Report::Plan { plan: plan.id, status, result },
+        Command::WritePlan { plan, status } => Report::Plan { plan, status, result },
+        Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
+        Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
+        Command::ReadPulse(_) => Report::Pulse(result.map(|()| None)),
+        Command::Protect { group, protect, .. } => {
+            Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
+        }
+        Command::ForgetPlan { name, .. } => Report::Object { what: format!("preemption {name}"), result },
+        Command::WriteWorkloadStatus { workload, .. } => {
+            Report::Object { what: format!("status of workload {workload}"), result }
+        }
+        Command::LetNodeGo { plan } => Report::Object { what: format!("label of preemption {plan}"), result },
+        Command::DropOldPlan { pod, .. } => Report::Object { what: format!("old plan of pod {pod}"), result },
+        Command::CreateGroup(group) => {
+            let name = group.metadata.name.unwrap_or_default();
+            Report::Object { what: format!("pod group default/{name}"), result }
+        }
+        Command::DeleteGroup { group, .. } => Report::Object { what: format!("deletion of pod group {group}"), result },
+        // No autoscaler is asked here.
+        Command::RequestCapacity(_)
+        | Command::WithdrawRequest { .. }
+        | Command::MakePlaceholder(_)
+        | Command::RemovePlaceholder { .. } => return None,
+        Command::ReadOwner(owner) => Report::Owner { owner, result: Err(CallError::Gone) },
+        Command::SetMinCount { group, min_count, .. } => {
+            Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
+        }
+    })
+}
+
+/// The command in a few words, for the trace.
+pub fn describe(command: &Command) -> String {
+    match command {
+        Command::Nominate { pod, node, .. } => format!("nominate {} to {}", pod.name, node.as_deref().unwrap_or("-")),
+        Command::Release { pod, .. } => format!("release {}", pod.name),
+        Command::Evict(call) if call.rehearsal => format!("rehearse the eviction of {}", call.pod.name),
+        Command::Evict(call) => {
+            let (again, force) =
+                (if call.again { " again" } else { "" }, if call.may_force { ", by force" } else { "" });
+            format!("evict {} ({}) for {}{again}{force}", call.pod.name, call.uid, call.cause)
+        }
+        Command::StorePlan { plan, .. } => {
+            let victims: Vec<&str> =
+                plan.victims.iter().flat_map(|unit| &unit.pods).map(|pod| pod.name.as_str()).collect();
+            let places: Vec<String> =
+                plan.placements.iter().map(|place| format!("{} on {}", place.pod, place.node)).collect();
+            format!("store plan {}: {} for {}", plan.id, victims.join(" "), places.join(", "))
+        }
+        Command::WritePlan { plan, status } => format!("write plan {plan}: {:?}, {}", status.state, status.message),
+        Command::WriteGroupStatus { group, to, .. } => {
+            let summary = to.preemption.as_ref().map(|plan| format!(", {} {:?}", plan.name, plan.state));
+            format!("write status of {}{}", group.name, summary.unwrap_or_default())
+        }
+        Command::Publish(notice) => format!("event on {} {}: {}", notice.kind, notice.key.name, notice.note),
+        Command::Protect { group, protect, .. } => format!("finalizer of {}: {protect}", group.name),
+        Command::ForgetPlan { name, .. } => format!("forget plan {name}"),
+        other => format!("{other:?}"),
+    }
+}

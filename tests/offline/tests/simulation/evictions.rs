@@ -1,0 +1,153 @@
+//! The API server's part in removing pods: evictions, budgets, deletions; and the controller that counts for budgets.
+
+use crate::simulation::object::{Kind, Pod, set_condition, terminating, text, uid};
+use crate::simulation::server::{EPOCH, Request, Server, refusal};
+use giveway_crds::keys;
+use jiff::Timestamp;
+use kube::core::Status;
+use serde_json::{Value, json};
+
+/// What a budget answers.
+const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// Whether an eviction was refused for a budget.
+pub fn is_for_budget(status: &Status) -> bool {
+    status.message == BUDGET
+}
+
+impl Server {
+    /// The Eviction API: removes the pod if its UID matches and its budget allows it. With `dry` nothing is written.
+    pub fn evict(
+        &mut self,
+        user: &str,
+        (name, insisted): (&str, &str),
+        plan: Option<&str>,
+        dry: bool,
+    ) -> Result<(), Box<Status>> {
+        let found = self.pod_to_remove(name, insisted);
+        let result = found.and_then(|pod| self.ask_budget(&pod, dry));
+        if dry {
+            return result;
+        }
+        let annotations = plan.map(|plan| json!({ keys::ANNOTATION_PLAN: plan })).unwrap_or_default();
+        let preconditions = json!({"preconditions": {"uid": insisted}});
+        let body = json!({"metadata": {"annotations": annotations}, "deleteOptions": preconditions});
+        if result.is_ok() {
+            let time = self.time();
+            self.change(Kind::Pod, name, |pod| {
+                let message = "Eviction API: evicting";
+                set_condition(
+                    pod,
+                    json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                        "message": message, "lastTransitionTime": time}),
+                );
+            });
+            self.terminate(name);
+        }
+        let code = result.as_ref().err().map_or(201, |status| status.code);
+        let request = Request { user, verb: "create", kind: Kind::Pod, name, subresource: "eviction", body };
+        self.log(request, code, None);
+        result
+    }
+
+    /// DELETE of a pod; with a UID this is a precondition.
+    pub fn delete_pod(&mut self, user: &str, name: &str, insisted: &str) -> Result<(), Box<Status>> {
+        let found = self.pod_to_remove(name, insisted);
+        let uid = found.as_ref().map_or(insisted, uid);
+        let body = json!({"preconditions": {"uid": uid}});
+        let code = found.as_ref().err().map_or(200, |status| status.code);
+        if found.is_ok() {
+            self.terminate(name);
+        }
+        let request = Request { user, verb: "delete", kind: Kind::Pod, name, subresource: "", body };
+        self.log(request, code, found.as_ref().ok());
+        found.map(drop)
+    }
+
+    fn pod_to_remove(&self, name: &str, insisted: &str) -> Result<Value, Box<Status>> {
+        let pod = self.get(Kind::Pod, name).ok_or_else(|| refusal(404, format!("pods \"{name}\" not found")))?;
+        if !insisted.is_empty() && insisted != uid(pod) {
+            return Err(refusal(409, "Precondition failed: UID in precondition: another pod has the name"));
+        }
+        Ok(Value::clone(pod))
+    }
+
+    /// A bound pod terminates and its kubelet removes it; any other pod is removed at once.
+    fn terminate(&mut self, name: &str) {
+        let Some(pod) = self.get(Kind::Pod, name) else { return };
+        if terminating(pod) {
+            return;
+        }
+        if Pod(pod).node().is_none() {
+            return self.remove(Kind::Pod, name);
+        }
+        let grace = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+        let deadline = Timestamp::from_second(self.second() + grace).expect("a time").to_string();
+        self.change(Kind::Pod, name, |pod| {
+            pod["metadata"]["deletionTimestamp"] = json!(deadline);
+            pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+        });
+    }
+
+    /// A budget that selects the pod has to allow its eviction, and counts it.
+    fn ask_budget(&mut self, pod: &Value, dry: bool) -> Result<(), Box<Status>> {
+        let (view, name) = (Pod(pod), text(pod, "/metadata/name"));
+        if terminating(pod) || text(pod, "/status/phase") != "Running" {
+            return Ok(());
+        }
+        let selecting = self.list(Kind::Budget).find(|budget| app_of(budget) == view.app());
+        let Some(budget) = selecting.map(|budget| text(budget, "/metadata/name").to_owned()) else { return Ok(()) };
+        let allowed =
+            self.get(Kind::Budget, &budget).map_or(0, |b| b["status"]["disruptionsAllowed"].as_i64().unwrap_or(0));
+        if allowed <= 0 {
+            return Err(refusal(429, BUDGET));
+        }
+        if !dry {
+            let time = self.time();
+            self.change(Kind::Budget, &budget, |budget| {
+                budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
+                budget["status"]["disruptedPods"][name] = json!(time);
+            });
+        }
+        Ok(())
+    }
+
+    /// The disruption controller: counts the healthy pods of every budget.
+    pub fn count_for_budgets(&mut self) {
+        let names: Vec<String> = self.list(Kind::Budget).map(|b| text(b, "/metadata/name").to_owned()).collect();
+        for name in names {
+            let Some(budget) = self.get(Kind::Budget, &name).cloned() else { continue };
+            let pods: Vec<_> = self.list(Kind::Pod).filter(|pod| Pod(pod).app() == app_of(&budget)).collect();
+            let mut disrupted = budget["status"]["disruptedPods"].as_object().cloned().unwrap_or_default();
+            let late = |since: &Value| {
+                let since: Option<Timestamp> = since.as_str().and_then(|time| time.parse().ok());
+                since.is_none_or(|since| self.second() - since.as_second() > 120)
+            };
+            disrupted.retain(|name, since| {
+                !late(since) && pods.iter().any(|pod| Pod(pod).name() == name && !terminating(pod))
+            });
+            let healthy =
+                pods.iter().filter(|pod| Pod(pod).ready() && !disrupted.contains_key(Pod(pod).name())).count();
+            let desired = budget["spec"]["minAvailable"].as_i64().unwrap_or(0);
+            let status = json!({
+                "disruptionsAllowed": (healthy as i64 - desired).max(0), "currentHealthy": healthy,
+                "desiredHealthy": desired, "expectedPods": pods.len(), "disruptedPods": disrupted,
+                "observedGeneration": 1
+            });
+            if budget["status"] != status {
+                self.change(Kind::Budget, &name, |budget| budget["status"] = status);
+            }
+        }
+    }
+}
+
+/// The label by which a budget selects.
+pub fn app_of(budget: &Value) -> &str {
+    text(budget, "/spec/selector/matchLabels/app")
+}
+
+/// Seconds since the epoch at which a terminating pod should be gone.
+pub fn deadline(pod: &Value) -> i64 {
+    let time: Option<Timestamp> = text(pod, "/metadata/deletionTimestamp").parse().ok();
+    time.map_or(EPOCH, Timestamp::as_second)
+}

@@ -1,0 +1,271 @@
+//! Excuses: breaches of promises that a fault or an event from outside explains. Each names the pods, PodGroups or plans that it
+//! covers, and follows from a disturbance that the world recorded.
+
+use crate::simulation::object::Kind;
+use crate::simulation::server::time_of;
+use crate::simulation::world::World;
+use giveway_crds::plan::StoredPlan;
+use giveway_tests::audit::preemptors::{Outcome, outcomes};
+use giveway_tests::audit::{BreachKind, History, PlanRecord, PodRecord, Removal};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The leader may not have observed an event of this long before, in milliseconds: a watch lags by up to 8.5 s, and a call is in
+/// transit for up to 10 s.
+const UNHEARD: i64 = 20_000;
+
+/// A disturbance and the end of a leader are related within this time, in milliseconds.
+const NEAR: u64 = 60_000;
+
+/// The evictions of one PodGroup are requested within this time.
+const UNDER_WAY: Duration = Duration::from_secs(1);
+
+/// What a disturbance affects.
+#[derive(Clone, Debug)]
+pub enum Touch {
+    /// All plans.
+    Everybody,
+    /// The pods of an owner, pending or bound.
+    Owner(String),
+    /// The pods that are on this node or have a placement there.
+    Node(String),
+}
+
+/// An event from outside that may take pods or capacity from a plan.
+#[derive(Clone, Debug)]
+pub struct Disturbance {
+    /// The time, in milliseconds.
+    pub at: u64,
+    pub touch: Touch,
+}
+
+/// The breaches that are excused.
+#[derive(Default)]
+pub struct Excuses {
+    /// Names of preemptors that need not be bound.
+    unbound: BTreeSet<String>,
+    /// PodGroups that may be partially disrupted if the first removal is between these times.
+    partial: Vec<(String, Timestamp, Timestamp)>,
+    /// Plans with an eviction that may have been in transit when the plan was deleted.
+    deleted_plans: BTreeSet<String>,
+    /// UIDs of pods of gangs that were partially scheduled until the time-out. They are evicted without a plan.
+    partially_scheduled: BTreeSet<String>,
+    /// UIDs of such pods whose eviction was in transit when the gang became completely bound.
+    late: BTreeSet<String>,
+}
+
+impl Excuses {
+    /// The excuses that follow from the disturbances of this world.
+    pub fn of(world: &World, history: &History) -> Self {
+        let unbound = judged(world, history).into_iter().filter(|(_, reason)| reason.is_some());
+        let unbound = unbound.map(|(outcome, _)| outcome.name).collect();
+        let mut excuses = Self { unbound, ..Self::default() };
+        excuses.without_a_leader(world);
+        excuses.partially_scheduled_gangs(world, history);
+        excuses.protected_namespace(world, history);
+        excuses
+    }
+
+    /// Returns true if a breach is excused.
+    pub fn cover(&self, breach: &BreachKind) -> bool {
+        match breach {
+            BreachKind::InVain { preemptor, .. } => self.unbound.contains(preemptor),
+            BreachKind::PartialDisruption { group, first } => {
+                self.partial.iter().any(|(name, from, to)| *name == group.1 && (*from..=*to).contains(first))
+            }
+            BreachKind::Unplanned { uid, partially_scheduled } => {
+                self.late.contains(uid) || (*partially_scheduled && self.partially_scheduled.contains(uid))
+            }
+            BreachKind::DeletedPlan { plan } => self.deleted_plans.contains(plan),
+            BreachKind::Other => false,
+        }
+    }
+
+    /// The PodGroup may be partially disrupted if the first removal is at this time or shortly after.
+    fn partial_from(&mut self, group: &str, at: Timestamp) {
+        self.partial.push((group.to_owned(), at, at.saturating_add(UNDER_WAY).unwrap_or(at)));
+    }
+
+    /// No leader observed that kube-scheduler preempted a pod, or that an administrator deleted the `Preemption` of a plan in flight:
+    /// the next leader cannot know it, and the PodGroup stays partially disrupted. An eviction without a response may be carried out
+    /// after the deletion.
+    fn without_a_leader(&mut self, world: &World) {
+        let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < NEAR);
+        for (group, at) in world.preempted.iter().filter(|(_, at)| near(*at)) {
+            self.partial_from(group, time_of(*at));
+        }
+        for plan in world.deleted.iter().filter(|plan| near(plan.at)) {
+            self.partial.extend(plan.groups.iter().map(|group| (group.clone(), plan.planned, time_of(plan.at))));
+        }
+        let failed = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
+        let in_transit = world.deleted.iter().filter(|plan| plan.unheard || failed(&plan.pods));
+        self.deleted_plans.extend(in_transit.map(|plan| plan.name.clone()));
+    }
+
+    /// The operator evicts the bound pods of a partially scheduled gang without a plan. The gang may be partially disrupted if a budget
+    /// refuses some of the evictions, or if an eviction arrives after the gang has become completely bound.
+    fn partially_scheduled_gangs(&mut self, world: &World, history: &History) {
+        for removal in history.evicted() {
+            let Some(group) = world.halves.may_go.get(&removal.uid) else { continue };
+            self.partially_scheduled.insert(removal.uid.clone());
+            let failed = world.thwarted.get(&removal.uid);
+            let late = world.halves.crossed.contains(&removal.uid)
+                || failed.is_some_and(|at| time_of(at + 15_000) >= removal.at);
+            if late {
+                self.late.insert(removal.uid.clone());
+            }
+            if late || world.server.changes(Kind::Budget).iter().any(|budget| budget.name == *group) {
+                self.partial_from(group, removal.at);
+            }
+        }
+    }
+
+    /// The other pods of a PodGroup are not evicted if its namespace is protected after the first eviction, or if kube-scheduler
+    /// preempts one of its pods while the namespace is protected. Evictions in transit are carried out.
+    fn protected_namespace(&mut self, world: &World, history: &History) {
+        let spans = || world.protected.iter().map(|(from, to)| (time_of(from.saturating_sub(20_000)), time_of(*to)));
+        let of = |removal: &Removal| history.pods.get(&removal.uid).and_then(|pod| pod.group.clone());
+        for removal in history.removals.iter().filter(|removal| removal.accepted) {
+            if spans().any(|(from, to)| (from..=to).contains(&removal.at))
+                && let Some(group) = of(removal)
+            {
+                self.partial_from(&group, removal.at);
+            }
+        }
+    }
+}
+
+/// All preemptors for which pods were evicted, with the reason for which one may stay unbound.
+pub fn judged(world: &World, history: &History) -> Vec<(Outcome, Option<String>)> {
+    let outcomes = outcomes(history).into_iter();
+    outcomes.map(|outcome| (reason(world, history, &outcome), outcome)).map(|(why, outcome)| (outcome, why)).collect()
+}
+
+/// The reason for which a preemptor may stay unbound: capacity or pods were taken from it between the first eviction of its last plan
+/// and the time at which it was completely bound. What was there from the start, what adds capacity, and what happens elsewhere is
+/// not a reason.
+fn reason(world: &World, history: &History, outcome: &Outcome) -> Option<String> {
+    let plan = last_of(history, &outcome.plan)?;
+    let end = outcome.complete.unwrap_or(Timestamp::MAX);
+    let from = Timestamp::from_millisecond(outcome.first.as_millisecond() - UNHEARD).unwrap_or(outcome.first);
+    let disturbed = world.disturbed.iter().filter(|it| it.touch.concerns(&plan.plan));
+    let mut disturbed = disturbed.filter(|it| (from..=end).contains(&time_of(it.at)));
+    if let Some(it) = disturbed.next() {
+        return Some(format!("{:?} at {} s", it.touch, it.at / 1_000));
+    }
+    // Preemptors that came after the plan was made, but that the leader may not have observed before the first eviction.
+    let made =
+        history.plans.iter().find(|record| record.plan.id == outcome.plan).map_or(outcome.first, |made| made.asked);
+    let during = |at: Timestamp| (made.min(outcome.first)..=end).contains(&at);
+    overtaken(history, plan, during)
+}
+
+/// The last stored version of a plan.
+fn last_of<'h>(history: &'h History, plan: &str) -> Option<&'h PlanRecord> {
+    history.plans.iter().rev().find(|record| record.plan.id == plan)
+}
+
+impl Touch {
+    /// Returns true if the disturbance may take pods or capacity from this plan.
+    fn concerns(&self, plan: &StoredPlan) -> bool {
+        let victims = || plan.victims.iter().flat_map(|unit| &unit.pods);
+        match self {
+            Self::Everybody => true,
+            Self::Owner(owner) => {
+                let own = |name: &str| name.strip_prefix(owner.as_str()).is_some_and(|rest| rest.starts_with('-'));
+                let preemptor = &plan.preemptor.name;
+                preemptor == owner || own(preemptor) || victims().any(|pod| own(&pod.name))
+            }
+            Self::Node(node) => {
+                plan.placements.iter().any(|placement| placement.node == *node)
+                    || victims().any(|pod| pod.node == *node)
+            }
+        }
+    }
+}
+
+/// The reason if a preemptor of higher priority evicted its pods, was bound or nominated to one of its nodes, or had a plan for one.
+fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) -> bool) -> Option<String> {
+    let (name, priority) = (&plan.plan.preemptor.name, plan.plan.preemptor.priority);
+    let own =
+        |uid: &str| history.pods.get(uid).is_some_and(|pod| pod.group.as_ref() == Some(name) || pod.key.1 == *name);
+    let placed = |node: &str| plan.plan.placements.iter().any(|placement| placement.node == node);
+    let evicted = history.evicted().into_iter().find(|removal| during(removal.at) && own(&removal.uid));
+    if let Some(removal) = evicted {
+        return Some(format!("{} was evicted itself", removal.pod.1));
+    }
+    let binding = history.bindings.iter().find(|binding| {
+        let higher = history.effective_priority(&binding.uid).is_some_and(|of| of > priority);
+        during(binding.at) && higher && !own(&binding.uid) && placed(&binding.node)
+    });
+    if let Some(binding) = binding {
+        return Some(format!("{} was bound to {}", binding.pod.1, binding.node));
+    }
+    // A plan without victims is not stored: nominations reserve its nodes.
+    let nominated = history.nominations.iter().find(|nomination| {
+        let of_name = |pod: &PodRecord| pod.key == nomination.pod;
+        let uid = history.pods.iter().find(|(_, pod)| of_name(pod)).map_or("", |(uid, _)| uid.as_str());
+        let higher = history.effective_priority(uid).is_some_and(|of| of > priority);
+        during(nomination.at) && higher && !own(uid) && nomination.node.as_deref().is_some_and(placed)
+    });
+    if let Some(nomination) = nominated {
+        return Some(format!(
+            "{} was nominated to {}",
+            nomination.pod.1,
+            nomination.node.as_deref().unwrap_or_default()
+        ));
+    }
+    let higher = history.plans.iter().find(|other| {
+        let same = other.plan.placements.iter().any(|other| placed(&other.node));
+        during(other.at) && other.plan.preemptor.priority > priority && same
+    });
+    higher.map(|other| format!("plan {} has a higher priority", other.plan.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_partial_disruption_is_excused_for_its_group_and_its_time() {
+        let mut excuses = Excuses::default();
+        excuses.partial_from("low", at(100));
+        let covered = |group: &str, seconds: i64| {
+            let group = ("default".to_owned(), group.to_owned());
+            excuses.cover(&BreachKind::PartialDisruption { group, first: at(seconds) })
+        };
+        assert!(covered("low", 100) && covered("low", 101));
+        assert!(!covered("high", 100), "another PodGroup");
+        assert!(!covered("low", 98) && !covered("low", 102), "another time");
+    }
+
+    #[test]
+    fn an_eviction_without_a_plan_is_excused_for_its_pod() {
+        let mut excuses = Excuses::default();
+        excuses.late.insert("late".to_owned());
+        excuses.partially_scheduled.insert("half".to_owned());
+        let covered = |uid: &str, partially_scheduled: bool| {
+            excuses.cover(&BreachKind::Unplanned { uid: uid.to_owned(), partially_scheduled })
+        };
+        assert!(covered("late", false) && covered("half", true));
+        assert!(!covered("half", false), "the gang was completely bound");
+        assert!(!covered("other", true) && !covered("other", false), "another pod");
+    }
+
+    #[test]
+    fn preemptors_and_deleted_plans_are_excused_by_name() {
+        let mut excuses = Excuses::default();
+        excuses.unbound.insert("high".to_owned());
+        excuses.deleted_plans.insert("plan".to_owned());
+        let unbound = |name: &str| excuses.cover(&BreachKind::InVain { preemptor: name.to_owned(), evictions: 3 });
+        assert!(unbound("high") && !unbound("low"));
+        let deleted = |name: &str| excuses.cover(&BreachKind::DeletedPlan { plan: name.to_owned() });
+        assert!(deleted("plan") && !deleted("other"));
+        assert!(!excuses.cover(&BreachKind::Other));
+    }
+}

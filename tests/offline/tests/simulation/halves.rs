@@ -1,0 +1,88 @@
+//! Partially scheduled gangs: some members are bound, and others are ungated and pending. Checks the evictions without a plan that the
+//! operator requests for them, by the state of the API server: only after the time-out, and only of pods that existed at its start.
+
+use crate::simulation::object::{Kind, Pod, number, text};
+use crate::simulation::server::Server;
+use giveway_crds::condition::Reason;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A gang is evicted after it was partially scheduled for this time, in milliseconds.
+pub const TIMEOUT: u64 = 20_000;
+
+/// The longest transit time of an eviction, and of the observation of a binding, without a fault, in milliseconds.
+const UNDER_WAY: u64 = 500;
+
+/// The partially scheduled gangs.
+#[derive(Default)]
+pub struct Halves {
+    /// The number of bound members, and the time of the last binding in milliseconds.
+    since: BTreeMap<String, (usize, u64)>,
+    /// The pods that may be evicted, by UID, with the names of their gangs.
+    pub may_go: BTreeMap<String, String>,
+    /// The last time at which a gang was partially scheduled, in milliseconds.
+    until: BTreeMap<String, u64>,
+    /// The pods whose gang became completely bound just before their eviction, by UID.
+    pub crossed: BTreeSet<String>,
+    /// The number of evicted gangs.
+    pub taken_down: usize,
+}
+
+impl Halves {
+    /// Observes the pods after a write.
+    pub fn note(&mut self, server: &Server, now: u64) {
+        let half: BTreeMap<String, usize> = server.list(Kind::Group).filter_map(|group| half(server, group)).collect();
+        let over = self.since.keys().filter(|group| !half.contains_key(*group));
+        self.until.extend(over.map(|group| (group.clone(), now)));
+        self.since.retain(|group, _| half.contains_key(group));
+        for (group, bound) in half {
+            let known = self.since.entry(group).or_insert((bound, now));
+            if bound > known.0 {
+                known.1 = now;
+            }
+            known.0 = bound;
+        }
+    }
+
+    /// A pod of this PodGroup is about to be evicted without a plan. Returns a message if it must not be.
+    pub fn ask(&mut self, server: &Server, group: &str, uid: &str, now: u64) -> Option<String> {
+        let reported = server.get(Kind::Group, group).is_some_and(|group| has_condition(group));
+        let just_now = self.until.get(group).is_some_and(|until| now - until < UNDER_WAY);
+        if reported && just_now && !self.since.contains_key(group) {
+            self.crossed.insert(uid.to_owned());
+        }
+        if !reported || self.may_go.contains_key(uid) {
+            return None;
+        }
+        let since = self.since.get(group).map(|(_, since)| now - since);
+        if since.is_none_or(|since| since < TIMEOUT) {
+            return Some(format!(
+                "PodGroup {group} is evicted although it was partially scheduled for {since:?} ms only"
+            ));
+        }
+        self.taken_down += 1;
+        self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.to_owned())));
+        None
+    }
+}
+
+/// Returns true if the PodGroup has the condition of a partially scheduled gang.
+fn has_condition(group: &Value) -> bool {
+    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
+    let target = conditions.into_iter().flatten().find(|it| text(it, "/type") == "DisruptionTarget");
+    target.is_some_and(|it| text(it, "/status") == "True" && text(it, "/reason") == Reason::HalfBound.as_str())
+}
+
+fn members<'s>(server: &'s Server, group: &'s str) -> impl Iterator<Item = Pod<'s>> {
+    let pods = server.list(Kind::Pod).map(|pod| Pod(pod));
+    pods.filter(move |pod| pod.group() == Some(group) && pod.live())
+}
+
+/// The name and the number of bound members of a PodGroup that is partially scheduled.
+fn half(server: &Server, group: &Value) -> Option<(String, usize)> {
+    let name = text(group, "/metadata/name");
+    let needed = number(group, "/spec/schedulingPolicy/gang/minCount") as usize;
+    let bound = members(server, name).filter(|pod| pod.node().is_some()).count();
+    let waits = members(server, name).any(|pod| pod.node().is_none() && !pod.gated());
+    (0 < bound && bound < needed && waits).then(|| (name.to_owned(), bound))
+}

@@ -1,0 +1,301 @@
+//! The events of a simulation, drawn from its seed: a small cluster, workloads with their start times, and everything from outside.
+
+use crate::simulation::object::Kind;
+use crate::simulation::owners::{Bond, Owner};
+use giveway_crds::mode::Mode;
+use giveway_tests::random::Random;
+
+/// Something that happens from outside.
+#[derive(Clone, Debug)]
+pub enum Turn {
+    /// An owner comes, by its number.
+    Begin(usize),
+    /// An owner and its group are deleted.
+    End(usize),
+    /// An owner wants another number of pods.
+    Scale(usize, usize),
+    /// A user deletes a pod of an owner.
+    DeletePod(usize),
+    /// A node is cordoned or uncordoned.
+    Cordon(usize, bool),
+    /// A node is removed with its pods.
+    Unplug(usize),
+    /// A node is added.
+    Plug(usize),
+    /// A pod is created with a node name, without a scheduler.
+    Occupy(usize),
+    /// A budget over the pods of an owner, which wants so many of them.
+    Budget(usize, usize),
+    /// The budget over the pods of an owner is deleted.
+    NoBudget(usize),
+    /// kube-scheduler preempts a pod of an owner.
+    Preempt(usize),
+    /// kube-scheduler stops or resumes binding one of the pods of an owner, for a reason unknown to the planner.
+    Refuse(usize, bool),
+    /// A user withdraws a nomination.
+    Forget,
+    /// A user changes the mode of Giveway.
+    Switch(Mode),
+    /// A user adds or removes the protection of the namespace.
+    Protect(bool),
+    /// A gang needs another number of pods.
+    MinCount(usize, usize),
+    /// A user deletes a PodGroup, but not its pods.
+    DeleteGroup(usize),
+    /// An administrator deletes a Preemption in flight, which ends its plan.
+    DeletePlan,
+    /// A process ends.
+    Crash(usize),
+    /// A process ends and gives its lease back.
+    Stop(usize),
+    /// A process stands still for so many milliseconds.
+    Pause(usize, u64),
+    /// The watches of a kind lag by so many milliseconds.
+    Lag(Kind, u64),
+    /// A watch is interrupted and lists again.
+    Relist(Kind),
+    /// The operator does not reach the API server for so many milliseconds.
+    Cut(u64),
+    /// The leader ends at the call of this number from now on, before or after it is made.
+    CrashAtCall(usize, bool),
+}
+
+impl Turn {
+    /// The kind of fault or interference that it is, if it is one that is counted.
+    pub fn fault(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Crash(_) | Self::CrashAtCall(..) => "crashes",
+            Self::Stop(_) => "hand-overs",
+            Self::Pause(..) => "pauses",
+            Self::Lag(..) => "lagging watches",
+            Self::Relist(_) => "interrupted watches",
+            Self::Cut(_) => "partitions",
+            Self::Switch(mode) if !mode.evicts() => "switches",
+            Self::Protect(true) => "protections",
+            Self::MinCount(..) => "changed minCounts",
+            Self::DeleteGroup(_) => "deleted groups",
+            Self::DeletePlan => "deleted plans",
+            Self::Refuse(_, true) => "schedulers that do not bind",
+            _ => return None,
+        })
+    }
+}
+
+/// A simulation before it begins.
+pub struct Plot {
+    /// CPUs of the nodes.
+    pub nodes: Vec<usize>,
+    pub owners: Vec<Owner>,
+    /// What happens, and when, in milliseconds.
+    pub turns: Vec<(u64, Turn)>,
+}
+
+/// The last millisecond at which something happens from outside.
+pub const END: u64 = 90_000;
+
+impl Plot {
+    /// The plot that follows from a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed, 1, 0);
+        let nodes: Vec<usize> = (0..2 + random.below(4)).map(|_| 2 + random.below(5)).collect();
+        let mut plot = Self { nodes, owners: Vec::new(), turns: Vec::new() };
+        plot.fill(&mut random);
+        plot.preemptors(&mut random);
+        plot.disturb(&mut random);
+        plot.trouble(&mut random);
+        plot.switch(&mut Random::new(seed, 7, 0));
+        plot.refuse(&mut Random::new(seed, 9, 0));
+        plot.protect(&mut Random::new(seed, 10, 0));
+        plot.groups(&mut Random::new(seed, 11, 0));
+        plot.fall(&mut Random::new(seed, 12, 0));
+        plot.delete_plans(&mut Random::new(seed, 13, 0));
+        plot
+    }
+
+    fn come(&mut self, at: u64, owner: Owner) -> usize {
+        self.owners.push(owner);
+        self.turns.push((at, Turn::Begin(self.owners.len() - 1)));
+        self.owners.len() - 1
+    }
+
+    /// Creates workloads that fill most of the capacity.
+    fn fill(&mut self, random: &mut Random) {
+        let size: usize = self.nodes.iter().sum();
+        let mut left = size * (70 + random.below(50)) / 100;
+        while left > 0 && self.owners.len() < 5 {
+            let cpus = 1 + random.below(2);
+            let pods = (1 + random.below(4)).min((left / cpus).max(1));
+            let priority = [0, 10, 50, 100][random.below(4)];
+            let mut owner = owner(random, &format!("low{}", self.owners.len()), pods, cpus, priority);
+            if matches!(owner.bond, Bond::Gang { .. }) && random.percent(60) {
+                owner.bond = Bond::Gang { min_count: pods, whole: true };
+            }
+            let guarded = random.percent(25);
+            if guarded && random.percent(60) {
+                owner.threshold = Some([150, 1000][random.below(2)]);
+            }
+            left = left.saturating_sub(pods * cpus);
+            let index = self.come(0, owner);
+            if guarded {
+                self.turns.push((0, Turn::Budget(index, random.below(pods + 1))));
+            }
+        }
+    }
+
+    fn preemptors(&mut self, random: &mut Random) {
+        let at = 15_000 + random.below(5_000) as u64;
+        for index in 0..1 + random.below(3) {
+            let (pods, cpus) = (1 + random.below(5), 1 + random.below(3));
+            let priority = [100, 200, 200, 300][random.below(4)];
+            let owner = owner(random, &format!("high{index}"), pods, cpus, priority);
+            let later = if random.percent(50) { random.below(2_000) } else { random.below(30_000) };
+            self.come(at + later as u64, owner);
+        }
+    }
+
+    /// What others do, in half of the simulations.
+    fn disturb(&mut self, random: &mut Random) {
+        if random.percent(50) {
+            return;
+        }
+        for _ in 0..1 + random.below(4) {
+            let (owner, node) = (random.below(self.owners.len()), random.below(self.nodes.len()));
+            let turn = match random.below(14) {
+                0 => Turn::End(owner),
+                1 => Turn::Scale(owner, random.below(6)),
+                2..=4 => Turn::DeletePod(owner),
+                5 => Turn::Cordon(node, true),
+                6 => Turn::Unplug(node),
+                7 => Turn::Plug(2 + random.below(5)),
+                8 => Turn::Occupy(node),
+                9 => Turn::Budget(owner, random.below(4)),
+                10 => Turn::NoBudget(owner),
+                11 => Turn::Preempt(owner),
+                12 => Turn::Forget,
+                _ => Turn::Cordon(node, false),
+            };
+            let at = moment(random);
+            self.turns.push((at, turn));
+        }
+    }
+
+    /// For a while Giveway only observes or is off, in one of five simulations in which it has no group to finish that the stock scheduler
+    /// began.
+    fn switch(&mut self, random: &mut Random) {
+        if random.percent(80) || self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Preempt(_))) {
+            return;
+        }
+        let at = 15_000 + random.below(10_000) as u64;
+        let until = at + 1 + random.below(20_000) as u64;
+        let mode = if random.percent(70) { Mode::Observe } else { Mode::Off };
+        self.turns.extend([(at, Turn::Switch(mode)), (until, Turn::Switch(Mode::Enforce))]);
+    }
+
+    /// Protects the namespace for a while, in one of ten simulations.
+    fn protect(&mut self, random: &mut Random) {
+        if random.percent(90) {
+            return;
+        }
+        let at = 15_000 + random.below(15_000) as u64;
+        let until = at + 1 + random.below(30_000) as u64;
+        self.turns.extend([(at, Turn::Protect(true)), (until, Turn::Protect(false))]);
+    }
+
+    /// What becomes of groups, in one of five simulations.
+    fn groups(&mut self, random: &mut Random) {
+        if random.percent(80) {
+            return;
+        }
+        let owner = random.below(self.owners.len());
+        let (at, most) = (moment(random), self.owners[owner].pods + 1);
+        let turn =
+            if random.percent(70) { Turn::MinCount(owner, 1 + random.below(most)) } else { Turn::DeleteGroup(owner) };
+        self.turns.push((at, turn));
+    }
+
+    /// kube-scheduler preempts a pod of a PodGroup in mode `PodGroup`, in one of eight simulations without a change of Giveway's mode.
+    fn fall(&mut self, random: &mut Random) {
+        let whole = |owner: &Owner| matches!(owner.bond, Bond::Gang { whole: true, .. }) && owner.pods > 1;
+        let whole: Vec<usize> = (0..self.owners.len()).filter(|index| whole(&self.owners[*index])).collect();
+        let switched = self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Switch(_)));
+        if whole.is_empty() || switched || random.percent(87) {
+            return;
+        }
+        let owner = whole[random.below(whole.len())];
+        self.turns.push((10_000 + random.below(40_000) as u64, Turn::Preempt(owner)));
+    }
+
+    /// For a while the stock scheduler does not bind a member of a gang, in one of five simulations.
+    fn refuse(&mut self, random: &mut Random) {
+        let gang = |owner: &Owner| matches!(owner.bond, Bond::Gang { .. }) && owner.pods > 1;
+        let gangs: Vec<usize> = (0..self.owners.len()).filter(|index| gang(&self.owners[*index])).collect();
+        if gangs.is_empty() || random.percent(80) {
+            return;
+        }
+        // Mostly one that comes to be helped: the last ones do.
+        let index = if random.percent(70) { gangs[gangs.len() - 1] } else { gangs[random.below(gangs.len())] };
+        let at = random.below(30_000) as u64;
+        let until = at + 10_000 + random.below(70_000) as u64;
+        self.turns.extend([(at, Turn::Refuse(index, true)), (until, Turn::Refuse(index, false))]);
+    }
+
+    /// An administrator deletes plans in flight, in one of eight simulations.
+    fn delete_plans(&mut self, random: &mut Random) {
+        if random.percent(87) {
+            return;
+        }
+        for _ in 0..1 + random.below(3) {
+            self.turns.push((moment(random), Turn::DeletePlan));
+        }
+    }
+
+    /// Faults of processes and watches, in two of three simulations.
+    fn trouble(&mut self, random: &mut Random) {
+        if random.percent(33) {
+            return;
+        }
+        for _ in 0..1 + random.below(4) {
+            let replica = random.below(2);
+            let turn = match random.below(10) {
+                0 => Turn::Crash(replica),
+                1 => Turn::Stop(replica),
+                2 => Turn::Pause(replica, 1_000 + random.below(30_000) as u64),
+                3 | 4 => Turn::Lag(Kind::ALL[random.below(5)], 500 + random.below(8_000) as u64),
+                5 => Turn::Relist(Kind::ALL[random.below(5)]),
+                6 => Turn::Cut(1_000 + random.below(25_000) as u64),
+                _ => Turn::CrashAtCall(random.below(40), random.percent(50)),
+            };
+            let at = moment(random);
+            self.turns.push((at, turn));
+        }
+    }
+}
+
+/// A time for something to happen: mostly while preemptors are helped.
+fn moment(random: &mut Random) -> u64 {
+    match random.percent(70) {
+        true => 15_000 + random.below(20_000) as u64,
+        false => random.below(END as usize) as u64,
+    }
+}
+
+fn owner(random: &mut Random, name: &str, pods: usize, cpus: usize, priority: i32) -> Owner {
+    let bond = match random.below(10) {
+        0..=2 => Bond::Single,
+        3 => Bond::Basic,
+        _ => Bond::Gang { min_count: (pods - random.below(2)).max(1), whole: random.percent(60) },
+    };
+    Owner {
+        name: name.to_owned(),
+        bond,
+        pods,
+        cpus,
+        priority,
+        threshold: None,
+        grace: [0, 1, 5, 30][random.below(4)],
+        managed: matches!(bond, Bond::Single) || random.percent(60),
+        stateful: random.percent(40),
+        deleted: false,
+        made: 0,
+    }
+}

@@ -1,0 +1,201 @@
+//! A process of the operator: the real arbiter, what it commanded and was not taken yet, and how far its watches are.
+
+use crate::simulation::object::{Kind, text};
+use crate::simulation::server::{Change, Server};
+use giveway_crds::keys;
+use giveway_crds::mode::{self, Mode};
+use giveway_operator::arbiter::Arbiter;
+use giveway_operator::command::{Command, Dispatch};
+use giveway_operator::config::Config;
+use giveway_operator::input::{Input, Update};
+use giveway_operator::lease::Leadership;
+use giveway_operator::ledger::Clock;
+use giveway_operator::metrics::Metrics;
+use giveway_operator::model::Model;
+use giveway_operator::watches::Watches;
+use giveway_planner::model::ObjectKey;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Commands go where the simulation takes them from.
+struct Outbox(Sender<Command>);
+
+impl Dispatch for Outbox {
+    fn dispatch(&self, command: Command) {
+        drop(self.0.send(command));
+    }
+}
+
+/// A process of the operator.
+pub struct Process {
+    /// Its identity: the term of its plans.
+    pub term: String,
+    arbiter: Arbiter,
+    commands: Receiver<Command>,
+    writes_until: Arc<Mutex<Option<Instant>>>,
+    pub watches: Watches,
+    /// The number of changes of each kind that it has observed.
+    pub delivered: BTreeMap<Kind, usize>,
+    /// Until when it may write, in milliseconds; it does not lead without.
+    pub deadline: Option<u64>,
+    /// It stands still until then.
+    pub paused_until: u64,
+    /// When it last commanded something.
+    pub busy: u64,
+    /// A pass is due.
+    pub stirred: bool,
+}
+
+impl Process {
+    pub fn new(term: String, config: &Config) -> Self {
+        let (outbox, commands) = channel();
+        let writes_until = Arc::new(Mutex::new(None));
+        let (_, changed) = tokio::sync::watch::channel(false);
+        let leadership = Leadership::new(&term, Arc::clone(&writes_until), changed);
+        let (ready, _) = tokio::sync::watch::channel(false);
+        let watches = Watches::default();
+        let arbiter =
+            Arbiter::new(config.clone(), Outbox(outbox), leadership, Metrics::default(), ready, watches.clone());
+        // How busy this machine is must not change what happens.
+        let arbiter = arbiter.untimed();
+        Self {
+            term,
+            arbiter,
+            commands,
+            writes_until,
+            watches,
+            delivered: BTreeMap::new(),
+            deadline: None,
+            paused_until: 0,
+            busy: 0,
+            stirred: false,
+        }
+    }
+
+    /// Whether it may write at this time.
+    pub fn leads(&self, now: u64) -> bool {
+        self.deadline.is_some_and(|deadline| deadline > now)
+    }
+
+    pub fn take(&mut self, input: Input, now: Instant) {
+        self.arbiter.take(input, now);
+    }
+
+    /// A pass of the arbiter; what it commands.
+    pub fn pass(&mut self, now: u64, clock: Clock) -> Vec<Command> {
+        let real = self.leads(now).then(|| Instant::now() + Duration::from_secs(86_400));
+        *self.writes_until.lock().expect("no panic while it is locked") = real;
+        self.arbiter.pass(clock);
+        self.commands()
+    }
+
+    /// What it commanded, also between two passes.
+    pub fn commands(&mut self) -> Vec<Command> {
+        self.commands.try_iter().collect()
+    }
+
+    /// Every kind is listed, as it is now.
+    pub fn list_all(&mut self, server: &Server, now: Instant) {
+        for input in unused() {
+            self.take(input, now);
+        }
+        for kind in Kind::ALL {
+            self.list(server, kind, now);
+        }
+    }
+
+    /// A kind is listed again.
+    pub fn list(&mut self, server: &Server, kind: Kind, now: Instant) {
+        self.delivered.insert(kind, server.changes(kind).len());
+        self.take(list(server, kind), now);
+    }
+
+    /// Tells the changes of a kind up to this number.
+    pub fn tell(&mut self, server: &Server, kind: Kind, upto: usize, now: Instant) {
+        let from = self.delivered.get(&kind).copied().unwrap_or(0);
+        for change in server.changes(kind).iter().take(upto).skip(from) {
+            self.take(input(kind, change), now);
+            self.watches.told(kind.name());
+        }
+        self.delivered.insert(kind, upto.max(from));
+    }
+}
+
+/// The ConfigMap that switches Giveway to a mode.
+pub fn switched(mode: Mode) -> Input {
+    let metadata = json!({"namespace": "giveway-system", "name": mode::CONFIG_MAP, "uid": "switch"});
+    let map = json!({"metadata": metadata, "data": {mode::KEY: mode.as_str()}});
+    Input::Switch(Update::Applied(Box::new(serde_json::from_value(map).expect("a ConfigMap"))))
+}
+
+/// The namespace of all objects, protected or not.
+pub fn namespace(protected: bool) -> Input {
+    let metadata = json!({"name": "default", "annotations": {keys::ANNOTATION_NEVER_EVICT: protected.to_string()}});
+    Input::Namespace(Update::Applied(Box::new(
+        serde_json::from_value(json!({"metadata": metadata})).expect("a Namespace"),
+    )))
+}
+
+/// The lists of the kinds of which there is nothing here.
+fn unused() -> [Input; 10] {
+    [
+        Input::Switch(Update::Replaced(Vec::new())),
+        Input::NativeGroup(Update::Replaced(Vec::new())),
+        Input::Request(Update::Replaced(Vec::new())),
+        Input::Namespace(Update::Replaced(Vec::new())),
+        Input::Workload(Update::Replaced(Vec::new())),
+        Input::Class(Update::Replaced(Vec::new())),
+        Input::Volume(Update::Replaced(Vec::new())),
+        Input::Claim(Update::Replaced(Vec::new())),
+        Input::StorageClass(Update::Replaced(Vec::new())),
+        Input::DeviceClass(Update::Replaced(Vec::new())),
+    ]
+}
+
+/// All that there is, as a process without any lag would know it.
+pub fn model(server: &Server) -> Model {
+    let mut model = Model::default();
+    unused().into_iter().for_each(|input| model.apply(input));
+    Kind::ALL.into_iter().for_each(|kind| model.apply(list(server, kind)));
+    model.note_time(server.second());
+    model
+}
+
+/// A complete list of a kind.
+fn list(server: &Server, kind: Kind) -> Input {
+    fn all<K: DeserializeOwned>(server: &Server, kind: Kind) -> Update<K> {
+        Update::Replaced(server.list(kind).map(|object| Update::Applied(typed(object))).collect())
+    }
+    match kind {
+        Kind::Node => Input::Node(all(server, kind)),
+        Kind::Pod => Input::Pod(all(server, kind)),
+        Kind::Group => Input::Group(all(server, kind)),
+        Kind::Budget => Input::Budget(all(server, kind)),
+        Kind::Preemption => Input::Preemption(all(server, kind)),
+    }
+}
+
+fn input(kind: Kind, change: &Change) -> Input {
+    fn update<K: DeserializeOwned>(kind: Kind, change: &Change) -> Update<K> {
+        match &change.object {
+            Some(object) => Update::Applied(typed(object)),
+            None => Update::Deleted(ObjectKey::new(kind.namespace(), &change.name)),
+        }
+    }
+    match kind {
+        Kind::Node => Input::Node(update(kind, change)),
+        Kind::Pod => Input::Pod(update(kind, change)),
+        Kind::Group => Input::Group(update(kind, change)),
+        Kind::Budget => Input::Budget(update(kind, change)),
+        Kind::Preemption => Input::Preemption(update(kind, change)),
+    }
+}
+
+fn typed<K: DeserializeOwned>(object: &Value) -> Box<K> {
+    let name = text(object, "/metadata/name");
+    Box::new(K::deserialize(object).unwrap_or_else(|error| panic!("{name}: {error}")))
+}

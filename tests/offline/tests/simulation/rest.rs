@@ -1,0 +1,194 @@
+//! What holds at rest: the promises of the end-to-end tests on the audit log, nothing left over, and nothing left to do.
+
+use crate::simulation::excuses::Excuses;
+use crate::simulation::object::{Kind, Pod, terminating, text};
+use crate::simulation::owners::Bond;
+use crate::simulation::process::model;
+use crate::simulation::world::World;
+use giveway_crds::keys;
+use giveway_operator::half_bound::HalfBound;
+use giveway_operator::ledger::Flights;
+use giveway_operator::queue;
+use giveway_planner::model::ObjectKey;
+use giveway_planner::{Context, Decision, Preemptor};
+use giveway_tests::audit::{self, History, Promises, Removal};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// What does not hold, one message each.
+pub fn broken(world: &World, history: &History) -> Vec<String> {
+    let excuses = Excuses::of(world, history);
+    let breaches = Promises::new().breaches(history).into_iter().filter(|breach| !excuses.cover(&breach.kind));
+    let mut broken: Vec<String> = breaches.map(|breach| breach.message).collect();
+    broken.extend(too_many(world, history));
+    broken.extend(something_to_do(world));
+    broken.extend(halves(world));
+    broken.extend(pods(world));
+    broken.extend(plans(world));
+    broken.extend(groups(world));
+    broken
+}
+
+/// More evictions for plans in a minute than the limit, unless one unit has more pods. Ten seconds of the minute are left for late
+/// responses: an eviction counts from its response or time-out. Plans that were deleted are left out, because the next leader does
+/// not know them.
+fn too_many(world: &World, history: &History) -> Option<String> {
+    let most = world.config.evictions_per_minute_per_cluster? as usize;
+    let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
+    let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
+    let mut times: Vec<i64> = Vec::new();
+    let stored = |plan: &String| world.deleted.iter().all(|deleted| deleted.name != *plan);
+    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(stored);
+    times.extend(history.evicted().iter().filter(|removal| counts(removal)).map(|removal| removal.at.as_millisecond()));
+    times.sort_unstable();
+    let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
+    Some(format!("more than {largest} evictions in a minute; {most} are allowed: {near:?}"))
+}
+
+/// Liveness: the planner has no placement and no plan for any pending preemptor, asked about the cluster as it is.
+fn something_to_do(world: &World) -> Vec<String> {
+    let model = model(&world.server);
+    let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
+    for preemptor in queue::preemptors(&model, &Flights::new(), &world.config.scheduler_names) {
+        let context = Context { lingering: model.overdue().clone(), ..Context::default() };
+        match giveway_planner::plan(&model.cluster, &preemptor, &context) {
+            Decision::Fits { .. } => broken.push(format!("{preemptor} is pending although it fits")),
+            // kube-scheduler did not bind one of the members: no eviction for it is planned in the next ten minutes.
+            Decision::Preempt(plan)
+                if plan.placements.iter().any(|placement| unbound.contains(placement.uid.as_str()))
+                    || was_in_vain(world, &preemptor) =>
+            {
+                broken.extend(unexplained(world, &preemptor))
+            }
+            Decision::Preempt(plan) => {
+                let victims: Vec<String> = plan.victims.iter().map(|unit| unit.key.to_string()).collect();
+                broken.push(format!("{preemptor} is pending although {} could be evicted for it", victims.join(", ")));
+            }
+            Decision::Unschedulable(_) | Decision::Unknown(_) | Decision::WaitingForPods { .. } | Decision::Nothing => {
+                broken.extend(unexplained(world, &preemptor))
+            }
+        }
+    }
+    broken
+}
+
+/// Returns true if pods were evicted for a preemptor and kube-scheduler did not bind it afterwards, for example because a pod on its
+/// node does not terminate. No run is longer than the ten minutes for which that counts.
+fn was_in_vain(world: &World, preemptor: &Preemptor) -> bool {
+    world.server.list(Kind::Preemption).any(|plan| {
+        let of_it = text(plan, "/spec/preemptor/name") == preemptor.key().name.as_str();
+        of_it && text(plan, "/status/message").contains("did not bind every released pod")
+    })
+}
+
+/// Returns true if the budget of an owner refuses the next eviction.
+fn is_kept_by_budget(world: &World, owner: &str) -> bool {
+    let budget = world.server.get(Kind::Budget, owner);
+    budget.is_some_and(|budget| crate::simulation::object::number(budget, "/status/disruptionsAllowed") == 0)
+}
+
+/// Gangs that are partially scheduled, unless a budget refuses the evictions.
+fn halves(world: &World) -> Vec<String> {
+    let model = model(&world.server);
+    let groups = world.server.list(Kind::Group).map(|group| ObjectKey::new("default", text(group, "/metadata/name")));
+    let half = groups.filter_map(|key| Some((HalfBound::of(&model, model.cluster.group(&key)?)?, key)));
+    let left = half.filter(|(_, key)| !is_kept_by_budget(world, &key.name));
+    left.map(|(half, key)| format!("{} of {} members of {} are bound at rest", half.bound, half.needed, key.name))
+        .collect()
+}
+
+/// A pending PodGroup without a condition that tells why.
+fn unexplained(world: &World, preemptor: &Preemptor) -> Option<String> {
+    let Preemptor::Group(key) = preemptor else { return None };
+    let group = world.server.get(Kind::Group, &key.name)?;
+    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
+    let explained = conditions.into_iter().flatten().any(|condition| !text(condition, "/message").is_empty());
+    (!explained).then(|| format!("{preemptor} is pending, and no condition tells why"))
+}
+
+fn pods(world: &World) -> Vec<String> {
+    let mut broken = Vec::new();
+    for pod in world.server.list(Kind::Pod) {
+        let (view, name) = (Pod(pod), Pod(pod).name());
+        if view.node().is_none() && view.nominated().is_some() {
+            broken.push(format!("{name} is still nominated"));
+        }
+        if terminating(pod) {
+            broken.push(format!("{name} is still terminating"));
+        }
+        let ungated = world.owners.iter().any(|it| it.name == view.owner() && !matches!(it.bond, Bond::Gang { .. }));
+        if view.gated() && ungated {
+            broken.push(format!("{name} has the scheduling gate without a gang"));
+        }
+    }
+    broken
+}
+
+fn plans(world: &World) -> Vec<String> {
+    let ended = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed" | "Observed");
+    let left = world.server.list(Kind::Preemption).filter(|plan| !ended(plan));
+    left.map(|plan| format!("plan {} is still {:?}", text(plan, "/metadata/name"), text(plan, "/status/state")))
+        .collect()
+}
+
+fn groups(world: &World) -> Vec<String> {
+    let mut broken = Vec::new();
+    for group in world.server.list(Kind::Group) {
+        let name = text(group, "/metadata/name");
+        let members: Vec<Pod<'_>> = world.server.list(Kind::Pod).map(|pod| Pod(pod)).collect();
+        let own = members.into_iter().filter(|pod| pod.group() == Some(name));
+        let (total, bound) =
+            own.fold((0, 0), |(total, bound), pod| (total + 1, bound + i64::from(pod.node().is_some())));
+        let finalizers = group.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let has_finalizer = finalizers.into_iter().flatten().any(|it| it == keys::FINALIZER_PROTECTION);
+        if has_finalizer != (total > 0) && !terminating(group) {
+            broken.push(format!("PodGroup {name} with {total} pods has a finalizer: {has_finalizer}"));
+        }
+        if terminating(group) && total == 0 {
+            broken.push(format!("PodGroup {name} was deleted and still exists"));
+        }
+        let status = &group["status"];
+        if matches!(text(status, "/preemption/state"), "Planned" | "Evicting" | "WaitingForVictims" | "Releasing") {
+            broken.push(format!(
+                "the status of PodGroup {name} has an unfinished plan: {}",
+                text(status, "/preemption/state")
+            ));
+        }
+        let counted = crate::simulation::object::number(status, "/pods/scheduled");
+        if counted != bound && total > 0 {
+            broken.push(format!("PodGroup {name} has {bound} bound pods, and its status has {counted}"));
+        }
+    }
+    broken
+}
+
+/// The final state of the cluster, for the trace.
+pub fn picture(world: &World) -> String {
+    let pods_on = |node: Option<&str>| {
+        let pods = world.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.node() == node);
+        let texts = pods.map(|pod| {
+            let terminating = if pod.live() { "" } else { ", terminating" };
+            let gated = if pod.gated() { ", gated" } else { "" };
+            let nominated = pod.nominated().filter(|_| node.is_none()).map(|node| format!(", to {node}"));
+            let nominated = nominated.unwrap_or_default();
+            format!("{} ({} CPUs, {}{terminating}{gated}{nominated})", pod.name(), pod.cpus(), pod.priority())
+        });
+        texts.collect::<Vec<_>>().join("  ")
+    };
+    let nodes = world.server.list(Kind::Node).map(|node| text(node, "/metadata/name"));
+    let lines = nodes.map(|node| format!("{node}: {}\n", pods_on(Some(node))));
+    lines.collect::<String>() + &format!("unbound: {}\n", pods_on(None))
+}
+
+/// The history in the audit log. A pod that any user deleted within a minute after its eviction failed counts as preempted: no pod
+/// of its PodGroup was left for the retry, or for the next leader.
+pub fn history(world: &World) -> History {
+    let mut history = audit::unanswered::history_of(&world.server.audit);
+    for (uid, failed) in &world.thwarted {
+        let Some(pod) = history.pods.get_mut(uid) else { continue };
+        let failed = crate::simulation::server::EPOCH * 1000 + *failed as i64;
+        let soon = |at: Timestamp| (0..60_000).contains(&(at.as_millisecond() - failed));
+        pod.preempted = pod.preempted.or(pod.removed.filter(|at| soon(*at)));
+    }
+    history
+}

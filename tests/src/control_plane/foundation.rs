@@ -1,0 +1,278 @@
+//! What a control plane stores before a test, and how it is put back into that state while its processes run.
+//!
+//! Two states are remembered of each etcd: [`State::Bare`], what a new API server makes, and [`State::Giveway`], the same with the CRDs
+//! and the chart of this checkout. Objects are put back past the API server, byte for byte; every watcher is told of that by etcd, as of
+//! any other change. Nothing is finalized and nothing terminates, so this takes a fraction of a second.
+
+use super::http_get;
+use super::store::{Contents, Store};
+use crate::wait;
+use anyhow::Result;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use giveway_crds::preemption::PreemptionSpec;
+use giveway_crds::{Preemption, keys};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long the API server and the controllers may take to notice a change.
+const NOTICED: Duration = Duration::from_secs(60);
+/// How long nothing may change before a state is remembered: controllers complete what the chart creates, such as aggregated roles and
+/// the status of policies.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Deletions in etcd at a time.
+const CONCURRENCY: usize = 16;
+/// What decides about requests: removed first, because the rest could not be checked with it.
+const DECIDING: [&[u8]; 7] = [
+    b"/registry/mutatingwebhookconfigurations/",
+    b"/registry/validatingwebhookconfigurations/",
+    b"/registry/mutatingadmissionpolicies/",
+    b"/registry/mutatingadmissionpolicybindings/",
+    b"/registry/validatingadmissionpolicies/",
+    b"/registry/validatingadmissionpolicybindings/",
+    b"/registry/resourcequotas/",
+];
+/// What a new API server makes, some of it after it reports that it is ready.
+const OWN: [&str; 6] = [
+    "/registry/namespaces/default",
+    "/registry/namespaces/kube-node-lease",
+    "/registry/namespaces/kube-public",
+    "/registry/namespaces/kube-system",
+    "/registry/configmaps/kube-system/extension-apiserver-authentication",
+    "/registry/services/specs/default/kubernetes",
+];
+/// What the API server makes of Giveway's CRDs.
+const API_SERVICE: &str = "/registry/apiregistration.k8s.io/apiservices/v1alpha1.scheduling.giveway.dev";
+const CRDS: &[u8] = b"/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// A state that a control plane can be put into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Kubernetes alone.
+    #[default]
+    Bare,
+    /// With Giveway's CRDs and its chart, and without its daemons.
+    Giveway,
+}
+
+/// The remembered states of one etcd, and where it is. Clones share them.
+#[derive(Clone)]
+pub(super) struct Foundation {
+    store: Store,
+    bare: Arc<Contents>,
+    giveway: Arc<OnceLock<Contents>>,
+}
+
+impl Foundation {
+    /// Remembers the bare state of a new control plane, which has no controllers yet.
+    ///
+    /// # Errors
+    /// etcd does not answer, or the API server does not make what it should.
+    pub(super) async fn of(store: Store) -> Result<Self> {
+        let bare = wait::until("the API server has made its own objects", NOTICED, async || {
+            let found = store.contents(false).await.map_err(|error| format!("{error:#}"))?;
+            let missing = OWN.iter().find(|key| !found.contains_key(key.as_bytes()));
+            missing.map_or(Ok(found), |key| Err(format!("there is no {key}")))
+        });
+        Ok(Self { bare: Arc::new(bare.await?), giveway: Arc::default(), store })
+    }
+
+    /// Remembers what is stored now, once it has settled, as the state with Giveway.
+    ///
+    /// # Errors
+    /// etcd does not answer, or what is stored goes on changing.
+    pub(super) async fn remember_giveway(&self) -> Result<()> {
+        let mut before = (BTreeMap::new(), Instant::now());
+        let settled = wait::until("the controllers have completed what the chart creates", NOTICED, async || {
+            let found = self.store.contents(false).await.map_err(|error| format!("{error:#}"))?;
+            let changing = found.iter().filter(|(key, _)| !self.is_written_by_a_process(key, false));
+            let versions: BTreeMap<_, _> = changing.map(|(key, now)| (key.clone(), now.mod_revision.clone())).collect();
+            if versions != before.0 {
+                before = (versions, Instant::now());
+            }
+            match found.contains_key(API_SERVICE.as_bytes()) && before.1.elapsed() >= SETTLED {
+                true => Ok(found),
+                false => Err(format!("{} objects, the last change {:?} ago", before.0.len(), before.1.elapsed())),
+            }
+        });
+        let settled = settled.await?;
+        self.giveway.get_or_init(|| settled);
+        Ok(())
+    }
+
+    /// Whether a state is remembered.
+    pub(super) fn remembers(&self, state: State) -> bool {
+        self.contents(state).is_some()
+    }
+
+    fn contents(&self, state: State) -> Option<&Contents> {
+        match state {
+            State::Bare => Some(&self.bare),
+            State::Giveway => self.giveway.get(),
+        }
+    }
+
+    /// Puts everything back into a state that is remembered. `daemons`: whether Giveway's daemons run and go on; they keep their Lease.
+    /// Returns whether anything changed that decides about requests.
+    ///
+    /// # Errors
+    /// etcd does not answer, a process goes on writing, or the state is not remembered.
+    pub(super) async fn restore(&self, state: State, client: &Client, daemons: bool) -> Result<bool> {
+        let Some(target) = self.contents(state) else { anyhow::bail!("the state {state:?} is not remembered") };
+        let is_deciding = |key: &[u8]| DECIDING.iter().any(|kind| key.starts_with(kind));
+        let deciding = !self.put_back(target, daemons, is_deciding).await?.is_empty();
+        if deciding && state == State::Bare {
+            wait::until("no webhook, policy or quota decides any more", NOTICED, async || undecided(client).await)
+                .await?;
+        }
+        let kinds = !self.put_back(target, daemons, |key| key.starts_with(CRDS)).await?.is_empty();
+        wait::until("everything is as it was", NOTICED, async || {
+            match self.put_back(target, daemons, |_| true).await {
+                Ok(changed) if changed.is_empty() => Ok(()),
+                Ok(changed) => {
+                    Err(format!("{} objects were not: {}", changed.len(), changed[..changed.len().min(5)].join(", ")))
+                }
+                Err(error) => Err(format!("{error:#}")),
+            }
+        })
+        .await?;
+        if kinds {
+            wait::until("Giveway's kinds are served as in that state", NOTICED, async || {
+                served(client, state == State::Giveway).await
+            })
+            .await?;
+        }
+        Ok(deciding)
+    }
+
+    /// Deletes what is not in the target and puts back what was changed or deleted, of these keys; returns which these were.
+    async fn put_back(&self, target: &Contents, daemons: bool, of: impl Fn(&[u8]) -> bool) -> Result<Vec<String>> {
+        let now = self.store.contents(true).await?;
+        let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let unknown = now.keys().filter(|key| {
+            !target.contains_key(*key)
+                && of(key)
+                && !self.is_written_by_a_process(key, daemons)
+                && !is_completed_by_a_controller(key, target)
+        });
+        let unknown: Vec<&Vec<u8>> = unknown.collect();
+        let mut changed: Vec<String> = unknown.iter().map(|key| text(key)).collect();
+        // One by one: the API server ends a watch that falls behind, and who resumes it at a revision misses what else has that revision.
+        let deletions = unknown.into_iter().map(|key| self.store.delete(key));
+        stream::iter(deletions).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
+        for (key, first) in target.iter().filter(|(key, _)| of(key) && !self.is_written_by_a_process(key, daemons)) {
+            let found = now.get(key);
+            let same = found.is_some_and(|now| now.mod_revision == first.mod_revision);
+            let completed = found.is_some() && is_completed_by_a_controller(key, target);
+            if !same && !completed && self.store.value(key).await?.as_ref() != Some(&first.value) {
+                self.store.put(key, &first.value).await?;
+                changed.push(text(key));
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Whether a running process writes this key again and again, as its sign of life.
+    fn is_written_by_a_process(&self, key: &[u8], daemons: bool) -> bool {
+        let leases: [&[u8]; 3] = [
+            b"/registry/leases/kube-system/apiserver-",
+            b"/registry/leases/kube-system/kube-scheduler",
+            b"/registry/masterleases/",
+        ];
+        leases.iter().any(|prefix| key.starts_with(prefix))
+            || (daemons && key.starts_with(b"/registry/leases/giveway-system/"))
+    }
+
+    /// Deletes the Lease of a kube-scheduler that has ended, so that the next one leads at once.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn forget_scheduler(&self) -> Result<()> {
+        let lease = b"/registry/leases/kube-system/kube-scheduler";
+        self.store.delete(lease).await
+    }
+}
+
+/// Whether kube-controller-manager or the API server makes this object of others that are in the target, and completes it again when
+/// those change: accounts, the certificate authority of each namespace, aggregated roles, API services, the default range of Services.
+fn is_completed_by_a_controller(key: &[u8], target: &Contents) -> bool {
+    let Ok(key) = std::str::from_utf8(key) else { return false };
+    let Some(path) = key.strip_prefix("/registry/") else { return false };
+    let in_target = |namespace: &str| target.contains_key(format!("/registry/namespaces/{namespace}").as_bytes());
+    match path.split('/').collect::<Vec<_>>()[..] {
+        ["serviceaccounts", "kube-system", _] => true,
+        ["serviceaccounts", namespace, "default"] | ["configmaps", namespace, "kube-root-ca.crt"] => {
+            in_target(namespace)
+        }
+        ["clusterroles", "admin" | "edit" | "view"] | ["servicecidrs", "kubernetes"] => true,
+        ["clustertrustbundles", name] => name.starts_with("kubernetes.io:"),
+        ["apiregistration.k8s.io", "apiservices", _] => true,
+        _ => false,
+    }
+}
+
+/// Whether webhooks and policies of the test before are out of force.
+async fn undecided(client: &Client) -> Result<(), String> {
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "probe", "labels": { keys::LABEL_POD_GROUP: "probe" } },
+        "spec": { "containers": [{ "name": "main", "image": "none" }] },
+    }));
+    let pod = pod.map_err(|error| error.to_string())?;
+    match pods.create(&dry_run, &pod).await {
+        Ok(pod) if pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.is_none()) => {}
+        // The account of pods comes back with kube-controller-manager, where that does not run yet.
+        Err(kube::Error::Api(status)) if status.message.contains("error looking up service account") => {}
+        answer => return Err(format!("a pod is answered with {answer:?}")),
+    }
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    let plan = Preemption::new("probe", PreemptionSpec { part: 1, parts: 1, ..PreemptionSpec::default() });
+    match preemptions.create(&dry_run, &plan).await {
+        Err(kube::Error::Api(status)) if status.message.contains("ValidatingAdmissionPolicy") => Err(status.message),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the API server serves Giveway's kinds, or does not, as wanted.
+async fn served(client: &Client, wanted: bool) -> Result<(), String> {
+    let paths = match wanted {
+        true => ["podgroups", "workloads", "preemptions"]
+            .map(|kind| format!("/apis/{}/v1alpha1/{kind}", keys::GROUP))
+            .to_vec(),
+        false => vec![format!("/apis/{}", keys::GROUP)],
+    };
+    for path in paths {
+        let request = http_get(&path).map_err(|error| error.to_string())?;
+        match client.request_text(request).await {
+            Ok(_) if wanted => {}
+            Err(kube::Error::Api(status)) if status.code == 404 && !wanted => {}
+            answer => return Err(format!("{path} is answered with {answer:?}")),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_plane::store::Stored;
+
+    #[test]
+    fn what_controllers_complete_is_known_by_its_key_and_its_namespace() {
+        let target = Contents::from([(b"/registry/namespaces/default".to_vec(), Stored::default())]);
+        let completed = |key: &str| is_completed_by_a_controller(key.as_bytes(), &target);
+        for key in ["serviceaccounts/default/default", "configmaps/default/kube-root-ca.crt", "clusterroles/edit"] {
+            assert!(completed(&format!("/registry/{key}")), "{key}");
+        }
+        for key in
+            ["serviceaccounts/other/default", "serviceaccounts/default/mine", "clusterroles/mine", "pods/default/a"]
+        {
+            assert!(!completed(&format!("/registry/{key}")), "{key}");
+        }
+    }
+}

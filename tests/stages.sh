@@ -1,0 +1,153 @@
+#!/bin/sh
+# Runs the stages of `make test` or of `make test-release`, all of them whatever fails, and ends with a table of what each cost:
+#   tests/stages.sh test
+#   tests/stages.sh release [STAGE...]
+# MAKE, CARGO and THREADS (end-to-end tests at a time) come from the Makefile. The table is kept in target/test-KIND.md.
+set -u
+kind=$1
+shift
+make=${MAKE:-make}
+cargo=${CARGO:-cargo}
+threads=${THREADS:-3}
+logs=target/stages/$kind
+table=target/test-$kind.md
+
+# Jiffies that the cores of this machine worked so far; nothing where that is not known.
+busy() { awk '/^cpu /{ print $2 + $3 + $4 + $7 + $8 }' /proc/stat 2>/dev/null; }
+now() { date +%s.%N | sed 's/N$/0/'; }
+
+# row NAME STARTED BUSY STATUS: a line of the table.
+row() {
+    result=passed
+    [ "$4" = 0 ] || result="**failed**"
+    awk -v name="$1" -v from="$2" -v to="$(now)" -v before="$3" -v after="$(busy)" -v result="$result" 'BEGIN {
+        seconds = to - from
+        cores = before == "" || seconds < 0.5 ? "-" : sprintf("%.1f", (after - before) / 100 / seconds)
+        printf "| %s | %.0f | %s | %s |\n", name, seconds, cores, result }' >>"$logs/rows"
+    [ "$4" = 0 ] || echo "$1" >>"$logs/failed"
+}
+
+# stage NAME COMMAND...: runs one stage, with its output here and in its log.
+stage() {
+    name=$1
+    shift
+    echo
+    echo "== $name"
+    started=$(now)
+    before=$(busy)
+    { "$@" 2>&1; echo $? >"$logs/$name.status"; } | tee "$logs/$name.log"
+    row "$name" "$started" "$before" "$(cat "$logs/$name.status")"
+}
+
+# background NAME COMMAND...: starts a stage that waits more than it works; `join NAME` waits for it and prints its log.
+background() {
+    name=$1
+    shift
+    now >"$logs/$name.started"
+    ("$@" >"$logs/$name.log" 2>&1; echo $? >"$logs/$name.status"; now >"$logs/$name.ended") &
+}
+join() {
+    wait
+    echo
+    echo "== $1, which ran beside the stages before"
+    cat "$logs/$1.log"
+    status=$(cat "$logs/$1.status" 2>/dev/null || echo 1)
+    result=passed
+    [ "$status" = 0 ] || { result="**failed**"; echo "$1" >>"$logs/failed"; }
+    seconds=$(awk -v from="$(cat "$logs/$1.started")" -v to="$(cat "$logs/$1.ended")" 'BEGIN { printf "%.0f", to - from }')
+    echo "| $1, beside the others | $seconds | - | $result |" >>"$logs/rows"
+}
+
+target() { "$make" --no-print-directory "$@"; }
+
+# Lints and code come from one compilation; a warning of an earlier one is told again.
+build() {
+    target compile >"$logs/build.out" 2>&1
+    status=$?
+    cat "$logs/build.out"
+    ! grep -E '^warning: .* generated [0-9]+ warning' "$logs/build.out" || { echo "Warnings are errors here."; return 1; }
+    return $status
+}
+unit() { target unit; }
+node() { "$make" --no-print-directory run-node; }
+e2e() { target run-e2e THREADS="$threads"; }
+
+test_stages() {
+    stage controlplane target controlplane promtool
+    if sh tests/node/can.sh; then stage node-build target node; fi
+    stage format target format
+    stage build build
+    stage generated target crds-check chart-check
+    background node node
+    stage unit unit
+    stage e2e e2e
+    join node
+}
+
+# Each stage of a release, with what it needs that may be missing here.
+RELEASE="e2e-release oldest dist install book deny versions kinds upgrade mutants mutants-ledger mutants-e2e soak"
+release_stage() {
+    case $1 in
+    e2e-release) stage "$1" target run-e2e THREADS="$threads" TEST="--ignored --skip guard_cost::" ;;
+    oldest) stage "$1" target test-oldest ;;
+    dist) stage "$1" target dist ;;
+    install) stage "$1" target test-install ;;
+    book) stage "$1" target docs ;;
+    deny)
+        if command -v cargo-deny >/dev/null 2>&1; then stage "$1" target deny; else
+            skip "$1" "there is no cargo-deny (\`cargo install --locked cargo-deny\`); \`install\` checks licences and sources of what ships"
+        fi ;;
+    versions) stage "$1" target test-versions ;;
+    kinds) stage "$1" target test-kinds ;;
+    upgrade) stage "$1" target test-upgrade ;;
+    mutants | mutants-ledger | mutants-e2e | soak) stage "$1" target "$1" ;;
+    *) echo "There is no stage $1; the stages are: $RELEASE" && exit 2 ;;
+    esac
+}
+skip() {
+    echo "== $1 is skipped: $2"
+    echo "| $1 | - | - | skipped: $2 |" >>"$logs/rows"
+}
+
+rm -rf "$logs"
+mkdir -p "$logs"
+: >"$logs/rows"
+: >"$logs/failed"
+began=$(now)
+began_busy=$(busy)
+if [ "$kind" = test ]; then
+    test_stages
+    left_out="What only a release needs is left out: \`make test-release\` ($RELEASE)."
+else
+    for one in ${*:-$RELEASE}; do release_stage "$one"; done
+    left_out=
+    for one in $RELEASE; do
+        case " ${*:-$RELEASE} " in *" $one "*) ;; *) left_out="$left_out $one" ;; esac
+    done
+    [ -z "$left_out" ] || left_out="Left out, because ONLY names other stages:$left_out."
+fi
+row "all" "$began" "$began_busy" "$([ -s "$logs/failed" ] && echo 1 || echo 0)"
+
+{
+    echo "| stage | seconds | cores | result |"
+    echo "|---|---|---|---|"
+    cat "$logs/rows"
+    for log in "$logs"/e2e*.log; do
+        [ -f "$log" ] || continue
+        echo
+        sed -n '/^Control planes: /,$p' "$log"
+    done
+    [ -z "$left_out" ] || { echo; echo "$left_out"; }
+} >"$table"
+echo
+cat "$table"
+if [ -s "$logs/failed" ]; then
+    echo
+    echo "What failed: $(tr '\n' ' ' <"$logs/failed")"
+    for name in $(cat "$logs/failed"); do
+        [ -f "$logs/$name.log" ] || continue
+        grep -hE '^(test .* FAILED|error(\[.*\])?:|---- )' "$logs/$name.log" | sed "s/^/$name: /"
+        grep -h -A 8 -E "^thread '.*' .*panicked at" "$logs/$name.log" | grep -v -E '^(stack backtrace:| +[0-9]+: | +at )'
+    done
+    exit 1
+fi
