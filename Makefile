@@ -5,7 +5,7 @@
 
 CARGO ?= cargo
 # Lints and code come from one compilation of the workspace: clippy compiles like rustc. Without clippy there are no lints.
-CLIPPY := $(shell command -v clippy-driver)
+CLIPPY := $(shell clippy-driver --version >/dev/null 2>&1 && command -v clippy-driver)
 DEV := $(if $(CLIPPY),RUSTC_WORKSPACE_WRAPPER=$(CLIPPY)) $(CARGO)
 CONTROLPLANE := target/controlplane/bin
 PROMTOOL := target/promtool/bin
@@ -55,10 +55,6 @@ node-packages: ## Install what a real node needs of Debian's packages (root): ru
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc iptables iproute2
 
-# Where none can run, the tests themselves say so.
-node-where-it-can: controlplane
-	@if sh tests/node/can.sh >/dev/null; then sh tests/node/build.sh $(NODE); fi
-
 crds: need-cargo ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
 	$(DEV) run -q -p giveway-crds --bin giveway-crdgen crds helm/files/crds
 
@@ -89,9 +85,10 @@ format: need-cargo
 # The one compilation for lints, programs, tests and benchmarks.
 compile: need-cargo
 	@[ -n "$(CLIPPY)" ] || { echo "There is no clippy: install it with \`rustup component add clippy\`."; exit 1; }
-	$(DEV) build --workspace --all-targets
+	CARGO_TERM_COLOR=never $(DEV) build --workspace --all-targets
 
 lint: format ## Check format and lints
+	@mkdir -p target
 	@$(MAKE) --no-print-directory compile >target/lint.log 2>&1; status=$$?; cat target/lint.log; \
 	! grep -E '^warning: .* generated [0-9]+ warning' target/lint.log && exit $$status
 
@@ -125,7 +122,7 @@ chart-check: controlplane
 
 # Whatever is built is built for the whole workspace: with other selections cargo would build dependencies twice.
 unit: need-cargo ## Run the tests that need no control plane: unit tests, properties, simulation, rendering of the chart
-	$(DEV) test --workspace --lib --bins $(addprefix --test ,$(UNIT))
+	$(DEV) test --workspace --no-fail-fast --lib --bins $(addprefix --test ,$(UNIT))
 
 bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for some of it)
 	$(CARGO) bench -p giveway-planner -- $(BENCH)
@@ -159,7 +156,8 @@ bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack 
 daemons: need-cargo
 	$(DEV) build --workspace --bins
 
-e2e: controlplane daemons run-e2e ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TEST=name runs some of them)
+	@$(MAKE) --no-print-directory run-e2e
 
 # Without a look at what it needs.
 run-e2e:
@@ -239,6 +237,9 @@ demo-critical: controlplane release ## Watch CoreDNS come back into a full clust
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
 test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
+	@$(MAKE) --no-print-directory run-install
+
+run-install:
 	$(DEV) test --workspace --test install -- --test-threads=1 $(TEST)
 
 demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full nodes; needs no cluster and no Go

@@ -36,7 +36,23 @@ pub enum When {
 pub struct Test {
     trial: Trial,
     name: String,
+    when: When,
     shared: bool,
+}
+
+impl Test {
+    /// Whether the command line chooses it, by the rules of libtest-mimic.
+    fn is_chosen(&self, arguments: &Arguments) -> bool {
+        let matches = |filter: &String| match arguments.exact {
+            true => self.name == *filter,
+            false => self.name.contains(filter.as_str()),
+        };
+        let runs = match self.when {
+            When::Always => !arguments.ignored,
+            When::Release | When::Bench => arguments.ignored || arguments.include_ignored,
+        };
+        runs && arguments.filter.as_ref().is_none_or(matches) && !arguments.skip.iter().any(matches)
+    }
 }
 
 /// A test on a shared world, which stops, restarts and reconfigures no process.
@@ -47,7 +63,7 @@ pub fn shared(name: String, when: When, test: impl AsyncFn(&mut World) + Send + 
         RUNTIME.block_on(run_shared(&test));
         Ok(())
     });
-    Test { trial: flagged(trial, when), name, shared: when == When::Always }
+    Test { trial: flagged(trial, when), name, when, shared: true }
 }
 
 /// A test that starts the world that it needs.
@@ -59,7 +75,7 @@ pub fn own<F: Future<Output = ()>>(name: String, when: When, test: impl Fn() -> 
         RUNTIME.block_on(test());
         Ok(())
     });
-    Test { trial: flagged(trial, when), name, shared: false }
+    Test { trial: flagged(trial, when), name, when, shared: false }
 }
 
 /// Adds a test to the statistics when it ends, however it does.
@@ -83,19 +99,11 @@ fn flagged(trial: Trial, when: When) -> Trial {
 }
 
 /// Runs the tests that the command line chooses, and prints what they cost.
-pub fn run(tests: Vec<Test>) -> Conclusion {
+pub fn run(mut tests: Vec<Test>) -> Conclusion {
     let mut arguments = Arguments::from_args();
-    // The tests that are not chosen would not give back what the others wait for.
-    let chosen = |test: &Test| {
-        arguments
-            .filter
-            .as_ref()
-            .is_none_or(|filter| if arguments.exact { test.name == *filter } else { test.name.contains(filter) })
-    };
-    let mut tests = tests;
-    if !arguments.ignored {
-        SHARED_LEFT.store(tests.iter().filter(|test| test.shared && chosen(test)).count(), Ordering::Relaxed);
-    }
+    let chosen: Vec<&Test> = tests.iter().filter(|test| test.is_chosen(&arguments)).collect();
+    assert!(!chosen.is_empty() || arguments.list, "no test has the name {:?}", arguments.filter.unwrap_or_default());
+    SHARED_LEFT.store(chosen.iter().filter(|test| test.shared).count(), Ordering::Relaxed);
     tests.sort_by_key(|test| !test.shared);
     arguments.test_threads = arguments.test_threads.or(Some(3));
     let conclusion = libtest_mimic::run(&arguments, tests.into_iter().map(|test| test.trial).collect());
@@ -112,7 +120,7 @@ async fn run_shared(test: &impl AsyncFn(&mut World)) {
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut world = match idle {
         Some(world) => {
-            statistics::count(Started::Section);
+            statistics::count(Started::SharedTest);
             world
         }
         None => {
@@ -126,8 +134,10 @@ async fn run_shared(test: &impl AsyncFn(&mut World)) {
     world.begin_test();
     test(&mut world).await;
     // It fails here, and not in the next test, when something of this one stays.
-    if let Err(error) = world.next_test().await {
-        panic!("the world cannot become that of another test: {error:#}");
+    match world.next_test().await {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(error) => panic!("the world cannot become that of another test: {error:#}"),
     }
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() < SHARED_LEFT.load(Ordering::Relaxed) {

@@ -19,7 +19,7 @@ pub enum Started {
     /// Operator and webhook.
     Daemons,
     /// A test on a world that runs already.
-    Section,
+    SharedTest,
 }
 
 static STARTED: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];

@@ -9,8 +9,7 @@ const SHORTEST: Duration = Duration::from_millis(25);
 /// How long at most.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// How long to wait before the next look, after so long: what takes long is seen a sixteenth later at most. Looks load the API server
-/// that all tests share: forty a second of each test were a third of its work.
+/// Time between two looks: a sixteenth of the time waited so far. Shorter intervals load the API server, which takes CPU from all tests.
 fn pause(waited: Duration) -> Duration {
     (waited / 16).clamp(SHORTEST, LONGEST)
 }
@@ -28,12 +27,12 @@ pub struct TimedOut {
 }
 
 /// Adds to the statistics of the test, however the wait ends.
-struct Told<'a> {
+struct RecordedWait<'a> {
     what: &'a str,
     start: Instant,
 }
 
-impl Drop for Told<'_> {
+impl Drop for RecordedWait<'_> {
     fn drop(&mut self) {
         statistics::waited(self.what, self.start.elapsed());
     }
@@ -49,7 +48,7 @@ pub async fn until<T>(
     mut probe: impl AsyncFnMut() -> Result<T, String>,
 ) -> Result<T, TimedOut> {
     let start = Instant::now();
-    let _told = Told { what, start };
+    let _recorded = RecordedWait { what, start };
     let mut state = "not looked at yet".to_owned();
     loop {
         let left = limit.saturating_sub(start.elapsed());

@@ -116,9 +116,10 @@ impl Reader {
         self.setup = self.lines.len();
     }
 
-    /// Forgets what was read since the world was set up: it belongs to a test that has ended.
+    /// Forgets what was read since the world was set up: it belongs to a test that has ended. The file was emptied.
     pub fn forget_test(&mut self) {
         self.lines.truncate(self.setup);
+        self.read = 0;
     }
 
     /// Everything that was read so far, but what was forgotten.

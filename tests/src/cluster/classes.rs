@@ -72,7 +72,15 @@ impl ClassBuilder {
         let probe = shape.pod("giveway-class-probe");
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         wait_for(&format!("pods of class {name} are admitted"), Duration::from_secs(20), async || {
-            pods.create(&dry_run, &probe).await.map(|_| ()).map_err(|error| error.to_string())
+            let pod = pods.create(&dry_run, &probe).await.map_err(|error| error.to_string())?;
+            // A class of this name, with other values, may have been deleted a moment ago.
+            let spec = pod.spec.unwrap_or_default();
+            let threshold = pod.metadata.annotations.and_then(|mut all| all.remove(keys::ANNOTATION_THRESHOLD));
+            let wanted = created.metadata.annotations.as_ref().and_then(|all| all.get(keys::ANNOTATION_THRESHOLD));
+            let same = spec.priority == Some(created.value)
+                && spec.preemption_policy == created.preemption_policy
+                && threshold.as_ref().is_none_or(|threshold| Some(threshold) == wanted);
+            if same { Ok(()) } else { Err(format!("{:?} {:?} {threshold:?}", spec.priority, spec.preemption_policy)) }
         })
         .await;
         created

@@ -16,7 +16,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long the API server and the controllers may take to notice a change.
@@ -26,8 +26,8 @@ const NOTICED: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(1);
 /// Deletions in etcd at a time.
 const CONCURRENCY: usize = 16;
-/// What decides about requests: removed first, because the rest could not be checked with it.
-const DECIDING: [&[u8]; 7] = [
+/// Admission configuration and quotas. They are put back first, so that the API server stops enforcing what a test added.
+const ADMISSION: [&[u8]; 7] = [
     b"/registry/mutatingwebhookconfigurations/",
     b"/registry/validatingwebhookconfigurations/",
     b"/registry/mutatingadmissionpolicies/",
@@ -36,8 +36,19 @@ const DECIDING: [&[u8]; 7] = [
     b"/registry/validatingadmissionpolicybindings/",
     b"/registry/resourcequotas/",
 ];
+/// Owners of pods, deleted before these: their controllers would create the pods again.
+const OWNERS: [&[u8]; 6] = [
+    b"/registry/cronjobs/",
+    b"/registry/daemonsets/",
+    b"/registry/deployments/",
+    b"/registry/jobs/",
+    b"/registry/replicasets/",
+    b"/registry/statefulsets/",
+];
+/// How long nothing may have to be put back before everything counts as it was: a process may be about to write.
+const UNCHANGED: Duration = Duration::from_millis(300);
 /// What a new API server makes, some of it after it reports that it is ready.
-const OWN: [&str; 6] = [
+const BOOTSTRAP: [&str; 6] = [
     "/registry/namespaces/default",
     "/registry/namespaces/kube-node-lease",
     "/registry/namespaces/kube-public",
@@ -59,12 +70,11 @@ pub enum State {
     Giveway,
 }
 
-/// The remembered states of one etcd, and where it is. Clones share them.
-#[derive(Clone)]
+/// The remembered states of one etcd, and where it is.
 pub(super) struct Foundation {
     store: Store,
-    bare: Arc<Contents>,
-    giveway: Arc<OnceLock<Contents>>,
+    bare: Contents,
+    giveway: OnceLock<Contents>,
 }
 
 impl Foundation {
@@ -72,13 +82,13 @@ impl Foundation {
     ///
     /// # Errors
     /// etcd does not answer, or the API server does not make what it should.
-    pub(super) async fn of(store: Store) -> Result<Self> {
+    pub(super) async fn remember_bare(store: Store) -> Result<Self> {
         let bare = wait::until("the API server has made its own objects", NOTICED, async || {
             let found = store.contents(false).await.map_err(|error| format!("{error:#}"))?;
-            let missing = OWN.iter().find(|key| !found.contains_key(key.as_bytes()));
+            let missing = BOOTSTRAP.iter().find(|key| !found.contains_key(key.as_bytes()));
             missing.map_or(Ok(found), |key| Err(format!("there is no {key}")))
         });
-        Ok(Self { bare: Arc::new(bare.await?), giveway: Arc::default(), store })
+        Ok(Self { bare: bare.await?, giveway: OnceLock::new(), store })
     }
 
     /// Remembers what is stored now, once it has settled, as the state with Giveway.
@@ -117,36 +127,44 @@ impl Foundation {
     }
 
     /// Puts everything back into a state that is remembered. `daemons`: whether Giveway's daemons run and go on; they keep their Lease.
-    /// Returns whether anything changed that decides about requests.
+    /// Returns whether admission configuration or quotas had to be put back.
     ///
     /// # Errors
     /// etcd does not answer, a process goes on writing, or the state is not remembered.
     pub(super) async fn restore(&self, state: State, client: &Client, daemons: bool) -> Result<bool> {
         let Some(target) = self.contents(state) else { anyhow::bail!("the state {state:?} is not remembered") };
-        let is_deciding = |key: &[u8]| DECIDING.iter().any(|kind| key.starts_with(kind));
-        let deciding = !self.put_back(target, daemons, is_deciding).await?.is_empty();
-        if deciding && state == State::Bare {
-            wait::until("no webhook, policy or quota decides any more", NOTICED, async || undecided(client).await)
+        let starts = |key: &[u8], kinds: &[&[u8]]| kinds.iter().any(|kind| key.starts_with(kind));
+        let admission = !self.put_back(target, daemons, |key| starts(key, &ADMISSION)).await?.is_empty();
+        if state == State::Bare {
+            wait::until("no webhook, policy or quota is enforced", NOTICED, async || not_enforced(client).await)
                 .await?;
         }
         let kinds = !self.put_back(target, daemons, |key| key.starts_with(CRDS)).await?.is_empty();
+        self.put_back(target, daemons, |key| starts(key, &OWNERS)).await?;
+        let mut unchanged: Option<Instant> = None;
         wait::until("everything is as it was", NOTICED, async || {
-            match self.put_back(target, daemons, |_| true).await {
-                Ok(changed) if changed.is_empty() => Ok(()),
-                Ok(changed) => {
-                    Err(format!("{} objects were not: {}", changed.len(), changed[..changed.len().min(5)].join(", ")))
-                }
-                Err(error) => Err(format!("{error:#}")),
+            let changed = self.put_back(target, daemons, |_| true).await.map_err(|error| format!("{error:#}"))?;
+            if !changed.is_empty() {
+                unchanged = None;
+                return Err(format!(
+                    "{} objects were not: {}",
+                    changed.len(),
+                    changed[..changed.len().min(5)].join(", ")
+                ));
+            }
+            match unchanged.get_or_insert_with(Instant::now).elapsed() {
+                elapsed if elapsed >= UNCHANGED => Ok(()),
+                elapsed => Err(format!("nothing has had to be put back for {elapsed:?}")),
             }
         })
         .await?;
-        if kinds {
+        if kinds || state == State::Bare {
             wait::until("Giveway's kinds are served as in that state", NOTICED, async || {
                 served(client, state == State::Giveway).await
             })
             .await?;
         }
-        Ok(deciding)
+        Ok(admission)
     }
 
     /// Deletes what is not in the target and puts back what was changed or deleted, of these keys; returns which these were.
@@ -161,7 +179,8 @@ impl Foundation {
         });
         let unknown: Vec<&Vec<u8>> = unknown.collect();
         let mut changed: Vec<String> = unknown.iter().map(|key| text(key)).collect();
-        // One by one: the API server ends a watch that falls behind, and who resumes it at a revision misses what else has that revision.
+        // One by one: the API server ends a watch that falls behind, and a watch that is resumed at a revision skips the other events of
+        // that revision.
         let deletions = unknown.into_iter().map(|key| self.store.delete(key));
         stream::iter(deletions).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
         for (key, first) in target.iter().filter(|(key, _)| of(key) && !self.is_written_by_a_process(key, daemons)) {
@@ -185,6 +204,14 @@ impl Foundation {
         ];
         leases.iter().any(|prefix| key.starts_with(prefix))
             || (daemons && key.starts_with(b"/registry/leases/giveway-system/"))
+    }
+
+    /// Deletes what shows that kube-controller-manager works, so that the next one can be waited for.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub(super) async fn forget_controller_manager(&self) -> Result<()> {
+        self.store.delete(b"/registry/serviceaccounts/default/default").await
     }
 
     /// Deletes the Lease of a kube-scheduler that has ended, so that the next one leads at once.
@@ -215,8 +242,8 @@ fn is_completed_by_a_controller(key: &[u8], target: &Contents) -> bool {
     }
 }
 
-/// Whether webhooks and policies of the test before are out of force.
-async fn undecided(client: &Client) -> Result<(), String> {
+/// Whether the API server enforces no webhook and no policy of Giveway any more.
+async fn not_enforced(client: &Client) -> Result<(), String> {
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let pod = serde_json::from_value(json!({

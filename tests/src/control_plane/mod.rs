@@ -99,6 +99,7 @@ impl ControlPlane {
     }
 
     async fn start_new(options: &Options) -> Result<Self> {
+        let ports = Arc::new(Block::claim()?);
         let directory = match &options.directory {
             Some(directory) => {
                 fs::create_dir_all(directory)?;
@@ -106,7 +107,6 @@ impl ControlPlane {
             }
             None => tempfile::Builder::new().prefix("giveway-").tempdir()?.keep(),
         };
-        let ports = Arc::new(Block::claim()?);
         let guard = Guard::start(&directory, &ports)?;
         let machine = if options.own_machine { Some(Machine::start(&directory, &guard).await?) } else { None };
         let address = machine.as_ref().map(Machine::address);
@@ -134,7 +134,7 @@ impl ControlPlane {
         plane.run(programs::api_server(&plane.directory, &plane.ports, options, address)?)?;
         plane.wait_for_api_server().await?;
         if reuse::shares(options) {
-            plane.foundation = Some(Foundation::of(Store::at(plane.ports.etcd())?).await?);
+            plane.foundation = Some(Foundation::remember_bare(Store::at(plane.ports.etcd())?).await?);
         }
         plane.start_controllers(options).await?;
         statistics::count(statistics::Started::ControlPlane);
@@ -145,7 +145,7 @@ impl ControlPlane {
     async fn reuse(idle: Idle, options: &Options, state: State) -> Result<Self> {
         let Idle { processes, guard, ports, directory, pki, server, kubernetes, foundation } = idle;
         let client = kubeconfig::client(kubeconfig::read(&directory.join("kubeconfig"))?).await?;
-        ports.begin_again();
+        ports.reset_spare();
         let mut plane = Self {
             processes,
             machine: None,
@@ -166,11 +166,13 @@ impl ControlPlane {
         for name in options.own_controllers() {
             plane.processes.remove(name);
         }
-        let scheduler = plane.processes.contains_key(options::SCHEDULER);
         if let Some(foundation) = &plane.foundation {
             foundation.restore(plane.state, &plane.client, false).await?;
-            if !scheduler {
+            if !plane.processes.contains_key(options::SCHEDULER) {
                 foundation.forget_scheduler().await?;
+            }
+            if !plane.processes.contains_key(options::CONTROLLER_MANAGER) {
+                foundation.forget_controller_manager().await?;
             }
         }
         reuse::sweep(&plane.directory, &plane.processes)?;
@@ -219,6 +221,28 @@ impl ControlPlane {
             self.state = State::Giveway;
         }
         Ok(())
+    }
+
+    /// Whether a later test can get this control plane while all of its processes go on.
+    ///
+    /// # Errors
+    /// The test stopped, restarted or reconfigured one of the processes.
+    pub fn is_reusable(&self) -> Result<bool> {
+        let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
+        anyhow::ensure!(
+            own.is_empty(),
+            "the test stopped or reconfigured {}: it needs a world of its own (`own`)",
+            own.join(", ")
+        );
+        Ok(self.foundation.is_some())
+    }
+
+    /// Empties the logs of all programs, and the audit log. Programs append to them.
+    ///
+    /// # Errors
+    /// A log cannot be written.
+    pub fn empty_logs(&self) -> Result<()> {
+        reuse::empty_logs(&self.directory)
     }
 
     /// Puts back everything that is stored, while Giveway's daemons run and go on; returns whether anything changed that decides about

@@ -20,8 +20,6 @@ pub struct Options {
     pub scheduler_rate: Option<(u32, u32)>,
     /// More arguments of the API server.
     pub server_args: Vec<String>,
-    /// More arguments of kube-scheduler.
-    pub scheduler_args: Vec<String>,
     /// More arguments of kube-controller-manager.
     pub controller_args: Vec<String>,
     /// Use no other test's control plane, and leave this one to none.
@@ -55,7 +53,7 @@ impl Options {
 
     /// The processes for which this test has options of its own, so that no other test can share them.
     pub(super) fn own_controllers(&self) -> impl Iterator<Item = &'static str> {
-        let scheduler = self.scheduler_rate.is_some() || !self.scheduler_args.is_empty();
+        let scheduler = self.scheduler_rate.is_some();
         let own = [(CONTROLLER_MANAGER, !self.controller_args.is_empty()), (SCHEDULER, scheduler)];
         own.into_iter().filter(|(_, own)| *own).map(|(name, _)| name)
     }

@@ -96,7 +96,7 @@ impl Block {
     }
 
     /// Hands the spare ports out from the first one again: the programs that had them have ended.
-    pub(super) fn begin_again(&self) {
+    pub(super) fn reset_spare(&self) {
         self.spare.store(FIXED, Ordering::Relaxed);
     }
 
@@ -114,7 +114,8 @@ fn is_free(port: u16) -> bool {
 
 /// Where the locks of this user's control planes are.
 fn lock_directory() -> Result<PathBuf> {
-    let directory = std::env::temp_dir().join(format!("giveway-ports-{}", rustix::process::getuid().as_raw()));
+    // Not below TMPDIR: processes with another one must respect the same locks.
+    let directory = PathBuf::from(format!("/tmp/giveway-ports-{}", rustix::process::getuid().as_raw()));
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     Ok(directory)
 }

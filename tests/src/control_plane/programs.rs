@@ -108,7 +108,6 @@ pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> 
         args.push(format!("--kube-api-qps={rate}"));
         args.push(format!("--kube-api-burst={burst}"));
     }
-    args.extend(options.scheduler_args.iter().cloned());
     kubernetes(directory, SCHEDULER, options.kubernetes, &args)
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Idle {
     pub(super) foundation: Foundation,
 }
 
-/// Not more than tests that ran at a time. They end with the program: their guards see to that.
+/// At most one for each thread that runs tests. They end with the program: their guards see to that.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
 /// Whether a test with these options shares its control plane with others.
@@ -73,7 +73,16 @@ pub(super) fn sweep(directory: &Path, running: &BTreeMap<String, Process>) -> Re
     remove_others(directory, |name| KEPT.contains(&name))?;
     let logs: Vec<String> = running.keys().map(|name| format!("{name}.log")).collect();
     remove_others(&directory.join("logs"), |name| logs.iter().any(|log| log == name))?;
-    for log in logs.iter().map(|log| directory.join("logs").join(log)).chain([directory.join("audit.log")]) {
+    empty_logs(directory)
+}
+
+/// Empties all logs, and the audit log.
+///
+/// # Errors
+/// One cannot be written.
+pub(super) fn empty_logs(directory: &Path) -> Result<()> {
+    let logs = fs::read_dir(directory.join("logs"))?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    for log in logs.into_iter().chain([directory.join("audit.log")]) {
         File::options().write(true).truncate(true).create(true).open(log)?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,10 @@ pub struct Daemon {
     program: Program,
     metrics: u16,
     process: Option<Process>,
-    /// Where it is told that the process had ended by itself when nobody needs it any more.
+    /// Receives the exit status if the process ended by itself before this handle was dropped.
     ends: Option<Ends>,
+    /// Whether a test stopped, froze or reconfigured it.
+    touched: AtomicBool,
 }
 
 /// How processes ended by themselves, as a sentence each.
@@ -25,7 +28,7 @@ pub(crate) type Ends = Arc<Mutex<Vec<String>>>;
 
 impl Daemon {
     pub(super) fn new(spawner: Spawner, program: Program, metrics: u16) -> Self {
-        Self { spawner, program, metrics, process: None, ends: None }
+        Self { spawner, program, metrics, process: None, ends: None, touched: AtomicBool::new(false) }
     }
 
     /// A test has it for itself: when it is dropped, and its process has ended by itself, that is told here.
@@ -48,6 +51,7 @@ impl Daemon {
     /// # Panics
     /// It does not run.
     pub fn freeze(&self, frozen: bool) {
+        self.touched.store(true, Ordering::Relaxed);
         let pid = self.pid().and_then(pid_of).expect("the daemon runs");
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(pid, signal).unwrap();
@@ -58,6 +62,7 @@ impl Daemon {
     /// # Panics
     /// There is no C compiler.
     pub fn clock_ahead(&mut self, seconds: i64) {
+        self.touched.store(true, Ordering::Relaxed);
         let library = skew::library(&self.program.directory).unwrap();
         self.program.env.insert("LD_PRELOAD".to_owned(), library.display().to_string());
         self.program.env.insert("CLOCK_AHEAD".to_owned(), seconds.to_string());
@@ -86,6 +91,7 @@ impl Daemon {
 
     /// Kills the process (SIGKILL) and waits until it is gone.
     pub fn kill(&mut self) {
+        self.touched.store(true, Ordering::Relaxed);
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
@@ -96,6 +102,7 @@ impl Daemon {
     /// # Panics
     /// It does not run, or has not ended after half a minute.
     pub async fn terminate(&mut self) -> (ExitStatus, Duration) {
+        self.touched.store(true, Ordering::Relaxed);
         let mut process = self.process.take().expect("the daemon runs");
         let start = Instant::now();
         process.terminate();
@@ -120,6 +127,11 @@ impl Daemon {
         self.process.as_mut().and_then(Process::exited)
     }
 
+    /// Whether a test stopped, froze or reconfigured it.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
     /// The process id, where it runs.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
@@ -127,6 +139,7 @@ impl Daemon {
 
     /// Sets a flag, as `--name=value`, for the next start.
     pub fn flag(&mut self, flag: &str) {
+        self.touched.store(true, Ordering::Relaxed);
         let name = flag.split('=').next().unwrap_or(flag);
         self.program.args.retain(|arg| arg.split('=').next() != Some(name));
         self.program.args.push(flag.to_owned());

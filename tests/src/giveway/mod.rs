@@ -25,7 +25,7 @@ use crate::wait;
 use anyhow::{Context as _, Result, bail};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::preemption::PreemptionSpec;
-use giveway_crds::{PodGroup, PodGroupSpec, Preemption, keys};
+use giveway_crds::{PodGroup, PodGroupSpec, Preemption, condition, keys};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
@@ -253,6 +253,25 @@ async fn token(client: Client, account: &str) -> Result<String> {
     let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
     let answer = answer.with_context(|| format!("asking for a token of the ServiceAccount {account}"))?;
     answer.status.map(|status| status.token).context("the API server answered without a token")
+}
+
+/// Waits until the operator has seen what was stored before this call, as far as that can be told: it answers a new PodGroup, which is left
+/// behind. Its watches of other kinds may lag behind that of PodGroups, by less than the answer takes.
+pub(crate) async fn wait_for_operator(client: Client) -> Result<()> {
+    let groups: Api<PodGroup> = Api::namespaced(client, "default");
+    let name = "giveway-test-ended";
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let spec = PodGroupSpec { scheduling_policy: SchedulingPolicy::gang(1), ..PodGroupSpec::default() };
+    groups.create(&PostParams::default(), &PodGroup { metadata, spec, status: None }).await?;
+    wait::until("the operator answers a new PodGroup", READY, async || {
+        let group = groups.get(name).await.map_err(|error| error.to_string())?;
+        let conditions = group.status.unwrap_or_default().conditions;
+        let waits = condition::find(&conditions, condition::types::INITIALLY_SCHEDULED);
+        let waits = waits.filter(|waits| waits.reason == condition::Reason::WaitingForPods.as_str());
+        waits.map(drop).ok_or_else(|| format!("its conditions are {conditions:?}"))
+    })
+    .await?;
+    Ok(())
 }
 
 /// The API server learns of webhook configurations and policies with a delay: waits until all kinds of them answer.

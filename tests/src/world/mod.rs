@@ -18,7 +18,7 @@ use crate::control_plane::ControlPlane;
 use crate::controllers::Controllers;
 use crate::giveway::{self, Giveway};
 use crate::node::Node;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use kube::Client;
 use logs::{copy_logs, report};
 use std::fs;
@@ -33,15 +33,15 @@ const LOG: Duration = Duration::from_secs(20);
 /// A running cluster. When it is dropped nothing is left of it; when the test fails, its logs are kept under
 /// `target/e2e` first.
 pub struct World {
-    /// The second witness. Ends before the API server does: whoever watches one that is gone tries again and again.
+    /// The second witness. It ends before the API server does, because a watch without an API server is retried for ever.
     chronicler: Option<Chronicler>,
     giveway: Option<Giveway>,
     controllers: Controllers,
     kit: Kit,
     node: Option<Node>,
-    /// Namespaces in which the operator was told to evict nobody.
+    /// Namespaces in which the operator must not evict, by its flags.
     protected: Vec<String>,
-    /// How operators ended that the test had started beside.
+    /// Exit statuses of further operators that the test started.
     ends: giveway::Ends,
     /// Whether the oracle was asked.
     judged: AtomicBool,
@@ -116,23 +116,34 @@ impl World {
     }
 
     /// Becomes the world of the next test: everything that is stored is put back as it was when Giveway had been installed, and what
-    /// happened so far is forgotten. All processes go on.
+    /// happened so far is forgotten. All processes go on. Returns `false` where no later test gets this control plane.
     ///
     /// # Errors
-    /// A daemon has ended or panicked, or what is stored cannot be put back.
-    pub async fn next_test(&mut self) -> Result<()> {
+    /// A daemon has ended or panicked, the test stopped or reconfigured a process, it did not ask the oracle, or what is stored cannot
+    /// be put back.
+    pub async fn next_test(&mut self) -> Result<bool> {
         let ended = self.ended();
         ensure!(ended.is_empty(), "{}", ended.join("\n"));
         ensure!(self.judged.load(Ordering::Relaxed), "the test ended without the oracle");
-        if self.plane.restore().await? && self.giveway.is_some() {
+        let mut daemons = self.giveway.iter().flat_map(|giveway| [&giveway.operator, &giveway.webhook]);
+        if let Some(touched) = daemons.find(|daemon| daemon.is_touched()) {
+            bail!("the test stopped or reconfigured {}: it needs a world of its own (`own`)", touched.program().name);
+        }
+        if !self.plane.is_reusable()? {
+            return Ok(false);
+        }
+        if self.plane.restore().await? {
             giveway::wait_for_admission(self.client()).await?;
         }
+        giveway::wait_for_operator(self.client()).await?;
+        self.plane.restore().await?;
         if let Some(chronicler) = &self.chronicler {
             chronicler.forget_test().await;
         }
         self.log.get_mut().catch_up(&self.kit.client, LOG).await?;
+        self.plane.empty_logs()?;
         self.log.get_mut().forget_test();
-        Ok(())
+        Ok(true)
     }
 
     /// Says that a test begins, which has to ask the oracle.

@@ -24,15 +24,14 @@ use std::sync::{Arc, Mutex};
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
-        shared:
-            the_scheduler_takes_what_it_may;
         own:
             the_stock_scheduler_takes_no_pod_of_a_guarded_service_and_everybody_concerned_is_told,
             an_allowance_of_one_is_spent_once_however_many_want_it,
             only_a_scheduler_that_preempts_asks_the_guard,
             whoever_reaches_the_port_spends_nobody_s_allowance,
             a_guard_that_is_down_stops_nobody_and_one_that_fails_closed_does,
-            a_guard_that_fails_closed_does_not_keep_its_own_webhook_from_a_place;
+            a_guard_that_fails_closed_does_not_keep_its_own_webhook_from_a_place,
+            the_scheduler_takes_what_it_may;
     ]
 }
 
@@ -217,7 +216,9 @@ async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
     world.check_promises().await;
 }
 
-async fn the_scheduler_takes_what_it_may(world: &mut World) {
+async fn the_scheduler_takes_what_it_may() {
+    let mut world = World::start().await;
+    let world = &mut world;
     classes(world).await;
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
     service(world, 4, 4).await;

@@ -11,7 +11,8 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_group_of_an_unknown_class_says_so_and_the_others_go_on,
+            a_group_of_an_unknown_class_says_so_and_the_others_go_on;
+        own:
             a_group_that_cannot_be_read_is_counted_and_the_others_go_on;
     ]
 }
@@ -37,7 +38,9 @@ async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on(world: &World)
     world.check_promises().await;
 }
 
-async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on(world: &mut World) {
+async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on() {
+    let mut world = World::start().await;
+    let world = &mut world;
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
     without_admission(world).await;

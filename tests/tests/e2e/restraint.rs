@@ -16,7 +16,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missing,
-            equal_priority_evicts_nobody,
+            equal_priority_evicts_no_pod,
             a_class_with_policy_never_evicts_nobody,
             room_that_appears_between_plan_and_eviction_saves_the_victims,
             room_for_a_part_that_appears_meanwhile_saves_as_many_and_nobody_waits_anew,
@@ -51,7 +51,7 @@ async fn a_gang_that_cannot_fit_even_then_evicts_nobody_and_counts_what_is_missi
     world.check_promises().await;
 }
 
-async fn equal_priority_evicts_nobody(world: &World) {
+async fn equal_priority_evicts_no_pod(world: &World) {
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("high").whole().groups_of(4).await;

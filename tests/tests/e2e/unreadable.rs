@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
-        shared:
+        own:
             managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody;
     ]
 }
@@ -47,7 +47,9 @@ fn pod(node: &str) -> Value {
         "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "2"}}}]}})
 }
 
-async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody(world: &mut World) {
+async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
+    let mut world = World::start().await;
+    let world = &mut world;
     let nodes = world.nodes(1).cpus(4).create().await;
     let node: &str = nodes[0].as_ref();
     world.class("low", 10).create().await;
