@@ -55,14 +55,15 @@ node-packages: ## Install what a real node needs of Debian's packages (root): ru
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc iptables iproute2
 
-crds: need-cargo ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
-	$(DEV) run -q -p giveway-crds --bin giveway-crdgen crds helm/files/crds
+# Generators are built with everything else: cargo would compile their dependencies again for a package alone.
+crds: daemons ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
+	target/debug/giveway-crdgen crds helm/files/crds
 
-kinds: need-cargo ## Regenerate docs/kinds.md and the chart's list from the table of kinds
-	$(DEV) run -q -p giveway-crds --bin giveway-kindgen .
+kinds: daemons ## Regenerate docs/kinds.md and the chart's list from the table of kinds
+	target/debug/giveway-kindgen .
 
-reference: need-cargo ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
-	$(DEV) run -q -p giveway-crds --bin giveway-docgen docs/reference
+reference: daemons ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
+	target/debug/giveway-docgen docs/reference
 	GIVEWAY_WRITE_REFERENCE=1 $(DEV) test -q --workspace --test cli reference::
 
 # Links, headings and commands in the pages are checked by a test of crds, `pages`, without mdbook. It is not optimized: it compiles
@@ -97,9 +98,9 @@ deny: need-cargo ## Check licences, duplicates and sources of dependencies, wher
 	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny $(if $(DENY),,--offline) check $(if $(DENY),,licenses bans sources); \
 	else echo "There is no cargo-deny (\`cargo install --locked cargo-deny\`): only what ships is checked, with the tests of \`make dist\`."; fi
 
-crds-check: need-cargo
+crds-check: daemons
 	@mkdir -p target/crds && rm -f target/crds/*.yaml
-	@$(DEV) run -q -p giveway-crds --bin giveway-crdgen target/crds
+	@target/debug/giveway-crdgen target/crds
 	@for folder in crds helm/files/crds; do for file in $$folder/*.yaml target/crds/*.yaml; do \
 		diff -u $$folder/$${file##*/} target/crds/$${file##*/} || { \
 		echo "$$folder/$${file##*/} is not what crds/src generates: run \`make crds\`."; exit 1; }; done; done

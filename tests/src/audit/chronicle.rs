@@ -113,13 +113,13 @@ impl Chronicle {
         self.events.keys().copied().filter(|revision| !existing.contains(revision)).collect()
     }
 
-    /// How much of what was listed at these revisions, of pods and of budgets, is not told yet: objects as they are now, and objects
-    /// that are gone.
+    /// Number of changes of pods and budgets, up to these lists, that the watches have not observed yet: versions of objects that
+    /// exist, and deletions.
     fn missing(&self, pods: &Listed, budgets: &Listed) -> usize {
         let unseen = [pods, budgets].into_iter().flat_map(|listed| &listed.objects);
         let unseen = unseen.filter(|revision| !self.events.contains_key(*revision)).count();
         if self.gap {
-            // Who went while nobody watched is never told of.
+            // Deletions during a gap are never observed.
             return unseen;
         }
         let there = self.existing();
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(chronicle.missing(&listed(1, &[1]), &none), 0, "b came after the list");
         chronicle.events.insert(3, Seen::PodGone("b".to_owned()));
         assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 0);
-        // Who went in a gap is never told of.
+        // Deletions during a gap are never observed.
         chronicle.gap = true;
         assert_eq!(chronicle.missing(&none, &none), 0);
     }

@@ -31,7 +31,7 @@ impl Daemon {
         Self { spawner, program, metrics, process: None, ends: None, touched: AtomicBool::new(false) }
     }
 
-    /// A test has it for itself: when it is dropped, and its process has ended by itself, that is told here.
+    /// From now on the exit status is reported here if the process ends by itself before this handle is dropped.
     pub(crate) fn tell(&mut self, ends: &Ends) {
         self.ends = Some(Arc::clone(ends));
     }

@@ -30,8 +30,8 @@ use tokio::sync::Mutex;
 /// How long the audit log may be behind.
 const LOG: Duration = Duration::from_secs(20);
 
-/// A running cluster. When it is dropped nothing is left of it; when the test fails, its logs are kept under
-/// `target/e2e` first.
+/// A running cluster. Dropping it ends its processes and removes its files; if the test failed, its logs are copied to `target/e2e`
+/// first.
 pub struct World {
     /// The second witness. It ends before the API server does, because a watch without an API server is retried for ever.
     chronicler: Option<Chronicler>,
@@ -55,7 +55,7 @@ impl World {
         self.kit.client.clone()
     }
 
-    /// A client of another user, with every right, that tries nothing twice.
+    /// A client of another user, with every right, that retries no request.
     ///
     /// # Panics
     /// The certificate cannot be made.
@@ -63,7 +63,7 @@ impl World {
         self.plane.client_of(user).await.unwrap()
     }
 
-    /// A client of a user in these groups, with the rights that they were given, that tries nothing twice.
+    /// A client of a user in these groups, with the rights that they were given, that retries no request.
     ///
     /// # Panics
     /// The certificate cannot be made.

@@ -51,7 +51,7 @@ impl World {
         log
     }
 
-    /// Leaves the oracle out, for a test that writes with the operator's own token: what it finds would be the test's doing.
+    /// Skips the oracle, for a test that writes with the operator's token: the oracle would take those writes for the operator's.
     pub fn writes_as_the_operator(&self) {
         self.judged.store(true, Ordering::Relaxed);
     }
