@@ -25,6 +25,8 @@ use giveway_operator::config::Config;
 use giveway_tests::random::Random;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use world::World;
 
@@ -38,6 +40,17 @@ const SEED: u64 = 1;
 struct Sum {
     count: BTreeMap<&'static str, usize>,
     faults: BTreeMap<&'static str, usize>,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        for (what, number) in other.count {
+            *self.count.entry(what).or_default() += number;
+        }
+        for (kind, number) in other.faults {
+            *self.faults.entry(kind).or_default() += number;
+        }
+    }
 }
 
 /// Runs one simulation. Returns what does not hold, and the trace.
@@ -98,22 +111,35 @@ fn every_seed_keeps_the_promises() {
     let (seed, cases) = (from_environment("SEED"), from_environment("CASES"));
     let first = seed.unwrap_or(SEED);
     let cases = cases.unwrap_or(if seed.is_some() { 1 } else { CASES });
-    let (start, mut sum, mut breaches) = (Instant::now(), Sum::default(), Vec::new());
-    for seed in first..first + cases {
-        let (broken, trace) = simulate(seed, &config, start, &mut sum);
-        if !broken.is_empty() {
-            if breaches.is_empty() {
-                println!("{trace}");
-            }
-            println!("seed {seed}: {}", broken.join("; "));
-            breaches.push(seed);
-        } else if cases == 1 {
-            println!("{trace}");
+    let (start, all) = (Instant::now(), from_environment("ALL").is_some());
+    let (next, found, sum) = (AtomicU64::new(first), Mutex::new(BTreeMap::new()), Mutex::new(Sum::default()));
+    // Each thread takes the next seed. The first breach ends the run, but for the seeds that run already; ALL=1 continues.
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                let mut own = Sum::default();
+                while all || found.lock().unwrap().is_empty() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + cases {
+                        break;
+                    }
+                    let (broken, trace) = simulate(seed, &config, start, &mut own);
+                    if !broken.is_empty() || cases == 1 {
+                        found.lock().unwrap().insert(seed, (broken, trace));
+                    }
+                }
+                sum.lock().unwrap().add(own);
+            });
         }
-        // The first breach ends the run; ALL=1 continues.
-        if !breaches.is_empty() && from_environment("ALL").is_none() {
-            break;
-        }
+    });
+    let (sum, found) = (sum.into_inner().unwrap(), found.into_inner().unwrap());
+    if let Some((_, trace)) = found.values().next() {
+        println!("{trace}");
+    }
+    let breaches: Vec<u64> =
+        found.iter().filter(|(_, (broken, _))| !broken.is_empty()).map(|(seed, _)| *seed).collect();
+    for seed in &breaches {
+        println!("seed {seed}: {}", found[seed].0.join("; "));
     }
     println!("{cases} seeds from {first} in {:.1} s: {:?}", start.elapsed().as_secs_f32(), sum.count);
     println!("faults: {:?}", sum.faults);
