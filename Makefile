@@ -83,15 +83,14 @@ fmt: need-cargo ## Format the sources
 format: need-cargo
 	$(CARGO) fmt --all --check
 
-# The one compilation for lints, programs, tests and benchmarks.
+# The one compilation for lints, programs, tests and benchmarks. Cargo repeats the warnings of an earlier one; each is an error.
 compile: need-cargo
 	@[ -n "$(CLIPPY)" ] || { echo "There is no clippy: install it with \`rustup component add clippy\`."; exit 1; }
-	CARGO_TERM_COLOR=never $(DEV) build --workspace --all-targets
-
-lint: format ## Check format and lints
 	@mkdir -p target
-	@$(MAKE) --no-print-directory compile >target/lint.log 2>&1; status=$$?; cat target/lint.log; \
-	! grep -E '^warning: .* generated [0-9]+ warning' target/lint.log && exit $$status
+	@CARGO_TERM_COLOR=never $(DEV) build --workspace --all-targets >target/compile.log 2>&1; status=$$?; cat target/compile.log; \
+	! grep -E '^warning: .* generated [0-9]+ warning' target/compile.log && exit $$status
+
+lint: format compile ## Check format and lints
 
 # Advisories are fetched: only where DENY=all asks for them.
 deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)

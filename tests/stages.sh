@@ -59,18 +59,6 @@ join() {
 
 target() { "$make" --no-print-directory "$@"; }
 
-# Lints and code come from one compilation; a warning of an earlier one is told again.
-build() {
-    target compile >"$logs/build.out" 2>&1
-    status=$?
-    cat "$logs/build.out"
-    ! grep -E '^warning: .* generated [0-9]+ warning' "$logs/build.out" || { echo "Warnings are errors here."; return 1; }
-    return $status
-}
-unit() { target unit; }
-node() { "$make" --no-print-directory run-node; }
-e2e() { target run-e2e E2E_THREADS="$threads"; }
-
 skip() {
     echo "== $1 is skipped: $2"
     echo "| $1 | - | - | skipped: $2 |" >>"$logs/rows"
@@ -80,15 +68,15 @@ test_stages() {
     stage controlplane target controlplane promtool
     if sh tests/node/can.sh; then stage node-build target node; fi
     stage format target format
-    stage build build
+    stage build target compile
     stage generated target crds-check chart-check
     if grep -qx build "$logs/failed"; then
         for one in unit e2e node; do skip "$one" "the build failed"; done
         return
     fi
-    background node node
-    stage unit unit
-    stage e2e e2e
+    background node target run-node
+    stage unit target unit
+    stage e2e target run-e2e E2E_THREADS="$threads"
     join node
 }
 

@@ -48,6 +48,13 @@ pub fn object(manifests: &str, kind: &str, name: &str) -> Value {
     serde_yaml_ng::from_str(document(manifests, kind, name)).unwrap()
 }
 
+/// Expects that a rendered Deployment passes these flags.
+pub fn has_flags(deployment: &str, flags: &[&str]) {
+    for flag in flags {
+        assert!(deployment.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{deployment}");
+    }
+}
+
 /// The pod template of a rendered Deployment.
 pub fn pod_template(manifests: &str, deployment: &str) -> Value {
     object(manifests, "Deployment", deployment)["spec"]["template"].clone()

@@ -294,22 +294,23 @@ fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupt
     assert_eq!(broken(&log), Vec::<String>::new());
 }
 
+/// A plan is deleted, and both of its victims are evicted for it some seconds later.
+fn evictions_after_the_plan_was_deleted(seconds: usize) -> Log {
+    let mut log = start();
+    log.plan(&["low-0", "low-1"]);
+    log.delete_plan("high");
+    log.pass("t", seconds);
+    log.evict_for("low-0", "high", 201);
+    log.evict_for("low-1", "high", 201);
+    finish(&mut log);
+    log
+}
+
 #[test]
 fn an_eviction_for_a_deleted_plan_is_reported_unless_it_was_in_transit() {
-    let mut log = start();
-    log.plan(&["low-0", "low-1"]);
-    log.delete_plan("high");
-    log.evict_for("low-0", "high", 201);
-    log.evict_for("low-1", "high", 201);
-    finish(&mut log);
+    let log = evictions_after_the_plan_was_deleted(0);
     assert_eq!(broken(&log), Vec::<String>::new());
-    let mut log = start();
-    log.plan(&["low-0", "low-1"]);
-    log.delete_plan("high");
-    log.pass("t", 5);
-    log.evict_for("low-0", "high", 201);
-    log.evict_for("low-1", "high", 201);
-    finish(&mut log);
+    let log = evictions_after_the_plan_was_deleted(5);
     let message = |pod: &str| format!("pod {pod} was evicted for plan high, which was already deleted");
     assert_eq!(broken(&log), [message("low-0"), message("low-1")]);
     // The unit was already disrupted.
@@ -446,13 +447,7 @@ fn a_breach_has_the_facts_for_an_excuse() {
     assert_eq!(kinds(&log), [unplanned("low-0", false), unplanned("low-1", true)]);
     assert_eq!(Promises::new().allow_taken_down(1).broken(&log.history()).len(), 1);
 
-    let mut log = start();
-    log.plan(&["low-0", "low-1"]);
-    log.delete_plan("high");
-    log.pass("t", 5);
-    log.evict_for("low-0", "high", 201);
-    log.evict_for("low-1", "high", 201);
-    finish(&mut log);
+    let log = evictions_after_the_plan_was_deleted(5);
     let deleted = BreachKind::DeletedPlan { plan: "high".to_owned() };
     assert_eq!(kinds(&log), [deleted.clone(), deleted]);
 }

@@ -16,7 +16,6 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long the API server and the controllers may take to notice a change.
@@ -58,6 +57,7 @@ const BOOTSTRAP: [&str; 6] = [
 ];
 /// What the API server makes of Giveway's CRDs.
 const API_SERVICE: &str = "/registry/apiregistration.k8s.io/apiservices/v1alpha1.scheduling.giveway.dev";
+const SCHEDULER_LEASE: &[u8] = b"/registry/leases/kube-system/kube-scheduler";
 const CRDS: &[u8] = b"/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// A state that a control plane can be put into.
@@ -74,7 +74,7 @@ pub enum State {
 pub(super) struct Foundation {
     store: Store,
     bare: Contents,
-    giveway: OnceLock<Contents>,
+    giveway: Option<Contents>,
 }
 
 impl Foundation {
@@ -88,18 +88,18 @@ impl Foundation {
             let missing = BOOTSTRAP.iter().find(|key| !found.contains_key(key.as_bytes()));
             missing.map_or(Ok(found), |key| Err(format!("there is no {key}")))
         });
-        Ok(Self { bare: bare.await?, giveway: OnceLock::new(), store })
+        Ok(Self { bare: bare.await?, giveway: None, store })
     }
 
     /// Remembers what is stored now, once it has settled, as the state with Giveway.
     ///
     /// # Errors
     /// etcd does not answer, or what is stored goes on changing.
-    pub(super) async fn remember_giveway(&self) -> Result<()> {
+    pub(super) async fn remember_giveway(&mut self) -> Result<()> {
         let mut before = (BTreeMap::new(), Instant::now());
         let settled = wait::until("the controllers have completed what the chart creates", NOTICED, async || {
             let found = self.store.contents(false).await.map_err(|error| format!("{error:#}"))?;
-            let changing = found.iter().filter(|(key, _)| !self.is_written_by_a_process(key, false));
+            let changing = found.iter().filter(|(key, _)| !is_written_by_a_process(key, false));
             let versions: BTreeMap<_, _> = changing.map(|(key, now)| (key.clone(), now.mod_revision.clone())).collect();
             if versions != before.0 {
                 before = (versions, Instant::now());
@@ -109,8 +109,7 @@ impl Foundation {
                 false => Err(format!("{} objects, the last change {:?} ago", before.0.len(), before.1.elapsed())),
             }
         });
-        let settled = settled.await?;
-        self.giveway.get_or_init(|| settled);
+        self.giveway = Some(settled.await?);
         Ok(())
     }
 
@@ -122,7 +121,7 @@ impl Foundation {
     fn contents(&self, state: State) -> Option<&Contents> {
         match state {
             State::Bare => Some(&self.bare),
-            State::Giveway => self.giveway.get(),
+            State::Giveway => self.giveway.as_ref(),
         }
     }
 
@@ -174,7 +173,7 @@ impl Foundation {
         let unknown = now.keys().filter(|key| {
             !target.contains_key(*key)
                 && of(key)
-                && !self.is_written_by_a_process(key, daemons)
+                && !is_written_by_a_process(key, daemons)
                 && !is_completed_by_a_controller(key, target)
         });
         let unknown: Vec<&Vec<u8>> = unknown.collect();
@@ -183,7 +182,7 @@ impl Foundation {
         // that revision.
         let deletions = unknown.into_iter().map(|key| self.store.delete(key));
         stream::iter(deletions).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
-        for (key, first) in target.iter().filter(|(key, _)| of(key) && !self.is_written_by_a_process(key, daemons)) {
+        for (key, first) in target.iter().filter(|(key, _)| of(key) && !is_written_by_a_process(key, daemons)) {
             let found = now.get(key);
             let same = found.is_some_and(|now| now.mod_revision == first.mod_revision);
             let completed = found.is_some() && is_completed_by_a_controller(key, target);
@@ -193,17 +192,6 @@ impl Foundation {
             }
         }
         Ok(changed)
-    }
-
-    /// Whether a running process writes this key again and again, as its sign of life.
-    fn is_written_by_a_process(&self, key: &[u8], daemons: bool) -> bool {
-        let leases: [&[u8]; 3] = [
-            b"/registry/leases/kube-system/apiserver-",
-            b"/registry/leases/kube-system/kube-scheduler",
-            b"/registry/masterleases/",
-        ];
-        leases.iter().any(|prefix| key.starts_with(prefix))
-            || (daemons && key.starts_with(b"/registry/leases/giveway-system/"))
     }
 
     /// Deletes what shows that kube-controller-manager works, so that the next one can be waited for.
@@ -219,9 +207,15 @@ impl Foundation {
     /// # Errors
     /// etcd does not answer.
     pub(super) async fn forget_scheduler(&self) -> Result<()> {
-        let lease = b"/registry/leases/kube-system/kube-scheduler";
-        self.store.delete(lease).await
+        self.store.delete(SCHEDULER_LEASE).await
     }
+}
+
+/// Whether a running process writes this key again and again, as its sign of life.
+fn is_written_by_a_process(key: &[u8], daemons: bool) -> bool {
+    let leases: [&[u8]; 3] = [b"/registry/leases/kube-system/apiserver-", SCHEDULER_LEASE, b"/registry/masterleases/"];
+    leases.iter().any(|prefix| key.starts_with(prefix))
+        || (daemons && key.starts_with(b"/registry/leases/giveway-system/"))
 }
 
 /// Whether kube-controller-manager or the API server makes this object of others that are in the target, and completes it again when

@@ -215,7 +215,7 @@ impl ControlPlane {
     /// # Errors
     /// What is stored does not settle.
     pub async fn remember_giveway(&mut self) -> Result<()> {
-        if let Some(foundation) = &self.foundation {
+        if let Some(foundation) = &mut self.foundation {
             foundation.remember_giveway().await?;
             fs::copy(self.manifests(), self.directory.join(REMEMBERED))?;
             self.state = State::Giveway;

@@ -1,6 +1,7 @@
 //! Giveway, installed the way a user installs it: the CRDs of `crds/`, the chart of `helm/` rendered by the real helm,
 //! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
 
+pub mod chart;
 mod daemon;
 mod edition;
 mod hooks;

@@ -1,13 +1,13 @@
 //! The API server accepts the rendered chart. The tests of the rendering itself are in package `giveway-offline`.
 
 use crate::MINUTE;
+use giveway_tests::giveway::NAMESPACE;
+use giveway_tests::giveway::chart::{EVERY_VALUE, TEST_NAMESPACE};
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
-use tokio::process::Command;
-use values::{EVERY_VALUE, TEST_NAMESPACE};
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -17,17 +17,12 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-#[path = "../../offline/tests/chart/values.rs"]
-mod values;
-
 /// The manifests that `helm template` renders for namespace `giveway-system` with these `--set` values.
-async fn rendered(values: &[&str]) -> String {
-    let mut helm = Command::new(paths::control_plane_program("helm").unwrap());
-    helm.args(["template", "giveway"]).arg(paths::repository().join("helm"));
-    helm.args(["--namespace", "giveway-system"]).args(values.iter().flat_map(|value| ["--set", value]));
-    let output = helm.output().await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+async fn rendered(world: &World, values: &[&str]) -> String {
+    let chart = paths::repository().join("helm").display().to_string();
+    let mut args = vec!["template", "giveway", &chart, "--namespace", NAMESPACE];
+    args.extend(values.iter().flat_map(|value| ["--set", *value]));
+    world.helm(&args).await.unwrap()
 }
 
 async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies() {
@@ -38,10 +33,10 @@ async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies(
         world.kubectl(&["create", "namespace", namespace]).await.unwrap();
     }
     let asked = world.plane().directory().join("asked.yaml");
-    std::fs::write(&asked, rendered(EVERY_VALUE).await).unwrap();
+    std::fs::write(&asked, rendered(&world, EVERY_VALUE).await).unwrap();
     world.kubectl(&["apply", "--dry-run=server", "-f", &asked.display().to_string()]).await.unwrap();
     world
-        .apply(&rendered(&["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
+        .apply(&rendered(&world, &["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
         .await
         .unwrap();
     // kube-controller-manager reports type errors of the expressions as warnings in the status.

@@ -218,10 +218,9 @@ async fn an_allowance_of_one_is_spent_once_however_many_want_it() {
 
 async fn the_scheduler_takes_what_it_may() {
     let mut world = World::start().await;
-    let world = &mut world;
-    classes(world).await;
+    classes(&world).await;
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
-    service(world, 4, 4).await;
+    service(&world, 4, 4).await;
     // The other four places are taken by pods that nobody guards.
     let mut low = Vec::new();
     for n in 0..4 {
@@ -233,14 +232,14 @@ async fn the_scheduler_takes_what_it_may() {
     // A budget without a threshold is no more than a preference.
     let vip = world.pod("vip").priority("high").create().await;
     vip.wait_bound(MINUTE).await;
-    let removed = removed_by_the_scheduler(world).await;
+    let removed = removed_by_the_scheduler(&world).await;
     assert_eq!(removed.len(), 1, "{removed:?}");
     assert!(removed.iter().all(|name| name.starts_with("low-")), "{removed:?}");
     // At the threshold a budget may be violated; here nothing else is left to take.
     let boss = world.pod("boss").cpu(4).priority("boss").create().await;
     boss.wait_bound(MINUTE).await;
-    assert_eq!(metric(world, REFUSED).await, 0, "nothing was refused");
-    assert!(metric(world, DECISIONS).await > 0, "the guard was asked");
+    assert_eq!(metric(&mut world, REFUSED).await, 0, "nothing was refused");
+    assert!(metric(&mut world, DECISIONS).await > 0, "the guard was asked");
     world.check_promises().await;
 }
 

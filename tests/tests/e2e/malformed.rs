@@ -40,10 +40,9 @@ async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on(world: &World)
 
 async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on() {
     let mut world = World::start().await;
-    let world = &mut world;
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
-    without_admission(world).await;
+    without_admission(&world).await;
     // A CRD without validation lets anything in, as an older version of it might have.
     let open = r#"[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]"#;
     world.kubectl(&["patch", "crd", "podgroups.scheduling.giveway.dev", "--type=json", "-p", open]).await.unwrap();

@@ -31,7 +31,6 @@ async fn shows(world: &World, what: &str, lines: &[&str]) {
 
 async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
     let mut world = World::start().await;
-    let world = &mut world;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;
@@ -48,12 +47,12 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
         "giveway_operator_held_pods 0",
         "# TYPE giveway_operator_evictions_total counter",
     ];
-    shows(world, "the preemption is counted", &counted).await;
+    shows(&world, "the preemption is counted", &counted).await;
     // More than the cluster has, by a class that may take nobody's place.
     let patient = world.gang("patient", 20).priority("low").create().await;
     let waiting =
         [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
-    shows(world, "a group that waits is counted", &waiting).await;
+    shows(&world, "a group that waits is counted", &waiting).await;
     for pod in &patient.pods {
         pod.delete().await;
     }
@@ -63,7 +62,7 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
         r#"giveway_operator_oldest_waiting_group_age_seconds{class="low"} 0"#,
         "giveway_operator_held_pods 0",
     ];
-    shows(world, "nobody waits any more", &over).await;
+    shows(&world, "nobody waits any more", &over).await;
 
     let operator = world.operator_metrics().await;
     for start in [

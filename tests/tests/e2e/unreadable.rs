@@ -49,7 +49,6 @@ fn pod(node: &str) -> Value {
 
 async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
     let mut world = World::start().await;
-    let world = &mut world;
     let nodes = world.nodes(1).cpus(4).create().await;
     let node: &str = nodes[0].as_ref();
     world.class("low", 10).create().await;

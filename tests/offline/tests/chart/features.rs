@@ -1,19 +1,18 @@
 //! Optional features: the flags, rules and policies that the chart renders for them.
 
-use crate::helm::{document, rejects, rendered};
+use crate::helm::{document, has_flags, rejects, rendered};
 
 #[test]
 fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     let usual = rendered(&[]);
     let operator = document(&usual, "Deployment", "giveway-operator");
-    for flag in [
+    let flags = [
         "--critical-addons=true",
         "--critical-addons-after=30s",
         "--critical-addons-namespaces=kube-system",
         "--scheduler-lease=kube-system/kube-scheduler",
-    ] {
-        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
-    }
+    ];
+    has_flags(operator, &flags);
     assert!(!operator.contains("--critical-addons-stranded"), "{operator}");
     let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
     assert!(document(&usual, "ClusterRole", "giveway-operator").contains(on_nodes));
@@ -31,14 +30,13 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
         "criticalAddons.schedulerLease=control/my.scheduler",
     ]);
     let operator = document(&other, "Deployment", "giveway-operator");
-    for flag in [
+    let flags = [
         "--critical-addons-after=2m",
         "--critical-addons-namespaces=kube-system,monitoring",
         "--critical-addons-stranded",
         "--scheduler-lease=control/my.scheduler",
-    ] {
-        assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
-    }
+    ];
+    has_flags(operator, &flags);
     let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
     assert!(lease.contains("namespace: \"control\"\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
 
@@ -85,10 +83,10 @@ fn capacity_requests_have_flags_and_rules_that_are_absent_by_default() {
         let operator = document(&manifests, "Deployment", "giveway-operator");
         let by = format!("--provisioning-method={flag}");
         let image = "--placeholder-image=registry.k8s.io/pause:3.10";
-        for flag in [by.as_str(), "--provisioning-after=30s", "--provisioning-first", "--provisioning-limit=256", image]
-        {
-            assert!(operator.contains(&format!("            - {flag}\n")), "{flag} is not in:\n{operator}");
-        }
+        has_flags(
+            operator,
+            &[by.as_str(), "--provisioning-after=30s", "--provisioning-first", "--provisioning-limit=256", image],
+        );
     }
     rejects("giveway-system", &["provisioning.method=Karpenter"], "/provisioning/method");
 }

@@ -6,4 +6,3 @@ mod namespaces;
 mod network;
 mod pods;
 mod validation;
-mod values;

@@ -1,7 +1,7 @@
 //! The namespaces in the rendered objects: of the release, of `helm test`, and in the notes.
 
-use super::values::TEST_NAMESPACE;
 use crate::helm::{document, object, rendered, rendered_in};
+use giveway_tests::giveway::chart::TEST_NAMESPACE;
 use giveway_tests::paths;
 use serde_json::{Value, json};
 use std::process::Command;

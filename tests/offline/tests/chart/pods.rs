@@ -1,7 +1,7 @@
 //! The pods of the Deployments and Jobs of the chart, and the arguments of the daemons.
 
-use super::values::EVERY_VALUE;
 use crate::helm::{document, object, pod_template, rendered};
+use giveway_tests::giveway::chart::EVERY_VALUE;
 use giveway_tests::paths;
 use serde_json::{Value, json};
 use std::process::Command;

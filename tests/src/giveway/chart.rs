@@ -1,4 +1,4 @@
-//! Values of the chart that the rendering tests and the end-to-end test `chart` (which includes this file) share.
+//! Values of the chart that the rendering tests and the end-to-end test `chart` share.
 
 /// `--set` values for almost every option of the chart.
 pub const EVERY_VALUE: &[&str] = &[
