@@ -75,7 +75,7 @@ docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into ta
 	@echo "The book: target/docs/index.html"
 
 metrics: need-cargo controlplane promtool ## Regenerate docs/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
-	GIVEWAY_WRITE=1 $(DEV) test --workspace --test offline -- observability::
+	GIVEWAY_WRITE=1 $(DEV) test --workspace --test offline -- --include-ignored observability::
 
 fmt: need-cargo ## Format the sources
 	$(CARGO) fmt --all
@@ -193,6 +193,9 @@ test-upgrade: controlplane predecessor daemons ## Upgrade from the Giveway befor
 test-oldest: daemons ## Run the stories of Giveway on the oldest version of Kubernetes that it supports
 	@$(MAKE) --no-print-directory controlplane VERSION=$(firstword $(VERSIONS))
 	$(DEV) test --workspace --test versions -- $(firstword $(VERSIONS))
+
+test-alerts: controlplane promtool ## Check alerts, queries and the texts of metrics with promtool (2 minutes to build it, once)
+	$(DEV) test --workspace --test offline -- --ignored observability::
 
 test-versions: controlplanes daemons ## Run the stories of Giveway on every version of Kubernetes (VERSION=1.34 on one; 25 to 45 minutes to build all)
 	$(DEV) test --workspace --test versions -- $(VERSION)

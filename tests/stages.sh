@@ -65,7 +65,7 @@ skip() {
 }
 
 test_stages() {
-    stage controlplane target controlplane promtool
+    stage controlplane target controlplane
     if sh tests/node/can.sh; then stage node-build target node; fi
     stage format target format
     stage build target compile
@@ -81,11 +81,12 @@ test_stages() {
 }
 
 # Each stage of a release, with what it needs that may be missing here.
-RELEASE="e2e-release oldest dist install book deny versions kinds upgrade mutants mutants-ledger mutants-e2e soak"
+RELEASE="e2e-release oldest alerts dist install book deny versions kinds upgrade mutants mutants-ledger mutants-e2e soak"
 release_stage() {
     case $1 in
     e2e-release) stage "$1" target e2e E2E_THREADS="$threads" TEST="--ignored --skip guard_cost::a_held --skip guard_cost::a_crowd" ;;
     oldest) stage "$1" target test-oldest ;;
+    alerts) stage "$1" target test-alerts ;;
     dist) stage "$1" target dist ;;
     install) if [ -f "$logs/dist.status" ]; then stage "$1" target run-install; else stage "$1" target test-install; fi ;;
     book) stage "$1" target docs ;;

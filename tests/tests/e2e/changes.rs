@@ -20,7 +20,8 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_pod_that_its_owner_gave_years_to_end_keeps_no_room,
+            a_pod_that_its_owner_gave_years_to_end_keeps_no_room;
+        release_shared:
             a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is;
         own:
             two_nodes_of_a_plan_are_cordoned_after_its_first_eviction,

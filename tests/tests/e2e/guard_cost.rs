@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
-        shared:
+        release_shared:
             a_refused_pod_is_tried_a_few_times_a_minute;
         release:
             a_thousand_held_refusals_take_little_memory_and_all_are_answered;

@@ -17,10 +17,11 @@ pub fn tests() -> Vec<Test> {
     tests![
         own:
             a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody,
-            while_the_scheduler_is_down_nobody_is_evicted,
             a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough,
             switched_off_nobody_is_helped,
             while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted;
+        release:
+            while_the_scheduler_is_down_nobody_is_evicted;
     ]
 }
 
