@@ -13,7 +13,7 @@ use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, Terms, rescue};
 
 /// The operator's terms by default.
 pub(crate) fn usual_terms() -> Terms {
-    Terms { namespaces: ["kube-system".to_owned()].into(), stranded: false }
+    Terms { namespaces: [critical::NAMESPACE.to_owned()].into(), stranded: false }
 }
 
 impl CriticalFlags {

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
         })?,
     };
     let mut world = World::new(objects)?;
+    world.cluster.spare_critical_addons(Some(args.critical_flags.terms().namespaces));
     let strategy = args.strategy;
     let mut answer = match &args.preemptor {
         Some(target) => {

@@ -3,11 +3,11 @@
 
 use crate::error::CliError;
 use crate::live::Objects;
-use giveway_crds::keys;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
+use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use jiff::{SignedDuration, Timestamp};
@@ -55,6 +55,7 @@ impl World {
         let mut world = Self { source: objects.source, notes: objects.notes, ..Self::default() };
         // Pods of classes that are not managed have their policy in their spec only.
         world.cluster.trust_pod_policy = true;
+        world.cluster.spare_critical_addons(Some([critical::NAMESPACE.to_owned()].into()));
         let mut parts: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for item in &objects.items {
             match world.add(item, &mut parts) {

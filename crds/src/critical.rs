@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The priority from which on a pod is critical: that of `system-cluster-critical`.
 pub const PRIORITY: i32 = MAX_THRESHOLD;
 
+/// The namespace in which an annotation makes a pod a critical add-on, if the administrator names no others.
+pub const NAMESPACE: &str = "kube-system";
+
 /// Name of the strategy of plans that make room for a critical add-on.
 pub const STRATEGY: &str = "critical-addon";
 

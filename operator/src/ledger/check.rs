@@ -189,6 +189,8 @@ impl Flight {
             let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
             let why = if cluster.effective_priority(pod) >= self.priority {
                 " is not of lower priority any more."
+            } else if cluster.is_critical_addon(pod) {
+                " is a critical add-on now."
             } else if pod.live() && !self.goes_with(cluster, pod, victim.unit) {
                 " gives way with another unit now."
             } else {

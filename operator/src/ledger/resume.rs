@@ -80,6 +80,8 @@ impl Flight {
                 " is a static pod."
             } else if cluster.protection(&pod.key.namespace).is_some() {
                 " is in a protected namespace."
+            } else if self.rescue.is_none() && cluster.is_critical_addon(pod) {
+                " is a critical add-on."
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !self.goes_with(cluster, pod, index) {

@@ -53,7 +53,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
     let demand = demand(member, pod);
     let all = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &all, &demand, context);
+    let in_flight = InFlight::new(cluster, &all, &demand, context).for_critical_addon();
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;

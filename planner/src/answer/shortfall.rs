@@ -59,6 +59,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
         withheld,
         guaranteed,
         protected: problem.cluster.protected_below(demand.priority),
+        critical: problem.cluster.critical_below(demand.priority),
         domain: None,
         cut_short: false,
         flaw: None,

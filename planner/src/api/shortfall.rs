@@ -33,6 +33,8 @@ pub struct Shortfall {
     pub guaranteed: Box<[GuaranteedBudget]>,
     /// How many pods of lower priority stay because their namespaces are protected, on whatever nodes.
     pub protected: usize,
+    /// Number of pods of lower priority that are not evicted because they are critical add-ons, on all nodes.
+    pub critical: usize,
     /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
     /// Whether there was too much to look at for all of it.
@@ -96,7 +98,7 @@ pub enum Help {
     NobodyBelow,
     /// There are workloads of lower priority, and none of them may go now.
     NobodyMayGo,
-    /// There are workloads of lower priority, all of them in protected namespaces.
+    /// There are workloads of lower priority, all of them in protected namespaces or critical add-ons.
     Protected,
     /// With everybody of lower priority gone, this many pods would fit.
     NotEnough(usize),
@@ -127,7 +129,7 @@ impl Help {
     pub(crate) fn of_nobody(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
             0 => Self::NobodyBelow,
-            pods if pods == cluster.protected_below(priority) => Self::Protected,
+            pods if pods == cluster.protected_below(priority) + cluster.critical_below(priority) => Self::Protected,
             _ => Self::NobodyMayGo,
         }
     }
@@ -214,18 +216,20 @@ impl Shortfall {
         self.write_budgets(f)
     }
 
-    /// How many stay because their namespaces are protected. Names of namespaces are not everybody's business.
+    /// How many are not evicted because their namespaces are protected or they are critical add-ons. Names of namespaces are not everybody's business.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let priority = self.priority;
         match self.protected {
-            0 => Ok(()),
-            1 => write!(f, " 1 pod below priority {} is protected: nobody in its namespace is evicted.", self.priority),
+            0 => {}
+            1 => write!(f, " 1 pod below priority {priority} is protected: nobody in its namespace is evicted.")?,
             n => {
-                write!(
-                    f,
-                    " {n} pods below priority {} are protected: nobody in their namespaces is evicted.",
-                    self.priority
-                )
+                write!(f, " {n} pods below priority {priority} are protected: nobody in their namespaces is evicted.")?
             }
+        }
+        match self.critical {
+            0 => Ok(()),
+            1 => write!(f, " 1 pod below priority {priority} is a critical add-on, which is not evicted."),
+            n => write!(f, " {n} pods below priority {priority} are critical add-ons, which are not evicted."),
         }
     }
 

@@ -28,8 +28,7 @@ pub enum Fate {
 impl Terms {
     /// Whether a pod is a critical add-on: by its own priority, or by an annotation where that counts.
     pub fn is_critical(&self, pod: &Pod) -> bool {
-        pod.priority >= critical::PRIORITY
-            || (pod.asks_critical && self.namespaces.contains(pod.key.namespace.as_str()))
+        pod.is_critical_addon(&self.namespaces)
     }
 
     /// What becomes of a pod on the node of `addon`; `only_node` says that the add-on can run on no other one, `grouped` that

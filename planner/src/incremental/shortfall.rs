@@ -45,6 +45,7 @@ impl Incremental<'_> {
             withheld: 0,
             guaranteed: Box::default(),
             protected: if never { 0 } else { self.question.cluster.protected_below(demand.priority) },
+            critical: if never { 0 } else { self.question.cluster.critical_below(demand.priority) },
             domain: None,
             cut_short: false,
             flaw: None,

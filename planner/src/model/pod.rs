@@ -12,7 +12,7 @@ use giveway_crds::{critical, keys, labels, membership, native, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use smol_str::SmolStr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
 const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
@@ -146,6 +146,11 @@ impl Pod {
     /// Whether one of its tolerations covers a taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.constraints.tolerations.iter().any(|toleration| toleration.covers(taint))
+    }
+
+    /// Returns true if it is a critical add-on, where an annotation makes pods of these namespaces critical add-ons.
+    pub fn is_critical_addon(&self, namespaces: &BTreeSet<String>) -> bool {
+        self.priority >= critical::PRIORITY || (self.asks_critical && namespaces.contains(self.key.namespace.as_str()))
     }
 
     /// What is known of it without reading it where room is made for a critical add-on.

@@ -127,6 +127,8 @@ pub(crate) enum Role {
     Stays,
     /// It stays, because its namespace is protected.
     Protected,
+    /// It is a critical add-on: it stays, unless a critical add-on displaces it that can run on no other node.
+    CriticalAddon,
     /// It is leaving.
     Leaves,
     /// It goes with a unit.

@@ -21,6 +21,8 @@ pub(crate) struct InFlight {
     lingering: BTreeSet<PodIndex>,
     /// Units that must not go: with pods that are to be spared, and the preemptor's own.
     exempt: BTreeSet<UnitRef>,
+    /// Whether critical add-ons may be victims: of another one that can run on no other node.
+    displaces_critical: bool,
 }
 
 impl InFlight {
@@ -44,7 +46,12 @@ impl InFlight {
             _ => None,
         };
         let (exempt, evicting) = (exempt.filter_map(unit).collect(), evicting(cluster, &departing));
-        Self { held, departing, evicting, lingering, exempt }
+        Self { held, departing, evicting, lingering, exempt, displaces_critical: false }
+    }
+
+    /// The same for a critical add-on, which may displace another one.
+    pub(crate) fn for_critical_addon(self) -> Self {
+        Self { displaces_critical: true, ..self }
     }
 
     /// Whether a pod leaves its node without a decision of ours.
@@ -57,11 +64,13 @@ impl InFlight {
 
     /// The unit that a pod may be evicted with.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
-        match row.role {
-            Role::Goes(unit) if self.departing.is_empty() && self.exempt.is_empty() => Some(unit),
-            Role::Goes(unit) if !self.departing.contains(&pod) && !self.exempt.contains(&unit) => Some(unit),
-            _ => None,
-        }
+        let unit = match row.role {
+            Role::Goes(unit) => unit,
+            Role::CriticalAddon if self.displaces_critical => UnitRef::Pod(pod),
+            _ => return None,
+        };
+        let nothing = self.departing.is_empty() && self.exempt.is_empty();
+        (nothing || (!self.departing.contains(&pod) && !self.exempt.contains(&unit))).then_some(unit)
     }
 
     /// How many of a unit's pods do not leave already.

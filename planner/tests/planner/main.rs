@@ -5,6 +5,7 @@ mod cases;
 mod checks;
 mod combined;
 mod common;
+mod critical_addons;
 mod events;
 mod extremes;
 mod filters;

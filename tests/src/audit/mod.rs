@@ -14,6 +14,7 @@
 //! terms            promise 4: evictions and plans of one leader
 //! disruption       promise 2: whole-group disruption
 //! victims          pods that must not be victims
+//! in_turn          workloads that evict each other
 //! topology         topology domains
 //! critical_addons  critical add-ons
 //! promises         all of these checks, and the excuses of a test
@@ -34,6 +35,7 @@ mod groups;
 #[cfg(test)]
 mod handwritten;
 pub mod history;
+mod in_turn;
 mod json;
 pub mod log;
 mod planned;

@@ -2,7 +2,7 @@
 
 use super::breach::{Breach, BreachKind};
 use super::history::History;
-use super::{critical_addons, disruption, planned, preemptors, terms, topology, victims};
+use super::{critical_addons, disruption, in_turn, planned, preemptors, terms, topology, victims};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::disruption::torn_count;
@@ -96,8 +96,12 @@ impl Promises {
         let mut breaches = planned::breaches(history);
         breaches.extend(disruption::breaches(history));
         breaches.extend(terms::breaches(history));
-        let others =
-            [victims::broken(history, &self.protected), critical_addons::broken(history), topology::broken(history)];
+        let others = [
+            victims::broken(history, &self.protected),
+            critical_addons::broken(history),
+            topology::broken(history),
+            in_turn::broken(history),
+        ];
         breaches.extend(others.into_iter().flatten().map(Breach::other));
         breaches.extend(in_vain(history));
         breaches

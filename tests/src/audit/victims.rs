@@ -1,5 +1,5 @@
-//! Pods that must not be victims: static pods, pods of protected namespaces and, except for critical add-ons, pods whose priority is
-//! not below that of the preemptor, and all pods for a preemptor with the preemption policy `Never`.
+//! Pods that must not be victims: static pods, pods of protected namespaces and, except for critical add-ons, critical add-ons, pods whose
+//! priority is not below that of the preemptor, and all pods for a preemptor with the preemption policy `Never`.
 
 use super::history::History;
 use super::plans::ON_THE_WIRE;
@@ -22,6 +22,9 @@ pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<Str
         }
         if history.pods.get(&removal.uid).is_some_and(|pod| pod.mirror) {
             broken.push(format!("pod {pod} was evicted although it is a static pod"));
+        }
+        if history.pods.get(&removal.uid).is_some_and(|pod| pod.critical) {
+            broken.push(format!("pod {pod} was evicted although it is a critical add-on"));
         }
         broken.extend(record.and_then(|record| wrong_priority(history, removal, record)));
     }

@@ -37,6 +37,16 @@ fn the_eviction_of_a_static_pod_is_reported() {
 }
 
 #[test]
+fn the_eviction_of_a_critical_addon_for_an_ordinary_plan_is_reported() {
+    let addon = |namespace: &str| {
+        let annotations = json!({"scheduling.giveway.dev/critical-addon": "true"});
+        story(namespace, json!({"metadata": {"annotations": annotations}, "spec": {"nodeName": "n"}}), |_| {})
+    };
+    assert_eq!(broken(&addon("default")), Vec::<String>::new(), "the annotation does not count in this namespace");
+    assert_eq!(broken(&addon("kube-system")), ["pod victim was evicted although it is a critical add-on"]);
+}
+
+#[test]
 fn an_eviction_in_a_protected_namespace_is_reported() {
     let message = ["pod victim was evicted in namespace vault, which is protected"];
     let log = story("vault", running(), |_| {});

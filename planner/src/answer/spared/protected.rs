@@ -1,5 +1,5 @@
-//! Who may not go for a preemptor at all: mirror pods, everybody in a protected namespace, what the decision
-//! has to spare, and the preemptor's own group.
+//! Units that are no potential victims: mirror pods, critical add-ons, pods in protected namespaces, units that this decision must not
+//! evict, and the preemptor's own group.
 
 use super::Scene;
 use crate::api::Context;
@@ -35,14 +35,16 @@ impl<'a> Protected<'a> {
             }
             let (counted, reference) = match row.role {
                 Role::Goes(unit) => (Some(unit), unit),
-                Role::Stays | Role::Protected | Role::Leaves => (None, stands_with(cluster, index)),
+                Role::Stays | Role::Protected | Role::CriticalAddon | Role::Leaves => {
+                    (None, stands_with(cluster, index))
+                }
             };
             if seen.insert(reference)
                 && let Some(unit) = unit(scene, reference)
             {
                 let why = match counted {
                     Some(_) => spared(scene, &unit),
-                    None => sheltered(cluster, &unit).unwrap_or_else(|| MIRROR.to_owned()),
+                    None => sheltered(cluster, &unit).unwrap_or_else(|| stays(cluster, &unit)),
                 };
                 protected.units.push((counted, unit, why));
             }
@@ -51,8 +53,17 @@ impl<'a> Protected<'a> {
     }
 }
 
-/// Why a pod stays that can never go.
-const MIRROR: &str = "It is a mirror pod, which cannot be evicted.";
+/// Why a unit stays although its namespace is not protected.
+fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
+    let critical = |pod: &&Pod| cluster.is_critical_addon(pod);
+    match (unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(critical), unit.kind) {
+        (None, _) => "It is a mirror pod, which cannot be evicted.".to_owned(),
+        (Some(_), UnitKind::Pod) => "It is a critical add-on, which is not evicted for other workloads.".to_owned(),
+        (Some(pod), UnitKind::PodGroup) => {
+            format!("It is disrupted as a whole, and its pod {} is a critical add-on, which is not evicted.", pod.key)
+        }
+    }
+}
 
 /// What a pod that stays would have gone with.
 fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {

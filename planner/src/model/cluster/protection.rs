@@ -1,7 +1,7 @@
-//! Namespaces in which nobody is evicted: those that the chart names, and those with the annotation of an administrator.
+//! Pods that are not evicted: those in namespaces that the chart names or that an administrator annotates, and critical add-ons.
 
 use super::Cluster;
-use crate::model::{GroupIndex, PodIndex};
+use crate::model::{GroupIndex, Pod, PodIndex};
 use giveway_crds::keys;
 use k8s_openapi::api::core::v1::Namespace;
 use std::collections::BTreeSet;
@@ -30,6 +30,8 @@ impl std::fmt::Display for Protection {
 pub(super) struct Shelter {
     listed: BTreeSet<String>,
     annotated: BTreeSet<String>,
+    /// Namespaces in which an annotation makes a pod a critical add-on; `None` while critical add-ons are not enabled.
+    critical: Option<BTreeSet<String>>,
 }
 
 impl Cluster {
@@ -40,9 +42,24 @@ impl Cluster {
         changed.iter().for_each(|namespace| self.renew_namespace(namespace));
     }
 
+    /// Says in which namespaces an annotation makes a pod a critical add-on. Then no critical
+    /// add-on is a potential victim, except of another one. `None` if critical add-ons are not enabled.
+    pub fn spare_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
+        if self.shelter.critical != namespaces {
+            self.shelter.critical = namespaces;
+            let bound = self.pod_index.values().copied().filter(|index| self.row(*index).node.is_some()).collect();
+            self.renew_pods(bound);
+        }
+    }
+
+    /// Returns true if a pod is a critical add-on, where these are enabled.
+    pub fn is_critical_addon(&self, pod: &Pod) -> bool {
+        self.shelter.critical.as_ref().is_some_and(|namespaces| pod.is_critical_addon(namespaces))
+    }
+
     /// Why nobody in a namespace is evicted; `None` where somebody may be.
     pub fn protection(&self, namespace: &str) -> Option<Protection> {
-        let Shelter { listed, annotated } = &self.shelter;
+        let Shelter { listed, annotated, .. } = &self.shelter;
         // Hardly any cluster has one, and every pod asks.
         if !listed.is_empty() && listed.contains(namespace) {
             Some(Protection::Listed)
@@ -67,7 +84,11 @@ impl Cluster {
 
     /// Notes anew what can become of the pods in a namespace.
     fn renew_namespace(&mut self, namespace: &str) {
-        let pods: Vec<PodIndex> = self.bound_in(namespace).collect();
+        let pods = self.bound_in(namespace).collect();
+        self.renew_pods(pods);
+    }
+
+    fn renew_pods(&mut self, pods: Vec<PodIndex>) {
         let mut groups: BTreeSet<GroupIndex> = BTreeSet::new();
         for index in pods {
             match self.group_index_of(index).filter(|group| self.goes_whole(*group)) {

@@ -18,6 +18,8 @@ pub(super) struct Levels {
     pods: BTreeMap<i32, usize>,
     /// Those of them whose namespace is protected.
     protected: BTreeMap<i32, usize>,
+    /// Those of them that are critical add-ons.
+    critical: BTreeMap<i32, usize>,
     /// Units.
     units: BTreeMap<i32, usize>,
 }
@@ -37,6 +39,9 @@ impl Levels {
         }
         if row.role == Role::Protected {
             count(&mut self.protected, row.priority, more);
+        }
+        if row.role == Role::CriticalAddon {
+            count(&mut self.critical, row.priority, more);
         }
         if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
             count(&mut self.units, row.priority, more);
@@ -60,6 +65,7 @@ impl Cluster {
             Some(_) if pod.leaves => Role::Leaves,
             Some(_) if pod.mirror => Role::Stays,
             Some(_) if self.protection(&pod.key.namespace).is_some() => Role::Protected,
+            Some(_) if self.is_critical_addon(pod) => Role::CriticalAddon,
             Some(_) => Role::Goes(UnitRef::Pod(index)),
         };
         Some(Row {
@@ -84,15 +90,19 @@ impl Cluster {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
         let (key, members, old) = (slot.key.clone(), std::mem::take(&mut slot.members), slot.unit.take());
-        let unit = if whole { self.group_unit(&key, &members) } else { None };
+        // A group that is disrupted as a whole is as critical as its most critical pod.
+        let critical = whole && self.running(&members).any(|(_, slot)| self.is_critical_addon(&slot.pod));
+        let unit = if whole && !critical { self.group_unit(&key, &members) } else { None };
         let priority = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| unit.priority);
         let all = changed.is_none() || priority(&unit) != priority(&old);
         for index in members.iter().filter(|index| all || Some(**index) == changed) {
             let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
-            if let Some(unit) = &unit
-                && matches!(row.role, Role::Goes(_))
-            {
-                (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
+            match (&unit, row.role) {
+                (Some(unit), Role::Goes(_)) => {
+                    (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
+                }
+                (None, Role::Goes(_) | Role::CriticalAddon) if critical => row.role = Role::Stays,
+                _ => {}
             }
             self.set_row(*index, row);
         }
@@ -119,15 +129,19 @@ impl Cluster {
             return None;
         }
         let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MAX, started: None, threshold: None };
-        for index in members {
-            let runs = |slot: &&PodSlot| slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
-            let Some(slot) = self.pods.get(*index).filter(runs) else { continue };
-            unit.pods.push(*index);
-            unit.priority = unit.priority.min(self.priority_at(*index));
+        for (index, slot) in self.running(members) {
+            unit.pods.push(index);
+            unit.priority = unit.priority.min(self.priority_at(index));
             unit.threshold = unit.threshold.max(slot.pod.threshold);
             unit.started = [unit.started, slot.pod.start_time].into_iter().flatten().min();
         }
         (!unit.pods.is_empty()).then_some(unit)
+    }
+
+    /// The members that run and do not leave, without mirror pods.
+    fn running<'c>(&'c self, members: &'c [PodIndex]) -> impl Iterator<Item = (PodIndex, &'c PodSlot)> {
+        let runs = |slot: &&PodSlot| slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
+        members.iter().filter_map(move |index| Some((*index, self.pods.get(*index).filter(runs)?)))
     }
 
     /// Puts a pod's row in place of the one it had.
@@ -221,6 +235,11 @@ impl Cluster {
     /// How many pods that take room, and do not leave, have a priority below this one.
     pub(crate) fn pods_below(&self, priority: i32) -> usize {
         self.levels.pods.range(..priority).map(|(_, pods)| pods).sum()
+    }
+
+    /// How many of them are critical add-ons.
+    pub(crate) fn critical_below(&self, priority: i32) -> usize {
+        self.levels.critical.range(..priority).map(|(_, pods)| pods).sum()
     }
 
     /// How many of them stay because their namespace is protected.

@@ -1,7 +1,7 @@
 //! When nobody may be evicted for an add-on: what eviction does not cure, a scheduler that is down, a pod that is none.
 
 use super::{addon, after, nobody_was_evicted, system, taints, wait_plan};
-use crate::MINUTE;
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodBuilder, PodHandle, Shaped};
@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Test> {
             a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody,
             a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough,
             switched_off_nobody_is_helped,
+            a_pod_that_was_evicted_for_an_addon_does_not_evict_it_when_it_is_recreated,
             while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted;
         release:
             while_the_scheduler_is_down_nobody_is_evicted;
@@ -53,6 +54,25 @@ async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
     let legacy = old(PodBuilder::new(system(&world), "legacy")).tolerate(keys::TAINT_CRITICAL).create().await;
     legacy.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
+    world.check_promises().await;
+}
+
+/// Seen: the add-on of priority 0 was an ordinary victim of the pod that had been evicted for it, and so on, 14 times in 4 minutes.
+async fn a_pod_that_was_evicted_for_an_addon_does_not_evict_it_when_it_is_recreated() {
+    let world = after("1s").start().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.pod("web").priority("high").cpu(2).on(&nodes[0]).grace_seconds(0).create().await;
+    let dns = addon(&world, "dns").cpu(2).create().await;
+    assert_eq!(dns.wait_bound(MINUTE).await, nodes[0]);
+    wait_plan(&world, &dns, PlanState::Completed).await;
+
+    let again = world.pod("web-again").priority("high").cpu(2).create().await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    again.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    let shortfall = "2 pods needed, 0 fit now. Missing 2 cpu. 1 pod below priority 1000 is a critical add-on, which is not evicted.";
+    told(&gang, SCHEDULED, "False Unschedulable", shortfall).await;
+    assert_eq!(world.audit().await.evicted_names(), ["web"]);
     world.check_promises().await;
 }
 
