@@ -14,8 +14,8 @@ NODE := target/node/bin
 # Test binaries that need no control plane.
 UNIT := cli crds hostile offline operator planner server webhook
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
-# A test waits more than it works: three at a time keep two cores busy.
-E2E_THREADS ?= 3
+# A test waits more than it works: four at a time keep two cores busy.
+E2E_THREADS ?= 4
 
 NODES ?= 20
 CPUS ?= 8

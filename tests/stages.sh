@@ -7,7 +7,7 @@ set -u
 kind=$1
 shift
 make=${MAKE:-make}
-threads=${THREADS:-3}
+threads=${THREADS:-4}
 logs=target/stages/$kind
 table=target/test-$kind.md
 

@@ -7,6 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub mod types {
     /// False while the group waits; True, for ever, once `minCount` of its pods were bound.
     pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+    /// True while `minCount` pods, less those that have succeeded, are bound.
+    pub const SCHEDULED: &str = "Scheduled";
     /// True from the moment a plan is stored until it completes or is dropped.
     pub const PREEMPTION_PLANNED: &str = "PreemptionPlanned";
     /// True on a victim; the same type that Kubernetes uses on pods.
@@ -52,7 +54,7 @@ pub enum Reason {
     Failed,
     /// A victim: the reason that kube-scheduler uses as well.
     PreemptionByScheduler,
-    /// A gang was bound by half for too long, and all its pods are evicted so that they wait together again.
+    /// A gang was partially scheduled for too long, and its ungated pods are evicted so that their replacements start together.
     HalfBound,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,

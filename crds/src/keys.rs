@@ -51,8 +51,7 @@ pub const ANNOTATION_MANAGED: &str = "scheduling.giveway.dev/managed";
 pub const ANNOTATION_PREEMPTION_POLICY: &str = "scheduling.giveway.dev/preemption-policy";
 /// Annotation of a PriorityClass and of its pods: the priority from which on their budgets may be violated (KEP-3280).
 pub const ANNOTATION_THRESHOLD: &str = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal";
-/// Annotation in which versions without the kind [`crate::Preemption`] stored the plan of a single pod. It is never
-/// believed, only removed.
+/// Annotation of an eviction request of the operator: the name of the `Preemption`. On a pod it has no meaning, and admission rejects it.
 pub const ANNOTATION_PLAN: &str = "scheduling.giveway.dev/preemption-plan";
 
 /// Annotation of a pod: `"true"` makes it a critical add-on, in the namespaces that the chart names and nowhere else.

@@ -114,7 +114,7 @@ pub struct WorkloadTemplateRef {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// The state of the group in sentences. Types: `PodGroupInitiallyScheduled`, `PreemptionPlanned`,
+    /// The state of the group in sentences. Types: `Scheduled`, `PodGroupInitiallyScheduled`, `PreemptionPlanned`,
     /// `DisruptionTarget`, `PodsNotMatchingPriority`, `CapacityRequested`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

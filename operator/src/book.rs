@@ -22,6 +22,7 @@ pub struct Book(BTreeMap<String, Entry>);
 struct Entry {
     /// The plan, while its objects have still to be created.
     create: Option<Box<StoredPlan>>,
+    priority: i32,
     wanted: PreemptionStatus,
     written: Option<PreemptionStatus>,
     call: Call,
@@ -30,6 +31,18 @@ struct Entry {
 }
 
 impl Entry {
+    /// The entry of a plan whose objects exist, and of which nothing was written in this term.
+    fn of(flight: &Flight) -> Self {
+        Self {
+            create: None,
+            priority: flight.priority,
+            wanted: status(flight),
+            written: None,
+            call: Call::Idle,
+            over: false,
+        }
+    }
+
     /// Whether it is still to be created though its plan is over: one that is only told.
     fn is_tried_again(&self) -> bool {
         self.wanted.state == PlanState::Observed && self.call.tries() < TRIES
@@ -66,7 +79,7 @@ impl Book {
     /// A plan that was just made: its objects are to be created.
     pub fn open(&mut self, flight: &Flight) {
         let create = Some(Box::new(flight.plan.clone()));
-        let entry = Entry { create, wanted: status(flight), written: None, call: Call::Idle, over: false };
+        let entry = Entry { create, ..Entry::of(flight) };
         self.0.insert(flight.plan.id.clone(), entry);
     }
 
@@ -81,13 +94,12 @@ impl Book {
 
     /// A plan of an earlier leader: its objects exist, and say nothing of this term yet.
     pub fn reopen(&mut self, flight: &Flight) {
-        let entry = Entry { create: None, wanted: status(flight), written: None, call: Call::Idle, over: false };
-        self.0.insert(flight.plan.id.clone(), entry);
+        self.0.insert(flight.plan.id.clone(), Entry::of(flight));
     }
 
     /// A plan that exists and is over, whatever its object says.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
-        let entry = Entry { create: None, wanted: last, written: None, call: Call::Idle, over: true };
+        let entry = Entry { create: None, priority: 0, wanted: last, written: None, call: Call::Idle, over: true };
         self.0.insert(plan.to_owned(), entry);
     }
 
@@ -133,7 +145,7 @@ impl Book {
             let status = Box::new(entry.wanted.clone());
             commands.push(match &entry.create {
                 Some(plan) => Command::StorePlan { plan: plan.clone(), status },
-                None => Command::WritePlan { plan: plan.clone(), status },
+                None => Command::WritePlan { plan: plan.clone(), priority: entry.priority, status },
             });
         }
         commands
@@ -211,7 +223,7 @@ mod tests {
     fn calls(book: &mut Book, now: Instant) -> Vec<String> {
         let call = |command: Command| match command {
             Command::StorePlan { plan, status } => format!("create {} {:?}", plan.id, status.state),
-            Command::WritePlan { plan, status } => format!("write {plan} {:?}", status.state),
+            Command::WritePlan { plan, status, .. } => format!("write {plan} {:?}", status.state),
             other => format!("{other:?}"),
         };
         book.pass(now).into_iter().map(call).collect()

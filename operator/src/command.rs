@@ -26,6 +26,8 @@ pub enum Command {
     Nominate {
         /// For whom the place is held.
         preemptor: Preemptor,
+        /// The preemptor's priority: calls are ordered by it.
+        priority: i32,
         /// Identity of the plan.
         plan: String,
         /// The member.
@@ -39,6 +41,8 @@ pub enum Command {
     Release {
         /// The group (or pod) that starts.
         preemptor: Preemptor,
+        /// Its priority: calls are ordered by it.
+        priority: i32,
         /// Identity of the plan.
         plan: String,
         /// The member.
@@ -58,6 +62,8 @@ pub enum Command {
         uid: SmolStr,
         /// The status it gets, whatever it was.
         to: Box<PodGroupStatus>,
+        /// The group's priority: calls are ordered by it.
+        priority: i32,
         /// Whether no decision waits for it.
         background: bool,
     },
@@ -81,6 +87,8 @@ pub enum Command {
     WritePlan {
         /// Its name.
         plan: String,
+        /// The preemptor's priority: calls are ordered by it.
+        priority: i32,
         /// How far it is.
         status: Box<PreemptionStatus>,
     },
@@ -95,13 +103,6 @@ pub enum Command {
     LetNodeGo {
         /// Name of the plan.
         plan: String,
-    },
-    /// Remove the annotation in which an earlier version stored the plan of a pod.
-    DropOldPlan {
-        /// The pod.
-        pod: ObjectKey,
-        /// Its UID.
-        uid: SmolStr,
     },
     /// Add annotations that a pod does not have yet: those that admission would have copied from its class.
     BackFill {
@@ -188,6 +189,21 @@ pub struct Owner {
 }
 
 impl Command {
+    /// Calls are ordered by priority, then by age. A call that no preemptor waits for has the priority of a pod without a class.
+    pub fn priority(&self) -> i32 {
+        match self {
+            Self::Nominate { priority, .. }
+            | Self::Release { priority, .. }
+            | Self::WriteGroupStatus { priority, .. }
+            | Self::WritePlan { priority, .. } => *priority,
+            Self::Evict(call) => call.priority,
+            Self::StorePlan { plan, .. } => plan.preemptor.priority,
+            // For critical add-ons.
+            Self::Taint { .. } | Self::ReadPulse(_) => i32::MAX,
+            _ => 0,
+        }
+    }
+
     /// Whether no decision waits for this call, so that it stands back behind those for which one does.
     pub fn in_background(&self) -> bool {
         match self {
@@ -197,8 +213,7 @@ impl Command {
             | Self::Publish(_)
             | Self::LetNodeGo { .. }
             | Self::ForgetPlan { .. }
-            | Self::DeleteGroup { .. }
-            | Self::DropOldPlan { .. } => true,
+            | Self::DeleteGroup { .. } => true,
             Self::Nominate { .. }
             | Self::Release { .. }
             | Self::Evict(_)

@@ -70,8 +70,8 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 
-    /// How long a gang may be bound by half, members with a node waiting for others that kube-scheduler does not bind, before all
-    /// its pods are evicted so that they wait together again, such as 10m. 0s: for ever.
+    /// How long a gang may be partially scheduled, with members that are bound and others that cannot be, before its ungated pods are
+    /// evicted so that the pods that replace them start together, such as 10m. 0s: for ever.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub half_bound_timeout: Duration,
 

@@ -1,52 +1,52 @@
-//! Gangs that kube-scheduler bound by half: some members have a node, others were released with them and are bound nowhere,
-//! for a reason that the planner does not know. Such a gang does no work and holds room; after a time it is taken down (design,
-//! section 5, "Release"), by the way of a [cascade](crate::cascade), so that others get the room and its owner's new pods wait
-//! for each other again.
+//! Gangs that are partially scheduled: some members are bound, and the others cannot be, for a reason that the planner does not know, or
+//! because their scheduling gate cannot be removed. Such a gang does no work and occupies capacity. After a time its pods are evicted
+//! (design, section 5, "Partially scheduled gangs") as by a [cascade](crate::cascade), so that others get the capacity and the pods
+//! that replace them start together.
 //!
-//! A gang that was whole once is another matter: a member made anew was created after the others had started, and nobody is
-//! evicted for want of it.
+//! A gang that had enough bound members in its current run and lost one is another matter: it is not disrupted for that.
 
 use crate::model::Model;
+use giveway_crds::PodGroupStatus;
+use giveway_crds::condition::{self, types};
 use giveway_planner::model::{Finished, Group, ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// A gang that is bound by half.
+/// A gang that is partially scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HalfBound {
-    /// How many members have a node.
+    /// Number of members that are bound.
     pub bound: usize,
-    /// How many pods go when it is taken down.
+    /// Number of pods that are evicted when it is disrupted.
     pub pods: usize,
-    /// How many are needed, less those that have finished.
+    /// Number of members that it needs, less those that have succeeded.
     pub needed: usize,
-    /// One that was released with them and has none.
+    /// A pending member, if possible one without our scheduling gate.
     pub waits: ObjectKey,
-    /// A member that nobody makes anew when it is deleted: then the gang is left as it is.
+    /// A member without a controller, which nothing would replace: then no pod is evicted.
     pub ownerless: Option<ObjectKey>,
 }
 
 impl HalfBound {
-    /// What is so of this gang now; `None` when it is whole, or not started, or lacks a member that came later.
+    /// The state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since the
+    /// first of them was bound. Also if none is bound and all wait for a topology domain that has no node.
     pub fn of(model: &Model, group: &Group) -> Option<Self> {
-        let min_count = group.min_count?;
-        let live = || model.cluster.members(&group.key).filter(|pod| pod.live() && !pod.mirror);
-        let bound = live().filter(|pod| pod.bound()).count();
-        if bound == 0 {
+        let record = model.groups.get(&group.key)?;
+        let live = || live(model, &group.key);
+        let (bound, needed) = bound_and_needed(model, group)?;
+        if bound >= needed {
             return None;
         }
-        // By the API server's clock, as all times of creation; a pod that was made with its node has only the kubelet's word.
-        let begun = |pod: &Pod| pod.bound_at.or(pod.start_time).unwrap_or(i64::MAX);
-        let started = live().filter(|pod| pod.bound()).map(begun).min()?;
-        let waits = live().filter(|pod| is_free(pod)).find(|pod| pod.existed_at(started / NANOSECONDS))?;
-        let record = model.groups.get(&group.key)?;
-        let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
-        let needed = min_count.saturating_sub(finished);
+        let pending = |pod: &&Pod| !pod.bound() && !pod.gated_by_others && !group.is_above(pod);
+        let waits = live().filter(pending).min_by_key(|pod| (pod.held, pod.key.clone()))?;
+        if bound == 0 && !waits_for_no_node(model, group, waits) || bound > 0 && had_enough(&record.status, live()) {
+            return None;
+        }
         let goes = |pod: &&Pod| pod.bound() || is_free(pod);
         let ownerless = live().filter(goes).find(|pod| pod.owner.is_none());
-        (bound < needed).then(|| Self {
+        Some(Self {
             bound,
             pods: live().filter(goes).count(),
             needed,
@@ -54,68 +54,106 @@ impl HalfBound {
             ownerless: ownerless.map(|pod| pod.key.clone()),
         })
     }
-}
 
-impl HalfBound {
-    /// How the gang is after this time, what becomes of it, and why: what kube-scheduler says of a member that waits.
-    pub fn sentence(&self, group: &ObjectKey, after: Duration, what: &str, said: Option<&str>) -> String {
+    /// The state of the gang after this time, with what happens next and what kube-scheduler says of a pending member.
+    pub fn sentence(&self, after: Duration, what: &str, said: Option<&str>) -> String {
         let Self { bound, needed, waits, .. } = self;
-        let have = if *bound == 1 { "has" } else { "have" };
+        let are = if *bound == 1 { "is" } else { "are" };
         let said = said.map(|said| format!(" kube-scheduler says of pod {}: {said}", waits.name)).unwrap_or_default();
         let seconds = after.as_secs();
         format!(
-            "Pod group {} is bound by half for {seconds} s: {bound} of {needed} pods {have} a node. {what}{said}",
-            group.name
+            "The gang has been partially scheduled for {seconds} s: {bound} of {needed} needed pods {are} bound. {what}{said}"
         )
     }
 
-    /// What becomes of the gang, as a sentence.
+    /// What happens next, as a sentence.
     pub fn remedy(&self) -> String {
         match &self.ownerless {
-            None => "All its pods are evicted, so that those made instead wait for each other.".to_owned(),
+            None => "All its ungated pods are evicted, so that the pods that replace them start together.".to_owned(),
             Some(pod) => format!(
-                "It is not taken down, because pod {} has no controller that makes it anew: delete the pods yourself.",
+                "They are not evicted, because pod {} has no controller that would replace it: delete the pods yourself.",
                 pod.name
             ),
         }
     }
 }
 
-/// Whether a pod has no node though nobody holds it.
+fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror)
+}
+
+/// How many members of a gang are bound, and how many it needs, less those that have succeeded.
+fn bound_and_needed(model: &Model, group: &Group) -> Option<(usize, usize)> {
+    let record = model.groups.get(&group.key)?;
+    let bound = live(model, &group.key).filter(|pod| pod.bound()).count();
+    let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
+    Some((bound, group.min_count?.saturating_sub(finished)))
+}
+
+/// Returns true if an ungated member asks for a value of the group's topology key that no node has.
+fn waits_for_no_node(model: &Model, group: &Group, pod: &Pod) -> bool {
+    let Some(key) = group.topology.as_deref().filter(|_| !pod.held) else { return false };
+    let asked = pod.asks_for(key);
+    asked.is_some_and(|value| !model.cluster.nodes().any(|node| node.labels.get(key).is_some_and(|has| has == value)))
+}
+
+/// Returns true if enough members were bound after the first of the present ones: by the condition `Scheduled`, which a new leader
+/// knows too. Whether a group without that condition had enough is not known.
+fn had_enough<'a>(status: &PodGroupStatus, live: impl Iterator<Item = &'a Pod>) -> bool {
+    let Some(found) = condition::find(&status.conditions, types::SCHEDULED) else { return true };
+    // By the API server's clock. A pod that was created with its node has only the kubelet's word.
+    let bound_at = |pod: &Pod| pod.bound_at.or(pod.start_time);
+    let Some(first) = live.filter(|pod| pod.bound()).filter_map(bound_at).min() else { return true };
+    found.status == "True" || found.last_transition_time.0.as_second() > first / NANOSECONDS
+}
+
+/// Returns true if a pod is pending and has no scheduling gate.
 pub fn is_free(pod: &Pod) -> bool {
     !pod.bound() && !pod.held && !pod.gated_by_others
 }
 
-/// Since when gangs are bound by half, without another member being bound.
+/// Since when gangs are partially scheduled without another member being bound.
 #[derive(Debug, Default)]
-pub struct HalfStarts(BTreeMap<ObjectKey, (usize, Instant)>);
+pub struct HalfStarts {
+    /// The number of bound members, and since when it has not grown.
+    since: BTreeMap<ObjectKey, (usize, Instant)>,
+    /// Gangs that were seen with enough bound members in their current run: the watch may not show yet that their status says so.
+    had_enough: BTreeSet<ObjectKey>,
+}
 
 impl HalfStarts {
     /// Notes what became of the groups that something happened to.
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
-            match model.cluster.group(key).and_then(|group| HalfBound::of(model, group)) {
+            let group = model.cluster.group(key);
+            match group.and_then(|group| bound_and_needed(model, group)) {
+                None | Some((0, _)) => drop(self.had_enough.remove(key)),
+                Some((bound, needed)) if bound >= needed => drop(self.had_enough.insert(key.clone())),
+                Some(_) => {}
+            }
+            let partially = group.and_then(|group| HalfBound::of(model, group));
+            match partially.filter(|_| !self.had_enough.contains(key)) {
                 Some(half) => {
-                    let known = self.0.entry(key.clone()).or_insert((half.bound, now));
+                    let known = self.since.entry(key.clone()).or_insert((half.bound, now));
                     if half.bound > known.0 {
                         known.1 = now;
                     }
                     known.0 = half.bound;
                 }
-                None => drop(self.0.remove(key)),
+                None => drop(self.since.remove(key)),
             }
         }
     }
 
     /// Those for which it is time, with what is so of them.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, HalfBound)> {
-        let old = self.0.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
+        let old = self.since.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
         old.filter_map(|(key, _)| Some((key.clone(), HalfBound::of(model, model.cluster.group(key)?)?))).collect()
     }
 
     /// Begins anew to count for a gang: it is being taken down, or cannot be.
     pub fn start_anew(&mut self, key: &ObjectKey, now: Instant) {
-        if let Some((_, since)) = self.0.get_mut(key) {
+        if let Some((_, since)) = self.since.get_mut(key) {
             *since = now;
         }
     }
@@ -135,6 +173,7 @@ mod tests {
             world.pod(TestPod::new(name, 10).of("g").of_job("job").created(100).on("n1").started(105));
         }
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).unschedulable());
+        world.scheduled("g", "False", 90);
         world
     }
 
@@ -164,19 +203,19 @@ mod tests {
                 let pod = TestPod::new(name, 10).of("g").of_job("job").created(100).on("n1").started(started);
                 world.pod(pod.bound_at(105));
             }
+            world.scheduled("g", "False", 90);
             due(&mut starts, &mut world, now);
-            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1, "they were released together");
-            world.remove_pod("g2");
-            world.pod(TestPod::new("g2-again", 10).of("g").of_job("job").created(500).unschedulable());
+            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
+            world.scheduled("g", "False", 106);
             due(&mut starts, &mut world, now);
-            assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "it was whole");
+            assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "it had enough until second 106");
         }
     }
 
     #[test]
     fn another_member_that_is_bound_begins_the_time_anew_and_the_last_one_ends_it() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
-        world.group("g", 4, 10, "PodGroup");
+        world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
         due(&mut starts, &mut world, now);
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(400));
@@ -189,26 +228,47 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_that_lost_a_member_after_it_had_started_is_left_alone() {
+    fn a_gang_that_had_enough_members_in_its_current_run_is_not_disrupted() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
-        world.remove_pod("g2");
-        world.pod(TestPod::new("g2-again", 10).of("g").of_job("job").created(500).unschedulable());
+        for (status, since, due_now) in [("False", 90, 1), ("True", 110, 0), ("False", 400, 0), ("False", 100, 1)] {
+            world.scheduled("g", status, since);
+            due(&mut starts, &mut world, now);
+            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), due_now, "Scheduled={status} since {since}");
+        }
+        world.group("g", 3, 10, "PodGroup");
         due(&mut starts, &mut world, now);
-        assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
-        // Neither is one of which the others are held: they were not released with those that run.
-        world.remove_pod("g2-again").pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).held());
-        due(&mut starts, &mut world, now + AFTER);
-        assert_eq!(due(&mut starts, &mut world, now + 2 * AFTER), []);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "not known without the condition");
     }
 
     #[test]
-    fn a_member_that_came_after_the_first_one_had_started_is_none_that_was_released_with_it() {
+    fn a_gang_with_bound_and_gated_members_is_noticed_and_its_gated_members_are_not_evicted() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
-        world.pod(TestPod::new("g1", 10).of("g").of_job("job").created(300).on("n1").started(400));
-        world.remove_pod("g2");
-        world.pod(TestPod::new("g2-again", 10).of("g").of_job("job").created(300).unschedulable());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
         due(&mut starts, &mut world, now);
-        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "g0 ran since second 105");
+        let found = due(&mut starts, &mut world, now + AFTER);
+        let half = HalfBound { bound: 2, pods: 2, needed: 3, waits: world.key("g2"), ownerless: None };
+        assert_eq!(found, [(world.key("g"), half)]);
+    }
+
+    #[test]
+    fn a_gang_without_a_bound_member_is_noticed_if_its_topology_domain_has_no_node() {
+        let (mut world, mut starts, now) = (World::new(), HalfStarts::default(), Instant::now());
+        world.node("n1", 8).gang_within("g", 2, 10, "rack").scheduled("g", "False", 90);
+        let member = |name: &str| TestPod::new(name, 10).of("g").of_job("job").created(100);
+        let selector = serde_json::json!({"rack": "r1"});
+        world.pod(member("g0").spec("nodeSelector", selector.clone()).unschedulable());
+        world.pod(member("g1").spec("nodeSelector", selector.clone()).unschedulable());
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER)[0].1.pods, 2);
+        world.labelled_node("n2", 8, "rack", "r1");
+        due(&mut starts, &mut world, now);
+        world.model.touched.insert(world.key("g"));
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "its members are only pending");
+        for name in ["g0", "g1"] {
+            world.pod(member(name).spec("nodeSelector", selector.clone()).held());
+        }
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "what the owner asks for stays gated");
     }
 
     #[test]
@@ -226,7 +286,9 @@ mod tests {
         world.pod(TestPod::new("done", 10).of("g").created(100).on("n1").finished("job"));
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
-        world.group("g", 4, 10, "PodGroup").pod(TestPod::new("lone", 10).of("g").created(100).unschedulable());
+        let mut starts = HalfStarts::default();
+        world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
+        world.pod(TestPod::new("lone", 10).of("g").created(100).unschedulable());
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER)[0].1.ownerless, Some(world.key("lone")));
     }

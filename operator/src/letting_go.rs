@@ -32,6 +32,7 @@ impl LettingGo {
             if asked.is_none() {
                 commands.push(Command::Release {
                     preemptor: Preemptor::Pod(pod.key.clone()),
+                    priority: pod.priority,
                     plan: String::new(),
                     pod: pod.key.clone(),
                     uid: pod.uid.clone(),

@@ -66,8 +66,6 @@ pub struct WorkloadRecord {
 pub struct PodRecord {
     /// UID of the pod.
     pub uid: SmolStr,
-    /// Whether an earlier version left a plan in its annotations.
-    pub old_plan: bool,
     /// What kube-scheduler last said of the pod, while it is pending.
     pub scheduler_message: Option<String>,
     /// When kube-scheduler announced that it preempts the pod, in seconds since the epoch.
@@ -548,7 +546,6 @@ impl Model {
         };
         let record = PodRecord {
             uid: pod.uid().unwrap_or_default().into(),
-            old_plan: pod.annotations().contains_key(keys::ANNOTATION_PLAN),
             scheduler_message: scheduler_message(&pod),
             preempted: fallen::preempted_at(&pod),
             gang: GangPod::of(&pod).map(Box::new),
@@ -559,12 +556,11 @@ impl Model {
         }
         let (uid, preempted) = (record.uid.clone(), record.preempted);
         self.note_decision(key, &pod, &record);
-        let before =
-            if record.old_plan || record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
-                self.pods.insert(key.clone(), record)
-            } else {
-                self.pods.remove(key)
-            };
+        let before = if record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
+            self.pods.insert(key.clone(), record)
+        } else {
+            self.pods.remove(key)
+        };
         // Another pod of that name: the one before is gone, though nobody said so.
         if let Some(other) = before.filter(|before| before.uid != uid)
             && !self.falling.remove(&other.uid)

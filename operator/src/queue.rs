@@ -37,6 +37,8 @@ pub struct Waiting {
     pub peeked: Option<(u64, Instant)>,
     /// Plans in a row that failed.
     pub failures: u32,
+    /// Whether the last plan failed without victims: free capacity is no reason to plan before the time, then.
+    pub failed_without_victims: bool,
     /// What was decided last.
     pub last_word: Option<LastWord>,
     /// Victims that the API server refused, and until when they are spared.
@@ -148,8 +150,9 @@ impl Waiting {
             self.seen = Some(version);
             return Some(false);
         }
-        let peeks =
-            self.failures > 0 && self.peeked.is_none_or(|(seen, at)| seen != version && now.duration_since(at) >= PEEK);
+        let peeks = self.failures > 0
+            && !self.failed_without_victims
+            && self.peeked.is_none_or(|(seen, at)| seen != version && now.duration_since(at) >= PEEK);
         peeks.then(|| {
             self.peeked = Some((version, now));
             true

@@ -2,7 +2,9 @@
 
 use crate::input::{Input, Update};
 use crate::model::Model;
+use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::keys;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -48,7 +50,6 @@ impl World {
         self
     }
 
-    /// A node with a label.
     pub(crate) fn cordoned(&mut self, name: &str, cpus: u32) -> &mut Self {
         let node = json!({
             "metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": {"unschedulable": true},
@@ -58,6 +59,7 @@ impl World {
         self
     }
 
+    /// A node with a label.
     pub(crate) fn labelled_node(&mut self, name: &str, cpus: u32, key: &str, value: &str) -> &mut Self {
         let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
         let metadata = json!({"name": name, "labels": {key: value}});
@@ -87,6 +89,19 @@ impl World {
                      "priority": priority, "preemptionPolicy": "PreemptLowerPriority"}
         });
         self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
+    /// The status of a group says that it has been scheduled (`True`) or not since this second.
+    pub(crate) fn scheduled(&mut self, group: &str, status: &str, since: i64) -> &mut Self {
+        let key = self.key(group);
+        let time = Time(k8s_openapi::jiff::Timestamp::from_second(since).unwrap());
+        if let Some(record) = self.model.groups.get_mut(&key) {
+            let conditions = &mut record.status.conditions;
+            conditions.retain(|condition| condition.type_ != types::SCHEDULED);
+            condition::set(conditions, types::SCHEDULED, status == "True", Reason::Scheduled, "", None, time);
+        }
+        self.model.touched.insert(key);
         self
     }
 

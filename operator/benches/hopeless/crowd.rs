@@ -181,7 +181,7 @@ impl World {
         let mut released = Vec::new();
         while let Ok(command) = self.commands.try_recv() {
             let report = match command {
-                Command::Nominate { preemptor, plan, pod: key, uid, node } => {
+                Command::Nominate { preemptor, plan, pod: key, uid, node, .. } => {
                     let Some(node) = node else { continue };
                     self.take(nominated(&key.name, &preemptor.key().name, &node));
                     Report::Member { preemptor, plan, uid, release: false, result: Ok(()) }

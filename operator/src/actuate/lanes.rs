@@ -5,10 +5,11 @@
 //! * Plans. There are few, one call at a time for each, and everything else of a plan waits for them.
 //! * Groups that are made for pods, and owners that are read for that: any tenant can ask for thousands of both.
 //! * All other calls, among them the nominations of a large gang.
+//!
+//! In each lane calls are ordered by priority, then by age.
 
+use super::turns::{Turn, Turns};
 use crate::command::Command;
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many evictions there may be for each other call.
 const EVICTIONS: usize = 3;
@@ -18,34 +19,33 @@ const GROUPS: usize = 4;
 /// The lanes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    evictions: Arc<Semaphore>,
-    plans: Arc<Semaphore>,
-    groups: Arc<Semaphore>,
-    others: Arc<Semaphore>,
+    evictions: Turns,
+    plans: Turns,
+    groups: Turns,
+    others: Turns,
 }
 
 impl Lanes {
     /// Lanes for this many calls at the same time, evictions apart.
     pub(super) fn new(calls: usize) -> Self {
         let plans = (calls / 4).max(1);
-        let lane = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            evictions: lane(calls.saturating_mul(EVICTIONS)),
-            plans: lane(plans),
-            groups: lane(GROUPS),
-            others: lane(calls.saturating_sub(plans).max(1)),
+            evictions: Turns::new(calls.saturating_mul(EVICTIONS)),
+            plans: Turns::new(plans),
+            groups: Turns::new(GROUPS),
+            others: Turns::new(calls.saturating_sub(plans).max(1)),
         }
     }
 
-    /// Waits for a command's turn, which ends with the value returned.
-    pub(super) async fn turn(&self, command: &Command) -> Option<OwnedSemaphorePermit> {
+    /// Waits for a command's turn.
+    pub(super) async fn turn(&self, command: &Command) -> Turn {
         let lane = match command {
             Command::Evict(_) => &self.evictions,
             Command::StorePlan { .. } | Command::WritePlan { .. } => &self.plans,
             Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => &self.groups,
             _ => &self.others,
         };
-        Arc::clone(lane).acquire_owned().await.ok()
+        lane.take(command.priority()).await
     }
 }
 
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn a_plan_is_written_although_all_other_turns_are_taken_and_their_number_is_bounded() {
         let lanes = Lanes::new(4);
-        let turn = |command: &Command| lanes.turn(command).now_or_never().flatten();
+        let turn = |command: &Command| lanes.turn(command).now_or_never();
         let taken: Vec<_> = std::iter::from_fn(|| turn(&other())).take(10).collect();
         assert_eq!(taken.len(), 3, "one of four is kept for plans");
-        let plan = turn(&Command::WritePlan { plan: "p-1".to_owned(), status: Box::default() });
+        let plan = turn(&Command::WritePlan { plan: "p-1".to_owned(), priority: 0, status: Box::default() });
         assert!(plan.is_some());
         drop(taken);
         assert!(turn(&other()).is_some());

@@ -14,6 +14,7 @@ mod object;
 mod owner;
 mod plan;
 mod pod;
+mod turns;
 
 use crate::command::{Command, Dispatch, EvictOutcome};
 use crate::config::Config;
@@ -122,7 +123,7 @@ impl Actuator {
     async fn carry_out(&self, command: Command) -> Option<Report> {
         let client = &self.client;
         Some(match command {
-            Command::Nominate { preemptor, plan, pod, uid, node } => {
+            Command::Nominate { preemptor, plan, pod, uid, node, .. } => {
                 let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
                 if node.is_none() {
                     if let Err(error) = result {
@@ -132,7 +133,7 @@ impl Actuator {
                 }
                 Report::Member { preemptor, plan, uid, release: false, result }
             }
-            Command::Release { preemptor, plan, pod, uid, domain } => {
+            Command::Release { preemptor, plan, pod, uid, domain, .. } => {
                 let result = self.write("release", pod::release(client, &pod, &uid, domain.as_ref())).await;
                 Report::Member { preemptor, plan, uid, release: true, result }
             }
@@ -169,7 +170,7 @@ impl Actuator {
                 let result = self.store_plan(&plan, &status).await;
                 Report::Plan { plan: plan.id, status, result }
             }
-            Command::WritePlan { plan, status } => {
+            Command::WritePlan { plan, status, .. } => {
                 let result = self.write("plan-status", plan::write_status(client, &plan, &status)).await;
                 Report::Plan { plan, status, result }
             }
@@ -180,10 +181,6 @@ impl Actuator {
             Command::LetNodeGo { plan } => {
                 let result = self.write("let-node-go", plan::let_node_go(client, &plan)).await;
                 Report::Object { what: format!("label of preemption {plan}"), result }
-            }
-            Command::DropOldPlan { pod, uid } => {
-                let result = self.write("drop-old-plan", pod::drop_old_plan(client, &pod, &uid)).await;
-                Report::Object { what: format!("old plan of pod {pod}"), result }
             }
             Command::CreateGroup(group) => {
                 let result = self.write("create-group", object::create_group(client, &group)).await;
@@ -254,15 +251,22 @@ impl Dispatch for Actuator {
         };
         tokio::spawn(async move {
             let _place = place;
+            let background = command.in_background();
+            let turns = if matches!(command, Command::Publish(_)) { &this.events } else { &this.background };
+            let _turn = if background { turns.turn(asked).await } else { None };
+            let _permit = match &command {
+                Command::Evict(call) => tokio::select! {
+                    turn = this.lanes.turn(&command) => Some(turn),
+                    // It is answered at once that the eviction was withdrawn.
+                    () = call.permission.cancelled() => None,
+                },
+                _ => Some(this.lanes.turn(&command).await),
+            };
             if let Command::Evict(call) = &command
                 && !call.rehearsal
             {
                 this.limiter.acquire(call.priority, &call.permission).await;
             }
-            let background = command.in_background();
-            let turns = if matches!(command, Command::Publish(_)) { &this.events } else { &this.background };
-            let _turn = if background { turns.turn(asked).await } else { None };
-            let Some(_permit) = this.lanes.turn(&command).await else { return };
             if !background {
                 this.background.stand_back().await;
             }

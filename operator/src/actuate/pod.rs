@@ -1,6 +1,4 @@
-//! Writes on members: nomination, release, annotations that admission missed, and what an earlier
-//! version left. The UID in
-//! each patch is a precondition.
+//! Writes on members: nomination, release, and annotations that admission missed. The UID in each patch is a precondition.
 
 use super::FIELD_MANAGER;
 use crate::missing::Missing;
@@ -40,14 +38,6 @@ pub(super) async fn release(
     }
     let patch = json!({ "metadata": { "uid": uid }, "spec": spec });
     pods.patch(&pod.name, &params(), &Patch::Strategic(patch)).await?;
-    Ok(())
-}
-
-/// Removes the annotation in which an earlier version stored the plan of a pod.
-pub(super) async fn drop_old_plan(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let patch = json!({ "metadata": { "uid": uid, "annotations": { keys::ANNOTATION_PLAN: null } } });
-    pods.patch(&pod.name, &params(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 

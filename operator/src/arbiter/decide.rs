@@ -102,10 +102,10 @@ impl Arbiter {
             if only_free_room && !matches!(decision, Decision::Fits { .. }) {
                 continue;
             }
-            self.decided(&preemptor, decision, clock);
-            if let Some(waiting) = self.waiting.get_mut(&preemptor) {
+            if let (Decision::Fits { .. }, Some(waiting)) = (&decision, self.waiting.get_mut(&preemptor)) {
                 waiting.put_off_since = None;
             }
+            self.decided(&preemptor, decision, clock);
         }
         self.round.end(clock.now, begun.elapsed());
     }
@@ -125,7 +125,9 @@ impl Arbiter {
 
     /// For a gang that was taken down.
     fn others_go_first(until: &str) -> LastWord {
-        let message = format!("It was bound by half, and was taken down: others go first until {until}.");
+        let message = format!(
+            "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {until}."
+        );
         LastWord { reason: Reason::HalfBound, message }
     }
 
@@ -230,9 +232,10 @@ impl Arbiter {
         }
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
         (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
         for (pod, uid) in held {
             let (preemptor, plan) = (preemptor.clone(), String::new());
-            self.actuator.dispatch(Command::Release { preemptor, plan, pod, uid, domain: None });
+            self.actuator.dispatch(Command::Release { preemptor, priority, plan, pod, uid, domain: None });
         }
     }
 
@@ -338,6 +341,7 @@ impl Arbiter {
                 flight.renewed = true;
             }
         }
+        flight.put_off_until_due(&self.model.cluster, clock);
         self.open(flight);
     }
 

@@ -80,17 +80,17 @@ impl Arbiter {
             self.half_starts.start_anew(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
             if let Some(reason) = self.restraint() {
-                let why = format!("It is not taken down: {}.", self.restraint_in_words());
-                let message = half.sentence(&group, after, &why, said);
+                let why = format!("Its pods are not evicted: {}.", self.restraint_in_words());
+                let message = half.sentence(after, &why, said);
                 self.tell_group(&group, reason, "LeavingAlone", message.into());
                 continue;
             }
             if let Some(why) = self.model.cluster.protection(&group.namespace) {
-                let message = half.sentence(&group, after, &format!("It is not taken down: {why}."), said);
+                let message = half.sentence(after, &format!("Its pods are not evicted: {why}."), said);
                 self.tell_group(&group, Reason::Protected, "LeavingAlone", message.into());
                 continue;
             }
-            let message = half.sentence(&group, after, &half.remedy(), said);
+            let message = half.sentence(after, &half.remedy(), said);
             if half.ownerless.is_some() {
                 self.tell_group(&group, Reason::HalfBound, "LeavingAlone", message.into());
                 continue;
@@ -114,7 +114,7 @@ impl Arbiter {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
         if self.repeated.is_news(&uid, Repeated::RATES, clock.now) {
             let why = told_full(full, clock.at(full.until));
-            let note = Sentence::from("It is bound by half and is taken down later: ").then(why);
+            let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
             self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
         }
     }

@@ -134,8 +134,11 @@ impl Arbiter {
         ready: watch::Sender<bool>,
         watches: Watches,
     ) -> Self {
+        let protected = config.protected_namespaces.iter().cloned().collect();
+        let mut model = Model::of(protected, config.served_namespaces.as_ref());
+        model.cluster.spare_critical_addons(config.critical_addons().map(|terms| terms.namespaces));
         Self {
-            model: Model::of(config.protected_namespaces.iter().cloned().collect(), config.served_namespaces.as_ref()),
+            model,
             flights: Flights::new(),
             evicted: BTreeMap::new(),
             given_up: Vec::new(),
@@ -344,19 +347,18 @@ impl Arbiter {
         });
         // A critical add-on cannot wait as long as others can.
         let kind = |flight: &Flight| {
-            let begun = flight.plan.state > PlanState::Planned;
-            (flight.priority, flight.rescue.is_some(), begun, begun && flight.evicts())
+            let evicting = flight.plan.state > PlanState::Planned && flight.evicts();
+            (flight.priority, flight.rescue.is_some(), evicting)
         };
-        let kinds: BTreeSet<(i32, bool, bool, bool)> = self.flights.values().map(kind).collect();
-        let context = |(priority, critical, begun, evicts)| {
+        let kinds: BTreeSet<(i32, bool, bool)> = self.flights.values().map(kind).collect();
+        let context = |(priority, critical, evicting)| {
             let lingering =
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
             let known = ledger::context(&self.flights, priority);
-            let known = if begun { ledger::without_waiting(known, &self.flights, priority) } else { known };
-            let known = if evicts { ledger::without_guests(known, &self.flights, priority) } else { known };
+            let known = if evicting { ledger::without_guests(known, &self.flights, priority) } else { known };
             Context { lingering, ..known }
         };
-        let mut contexts: BTreeMap<(i32, bool, bool, bool), Context> =
+        let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         self.given_up.retain(|(_, at)| clock.now.duration_since(*at) < SHOWN);
         let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
@@ -475,17 +477,22 @@ impl Arbiter {
         waiting.last_word = None;
         waiting.seen = None;
         waiting.not_bound(&flight.unbound, told, clock.now);
+        // The delay counts from the first plan.
+        if flight.superseded || (flight.put_off && flight.begun() == 0) {
+            waiting.put_off_since.clone_from(&flight.plan.planned_at);
+        }
         match ending.state {
             PlanState::Completed => {
                 (waiting.failures, waiting.refusals, waiting.again, waiting.careful) = (0, 0, 0, false);
             }
-            _ if flight.superseded => waiting.put_off_since.clone_from(&flight.plan.planned_at),
+            _ if flight.superseded => {}
             _ if !flight.refused.is_empty() => {
                 waiting.refused(flight.refused.keys(), &flight.forbidden, told, clock.now);
             }
             _ if ending.again => waiting.planned_again(clock.now),
             _ => waiting.back_off(clock.now),
         }
+        waiting.failed_without_victims = ending.state == PlanState::Failed && !flight.evicts();
         // A plan that did no harm is made anew at once, the first time.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;

@@ -2,20 +2,16 @@
 
 use super::Arbiter;
 use crate::book::{Answer, Written};
-use crate::command::{Command, Notice};
 use crate::history::Keep;
 use crate::ledger::{self, Clock, Flight};
 use crate::model::plans::dropped;
 use crate::rates::MINUTE;
 use crate::report::CallError;
-use crate::words::Sentence;
-use giveway_crds::condition::Reason;
 use giveway_crds::plan::{
     PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
     StoredVictimPod,
 };
 use giveway_crds::preemption::{PreemptionStatus, assemble};
-use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -159,6 +155,7 @@ impl Arbiter {
                 None => {}
             }
             flight.resumed = true;
+            flight.put_off_until_due(&self.model.cluster, clock);
             self.book.reopen(&flight);
             self.launch(flight);
             order.push((Reverse(priority), preemptor));
@@ -175,7 +172,7 @@ impl Arbiter {
             }
             self.flights.insert(preemptor, flight);
         }
-        self.drop_old_plans();
+        self.end_stale_summaries();
     }
 
     fn strike(&mut self, plan: &str, message: String, clock: Clock) {
@@ -185,42 +182,16 @@ impl Arbiter {
         self.book.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
     }
 
-    /// What versions without the kind `Preemption` left, where tenants could write it: dropped with an event, never
-    /// resumed.
-    fn drop_old_plans(&mut self) {
-        let note = || {
-            Sentence::from(
-                "The plan that an earlier version of Giveway stored here was dropped; a new one is made where it is needed.",
-            )
-        };
-        let notice = |kind: &'static str, key: &ObjectKey, uid: &SmolStr| Notice {
-            kind: kind.into(),
-            key: key.clone(),
-            uid: uid.clone(),
-            warning: false,
-            reason: Reason::Cancelled,
-            action: "Dropping".to_owned(),
-            note: note(),
-        };
-        for (key, record) in self.model.pods.iter().filter(|(_, record)| record.old_plan) {
-            self.actuator.dispatch(Command::DropOldPlan { pod: key.clone(), uid: record.uid.clone() });
-            self.actuator.dispatch(Command::Publish(notice("Pod", key, &record.uid)));
-        }
+    /// Repairs the summaries of groups whose plan ended while no operator could write their status.
+    fn end_stale_summaries(&mut self) {
         for (key, record) in &self.model.groups {
             let Some(summary) = &record.status.preemption else { continue };
             if summary.state.in_flight() && !self.model.plans.in_flight(&summary.name) {
-                // What the group was told last was lost with the leader; whose plan it was is in the ledger.
                 let ended = self.model.plans.get(&summary.name).map(|plan| plan.status.state);
-                let (state, message) = match ended {
-                    Some(state) => (state, "The plan is over.".to_owned()),
-                    None => (PlanState::Cancelled, note().to_string()),
-                };
-                let over = PreemptionSummary { state, message, ..summary.clone() };
-                self.last_plans.insert(key.clone(), over);
+                let state = ended.unwrap_or(PlanState::Cancelled);
+                let message = "The plan is over.".to_owned();
+                self.last_plans.insert(key.clone(), PreemptionSummary { state, message, ..summary.clone() });
                 self.dirty.insert(key.clone());
-                if summary.name.is_empty() {
-                    self.actuator.dispatch(Command::Publish(notice("PodGroup", key, &record.uid)));
-                }
             }
         }
     }

@@ -51,7 +51,10 @@ impl Arbiter {
         let mut held_back = 0;
         for (_, _, preemptor) in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
+            let was_put_off = flight.is_put_off();
             flight.ration(&self.model, clock, &mut tally);
+            // What it reserved is available to others, or not any more.
+            self.model.version += u64::from(flight.is_put_off() != was_put_off);
             let Some(held) = &flight.held_back else { continue };
             held_back += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());

@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 /// How long what was written is believed although the watch does not show it. After that what the watch shows is true: somebody
 /// else wrote, or an earlier write of ours landed late.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// How long after a failure a status is written again.
+/// How long after the first failure a status is written again. Each further failure in a row doubles the time.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How often it is doubled at the most: a status that is rejected for ever is written about once a minute.
+const MOST_DOUBLED: u32 = 7;
 
 /// The status writes of a group.
 #[derive(Debug, Default)]
@@ -30,8 +32,8 @@ pub(super) struct Writing {
     pending: bool,
     /// What was written last, and when that was answered: newer than what the watch may show.
     written: Option<(PodGroupStatus, Instant)>,
-    /// A write failed, and nobody knows whether it was made.
-    doubt: bool,
+    /// Failures in a row. After one it is not known whether the status was written.
+    failures: u32,
     /// After a failure, not before.
     not_before: Option<Instant>,
     /// Whether the time until it was scheduled was counted.
@@ -54,6 +56,11 @@ impl Writing {
     }
 }
 
+/// How long after so many earlier failures in a row a status is written again.
+fn again(failures: u32) -> Duration {
+    AGAIN * (1 << failures.min(MOST_DOUBLED))
+}
+
 impl Arbiter {
     pub(super) fn status_written(
         &mut self,
@@ -69,12 +76,12 @@ impl Arbiter {
             Ok(()) => {
                 writing.written = Some((status, now));
                 self.later.insert(group.clone(), now + BELIEVED);
-                writing.doubt = false;
+                writing.failures = 0;
             }
             Err(error) => {
                 tracing::warn!(%group, %error, "status not written");
-                writing.doubt = true;
-                writing.not_before = Some(now + AGAIN);
+                writing.not_before = Some(now + again(writing.failures));
+                writing.failures += 1;
             }
         }
     }
@@ -134,7 +141,7 @@ impl Arbiter {
                     self.metrics.group_bound_after(&class, Duration::from_secs(took));
                 }
             }
-            if to == record.status && !writing.doubt {
+            if to == record.status && writing.failures == 0 {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = || self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
@@ -146,7 +153,7 @@ impl Arbiter {
                 continue;
             }
             // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
-            if !status::is_news(&record.status, &to) && !writing.doubt {
+            if !status::is_news(&record.status, &to) && writing.failures == 0 {
                 let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
                 gathering.note(to.clone(), clock.now);
                 let due = gathering.due();
@@ -165,6 +172,7 @@ impl Arbiter {
                 group: key.clone(),
                 uid: record.uid.clone(),
                 to: Box::new(to),
+                priority: group.priority,
             });
         }
     }
@@ -176,6 +184,12 @@ mod tests {
 
     fn status(scheduled: &str) -> PodGroupStatus {
         PodGroupStatus { scheduled: Some(scheduled.to_owned()), ..PodGroupStatus::default() }
+    }
+
+    #[test]
+    fn a_status_that_is_rejected_is_written_about_once_a_minute_in_the_end() {
+        let times: Vec<f32> = (0..9).map(|failures| again(failures).as_secs_f32()).collect();
+        assert_eq!(times, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Housekeeping {
             if self.calls.start_unheard(nomination_of(&pod.uid), now) {
                 commands.push(Command::Nominate {
                     preemptor: Preemptor::Pod(pod.key.clone()),
+                    priority: pod.priority,
                     plan: String::new(),
                     pod: pod.key.clone(),
                     uid: pod.uid.clone(),

@@ -46,7 +46,8 @@ impl Flight {
             pod.is_some_and(|pod| pod.live() && !pod.bound() && pod.nominated_node.is_some())
         });
         let before = out.commands.len();
-        out.commands.extend(nominated.map(|member| member.nomination(&self.preemptor, &self.plan.id, None)));
+        out.commands
+            .extend(nominated.map(|member| member.nomination((&self.preemptor, self.priority), &self.plan.id, None)));
         if out.commands.len() > before {
             crowding.withdrawn = Some(clock.now);
         }

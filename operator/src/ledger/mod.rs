@@ -105,9 +105,9 @@ pub struct Member {
 
 impl Member {
     /// Nominates it for a node, or withdraws its nomination.
-    fn nomination(&self, preemptor: &Preemptor, plan: &str, node: Option<SmolStr>) -> Command {
+    fn nomination(&self, (preemptor, priority): (&Preemptor, i32), plan: &str, node: Option<SmolStr>) -> Command {
         let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
-        Command::Nominate { preemptor, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
+        Command::Nominate { preemptor, priority, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
     }
 }
 
@@ -341,8 +341,8 @@ impl Flight {
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
-    /// Whether the plan waits for its time, or for room in the rates of evictions: nobody was asked to go.
-    fn is_put_off(&self) -> bool {
+    /// Returns true if the plan waits for its time or for the rates of evictions, before its first eviction.
+    pub fn is_put_off(&self) -> bool {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
     }
 
@@ -506,26 +506,16 @@ const GUEST: i32 = i32::MIN + 1;
 /// Every flight, by preemptor.
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
-/// The decisions in flight as the planner has to know them when it plans for this priority, whoever the preemptor is:
-/// what it holds itself does not stand in its own way. A plan of lower priority may have to be dropped for it, and one that is put
-/// off has asked nobody to go, perhaps for a day: of their victims only those are on their way out who go in any case.
+/// The plans in flight as the planner needs them when it plans at this priority, for any preemptor: a preemptor's own reservations do not
+/// block it. A plan that is put off reserves nothing, because it may be put off for a day. Of the victims of such a plan, and of a plan of
+/// lower priority, which may be cancelled for this one, only those count as leaving that leave in any case.
 pub fn context(flights: &Flights, priority: i32) -> Context {
     let all = || flights.values();
     Context {
-        reservations: all().filter(|f| f.ending.is_none()).flat_map(Flight::reservations).collect(),
+        reservations: all().filter(|f| f.ending.is_none() && !f.is_put_off()).flat_map(Flight::reservations).collect(),
         departing: all().flat_map(|f| f.going(f.may_not_go(priority))).cloned().collect(),
         ..Context::default()
     }
-}
-
-/// The same for a plan that has begun: it is not given up for the place of an equal or less important one that is put off, and for
-/// which nobody went.
-pub fn without_waiting(mut context: Context, flights: &Flights, priority: i32) -> Context {
-    let waits = |f: &&Flight| f.is_put_off() && f.priority <= priority;
-    let waiting: BTreeSet<&SmolStr> =
-        flights.values().filter(waits).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
-    context.reservations.retain(|reservation| !waiting.contains(&reservation.uid));
-    context
 }
 
 /// The same after these places were given up, of which the cluster still has the nominations: two equal plans that do not fit side by
@@ -548,11 +538,11 @@ pub fn give_up(context: &mut Context, places: &[Reservation]) {
     context.reservations.extend(places.iter().map(|place| Reservation { priority: GIVEN_UP, ..place.clone() }));
 }
 
-/// The same for a plan that has begun to evict: it is not given up for the place of an equal or less important one for which nobody
-/// goes, and that waits for the victims of others. One of these may stay, for its budget, and who counted on its room would drive
-/// away whom others went for.
+/// The same for a plan that has begun to evict: it is not cancelled for the reservation of a plan of equal or lower priority for which
+/// no pod was evicted or ungated yet. Such a plan may count on victims of others, which may stay for their budgets or the rates.
 pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) -> Context {
-    let guest = |f: &&Flight| !f.evicts() && f.plan.state < PlanState::Releasing && f.priority <= priority;
+    let nothing_done = |f: &Flight| f.plan.state == PlanState::Planned || !f.evicts();
+    let guest = |f: &&Flight| nothing_done(f) && f.plan.state < PlanState::Releasing && f.priority <= priority;
     let guests: BTreeSet<&SmolStr> =
         flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.

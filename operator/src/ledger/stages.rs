@@ -91,6 +91,12 @@ impl Flight {
         self.plan.planned_at.as_ref().map_or(0, |t| t.0.as_second())
     }
 
+    /// Notes at once that a new plan waits for its time, so that it reserves nothing.
+    pub fn put_off_until_due(&mut self, cluster: &Cluster, clock: Clock) {
+        let due = self.planned_epoch().saturating_add(self.delay_seconds(cluster));
+        self.put_off = self.evicts() && clock.epoch_seconds < due;
+    }
+
     fn delay_seconds(&self, cluster: &Cluster) -> i64 {
         match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),
@@ -100,7 +106,7 @@ impl Flight {
 
     /// Nominates members whose nomination is missing or was cleared.
     pub(super) fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
-        let (preemptor, plan) = (self.preemptor.clone(), self.plan.id.clone());
+        let (preemptor, priority, plan) = (self.preemptor.clone(), self.priority, self.plan.id.clone());
         let crowding = self.crowding.as_ref();
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
@@ -112,7 +118,7 @@ impl Flight {
             }
             if member.nominate.due(clock.now) {
                 member.nominate.start();
-                out.commands.push(member.nomination(&preemptor, &plan, Some(member.node.clone())));
+                out.commands.push(member.nomination((&preemptor, priority), &plan, Some(member.node.clone())));
             }
         }
     }
@@ -188,13 +194,15 @@ impl Flight {
             return;
         }
         self.keep_places(cluster, clock, out);
-        let (preemptor, plan, domain) = (self.preemptor.clone(), self.plan.id.clone(), self.plan.domain.clone());
+        let (preemptor, priority) = (self.preemptor.clone(), self.priority);
+        let (plan, domain) = (self.plan.id.clone(), self.plan.domain.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.held && pod.live() && member.release.due(clock.now) {
                 member.release.start();
                 out.commands.push(Command::Release {
                     preemptor: preemptor.clone(),
+                    priority,
                     plan: plan.clone(),
                     pod: member.pod.clone(),
                     uid: member.uid.clone(),

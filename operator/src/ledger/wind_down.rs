@@ -90,7 +90,7 @@ impl Flight {
                     && pod.node.is_none()
                     && (pod.nominated_node.is_some() || matches!(member.nominate, Call::Done(_)))
                 {
-                    out.commands.push(member.nomination(&self.preemptor, &self.plan.id, None));
+                    out.commands.push(member.nomination((&self.preemptor, self.priority), &self.plan.id, None));
                 }
             }
         }

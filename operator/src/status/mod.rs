@@ -14,6 +14,7 @@ use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::PodCounts;
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
+use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -112,8 +113,10 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
         condition::set(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
     };
-    let (scheduled, reason, message) = scheduled(facts, counts, finished.count);
-    set(types::INITIALLY_SCHEDULED, scheduled, reason, &message);
+    let now = scheduled(facts, counts, finished.count);
+    set(types::SCHEDULED, now.0, now.1, &now.2);
+    let (ever, reason, message) = initially_scheduled(facts, now);
+    set(types::INITIALLY_SCHEDULED, ever, reason, &message);
     if let Some((planned, reason, message)) = planned(facts) {
         set(types::PREEMPTION_PLANNED, planned, reason, &message);
     }
@@ -171,30 +174,46 @@ fn needed(facts: &Facts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// `PodGroupInitiallyScheduled`: True is terminal; its reason and its message go on telling the present state.
+/// `Scheduled`: whether `minCount` members are bound now, less those that have succeeded.
 fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
-    let done = condition::find(&facts.record.status.conditions, types::INITIALLY_SCHEDULED)
-        .is_some_and(|c| c.status == "True");
     let needed = needed(facts);
     let all_finished = i32::try_from(finished).unwrap_or(i32::MAX);
-    let ever = counts.scheduled.saturating_add(all_finished);
-    // One that has done all its work had its places, though nobody may have seen it.
-    let had_places = ever >= needed && counts.scheduled > 0 || all_finished >= needed.max(1);
-    if had_places || (done && facts.flight.is_none() && facts.last_word.is_none()) {
-        let was = if ever < needed { "Was scheduled. Now " } else { "" };
-        let have = if counts.scheduled == 1 { "has" } else { "have" };
-        let inside = domain::bound(facts);
-        let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
-        let bound = pods(counts.scheduled);
-        let message = format!(
-            "{was}{bound} {have} a node{inside}{}, {needed} needed.{}{split}",
-            having_finished(finished),
-            unready(facts, counts)
-        );
-        return (true, Reason::Scheduled, message);
+    let enough = counts.scheduled.saturating_add(all_finished) >= needed && counts.scheduled > 0;
+    // A group that has done all its work was scheduled, although no write may have said so.
+    if enough || all_finished >= needed.max(1) {
+        return (true, Reason::Scheduled, bound(facts, counts, finished));
+    }
+    let was = condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED);
+    if was && facts.flight.is_none() && facts.last_word.is_none() {
+        return (false, Reason::WaitingForPods, bound(facts, counts, finished));
     }
     let (reason, message) = waiting(facts, finished);
-    if done { (true, reason, format!("Was scheduled; now waits again. {message}")) } else { (false, reason, message) }
+    (false, reason, message)
+}
+
+/// How many members are bound.
+fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
+    let have = if counts.scheduled == 1 { "has" } else { "have" };
+    let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
+    format!(
+        "{} {have} a node{}{}, {} needed.{}{split}",
+        pods(counts.scheduled),
+        domain::bound(facts),
+        having_finished(finished),
+        needed(facts),
+        unready(facts, counts)
+    )
+}
+
+/// `PodGroupInitiallyScheduled`: True is terminal; its reason and its message go on telling the present state.
+fn initially_scheduled(facts: &Facts<'_>, (now, reason, message): (bool, Reason, String)) -> (bool, Reason, String) {
+    if now || !condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED) {
+        return (now, reason, message);
+    }
+    match facts.flight.is_none() && facts.last_word.is_none() {
+        true => (true, Reason::Scheduled, format!("Was scheduled. Now {message}")),
+        false => (true, reason, format!("Was scheduled; now waits again. {message}")),
+    }
 }
 
 /// How many members run as they should, where not all do that have a node: bound is bound, but one may crash again and
@@ -248,14 +267,18 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             .iter()
             .filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()))
             .find_map(|m| model.scheduler_message(&m.pod));
+        let others = others_bound(cluster, flight, bound);
         return match said {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
-                format!("{} were released{within}, {bound} are bound. kube-scheduler says: {said}", pods(placed)),
+                format!(
+                    "{} were released{within}, {bound} are bound.{others} kube-scheduler says: {said}",
+                    pods(placed)
+                ),
             ),
             _ => (
                 Reason::Releasing,
-                format!("{} were released{within}, kube-scheduler has bound {bound} of them.", pods(placed)),
+                format!("{} were released{within}, kube-scheduler has bound {bound} of them.{others}", pods(placed)),
             ),
         };
     }
@@ -290,6 +313,17 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
                 ),
             ),
         }
+    }
+}
+
+/// What is to be added where members of the group are bound that an earlier plan placed.
+fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
+    let Preemptor::Group(key) = &flight.preemptor else { return String::new() };
+    let all = cluster.members(key).filter(|pod| pod.live() && pod.bound()).count();
+    match all.saturating_sub(bound) {
+        0 => String::new(),
+        1 => " 1 other pod of the group is bound.".to_owned(),
+        others => format!(" {others} other pods of the group are bound."),
     }
 }
 
@@ -351,7 +385,7 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
         return Some((
             false,
             Reason::WaitingForPods,
-            "All its pods were evicted; those made instead wait together.".into(),
+            "All its ungated pods were evicted. The pods that replace them start together.".into(),
         ));
     }
     (target

@@ -40,7 +40,7 @@ fn unplanned(history: &History) -> impl Iterator<Item = &Removal> {
 }
 
 /// Returns true if the gang of the pod had fewer bound members than it needs when the pod was evicted.
-fn partially_scheduled(history: &History, removal: &Removal) -> bool {
+pub(super) fn partially_scheduled(history: &History, removal: &Removal) -> bool {
     let Some(group) = history.pods.get(&removal.uid).and_then(|pod| pod.group.as_ref()) else { return false };
     let key = (removal.pod.0.clone(), group.clone());
     let exists = |pod: &PodRecord| {

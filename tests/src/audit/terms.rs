@@ -3,6 +3,7 @@
 
 use super::breach::{Breach, BreachKind};
 use super::history::History;
+use super::planned::partially_scheduled;
 use super::plans::ON_THE_WIRE;
 use super::record::{PlanRecord, Removal};
 use jiff::Timestamp;
@@ -33,7 +34,15 @@ fn evicted(history: &History, removal: &Removal) -> Vec<Breach> {
     }
     if !plan.state.in_flight() && !unit_disrupted() {
         let state = plan.state.as_str();
-        breaches.push(Breach::other(format!("pod {pod} was evicted for plan {}, which was already {state}", plan.id)));
+        let message = format!("pod {pod} was evicted for plan {}, which was already {state}", plan.id);
+        breaches.push(match removal.plan.is_none() && partially_scheduled(history, removal) {
+            // Then the plan need not be the cause: the gang may have been partially scheduled for too long.
+            true => {
+                let kind = BreachKind::Unplanned { uid: removal.uid.clone(), partially_scheduled: true };
+                Breach { kind, message }
+            }
+            false => Breach::other(message),
+        });
     }
     if let Some(leader) = history.leader_at(removal.at).filter(|leader| *leader != plan.term) {
         let (id, term) = (&plan.id, &plan.term);

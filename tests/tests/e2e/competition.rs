@@ -1,5 +1,6 @@
 //! Several want the same room: reservations hold, and nobody who is more important waits.
 
+use crate::constraints::SOON;
 use crate::{MINUTE, SCHEDULED, told};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
@@ -15,6 +16,7 @@ pub fn tests() -> Vec<Test> {
             a_lower_pod_cannot_steal_the_reserved_places,
             a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others,
             a_preempted_group_that_is_created_anew_waits_as_a_gang_again,
+            a_delayed_plan_reserves_no_capacity_and_its_delay_counts_from_the_first_plan,
             a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same;
     ]
 }
@@ -57,6 +59,25 @@ async fn a_lower_pod_cannot_steal_the_reserved_places(world: &World) {
     let history = world.audit().await;
     assert!(history.bindings.iter().all(|b| b.pod.1 != "thief"), "the thief was bound");
     assert_eq!(history.evicted().len(), 4);
+    world.check_promises().await;
+}
+
+/// A delay may be a day long, and any user can set it.
+async fn a_delayed_plan_reserves_no_capacity_and_its_delay_counts_from_the_first_plan(world: &World) {
+    for (name, priority) in [("low", 10), ("mid", 500), ("high", 1000)] {
+        world.class(name, priority).managed().create().await;
+    }
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.pod("low").priority("low").on(&nodes[0]).grace_seconds(0).create().await;
+    let delayed = world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(20));
+    let delayed = delayed.create().await;
+    let first = delayed.wait_plan(PlanState::Planned, MINUTE).await;
+    assert_eq!(first.cost.victim_pods, 1, "{first:?}");
+    world.gang("small", 3).priority("mid").create().await.wait_bound(SOON).await;
+    delayed.wait_bound(MINUTE).await;
+    let last = delayed.wait_plan(PlanState::Completed, MINUTE).await;
+    assert_eq!(last.cost.victim_pods, 4, "{last:?}");
+    assert_eq!((last.planned_at == first.planned_at, last.id == first.id), (true, false), "{first:?} {last:?}");
     world.check_promises().await;
 }
 

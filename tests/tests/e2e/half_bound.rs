@@ -1,6 +1,6 @@
 //! Gangs that kube-scheduler binds by half, for a reason that nobody can know before.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{MINUTE, SCHEDULED, told};
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Denial, GRACE_SECONDS, Group};
 use giveway_tests::runner::Test;
@@ -11,14 +11,15 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Binding, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first;
+            a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first,
+            a_gang_of_which_one_member_is_bound_and_the_other_cannot_be_ungated_is_disrupted;
         release:
             a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so;
     ]
@@ -93,11 +94,12 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
     // Younger, and without a place while the first one holds half of the node.
     let other = world.gang("other", 2).create().await;
     let told = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
-    let words = "Pod group train is bound by half for 8 s: 1 of 2 pods has a node. All its pods are evicted, so that those made \
-                 instead wait for each other.";
+    let words = "The gang has been partially scheduled for 8 s: 1 of 2 needed pods is bound. All its ungated pods are evicted, so \
+                 that the pods that replace them start together.";
     assert!(told.starts_with(words) && told.contains("second pods are not bound"), "{told}");
     let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
-    assert!(words.starts_with("It was bound by half, and was taken down: others go first until "), "{words}");
+    let start = "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after ";
+    assert!(words.starts_with(start), "{words}");
     other.wait_bound(MINUTE).await;
     let again = wait_for("both pods are made anew and wait together", MINUTE, async || {
         let pods = pods(&world).await;
@@ -111,6 +113,54 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
     world.check(&Promises::new().allow_taken_down(2)).await;
 }
 
+/// The API server denies to remove the scheduling gates of pods whose name begins with `train-1`.
+async fn ungate_no_second_pod(world: &World) {
+    let unless = "!object.metadata.name.startsWith('train-1') || has(object.spec.schedulingGates)";
+    let denial = Denial { name: "no-second", of: ("", "pods"), unless, message: "second pods stay gated" };
+    world.apply(&denial.manifest().replace("CREATE", "UPDATE")).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let probe = json!({
+        "metadata": {"name": "train-1-probe"},
+        "spec": {"schedulingGates": [{"name": "example.com/probe"}], "containers": [{"name": "c", "image": "none"}]}
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(probe).unwrap()).await.unwrap();
+    let ungate = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    wait_for("the policy is in force", MINUTE, async || match pods.patch("train-1-probe", &dry_run, &ungate).await {
+        Err(kube::Error::Api(status)) if status.message.contains("second pods stay gated") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    pods.delete("train-1-probe", &DeleteParams::default()).await.unwrap();
+}
+
+async fn a_gang_of_which_one_member_is_bound_and_the_other_cannot_be_ungated_is_disrupted() {
+    let world = World::builder()
+        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--half-bound-timeout=12s")
+        .start()
+        .await;
+    world.nodes(1).cpus(2).create().await;
+    ungate_no_second_pod(&world).await;
+    let train = train(&world).await;
+    told(&train, SCHEDULED, "False Releasing", "1 other pod of the group is bound.").await;
+    let words = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
+    assert!(
+        words.starts_with("The gang has been partially scheduled for 12 s: 1 of 2 needed pods is bound."),
+        "{words}"
+    );
+    let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
+    assert!(words.starts_with("The gang was only partially scheduled, so its bound pods were evicted."), "{words}");
+    wait_for("both pods are gated", MINUTE, async || {
+        let pods = pods(&world).await;
+        let gated = pods.iter().filter(|pod| !giveway_tests::cluster::scheduling_gates(pod).is_empty()).count();
+        if (pods.len(), gated) == (2, 2) { Ok(()) } else { Err(format!("{gated} of {} are gated", pods.len())) }
+    })
+    .await;
+    assert_eq!(world.audit().await.evicted().len(), 1, "the gated pod is kept");
+    world.check(&Promises::new().allow_taken_down(1)).await;
+}
+
 async fn a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
@@ -121,8 +171,8 @@ async fn a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so() {
     bind_no_second_pod(&world, &nodes[0]).await;
     let train = world.gang("train", 2).create().await;
     let words = train.wait_event("HalfBound", MINUTE).await;
-    assert!(words.contains("It is not taken down, because pod train-"), "{words}");
-    assert!(words.contains("has no controller that makes it anew: delete the pods yourself."), "{words}");
+    assert!(words.contains("They are not evicted, because pod train-"), "{words}");
+    assert!(words.contains("has no controller that would replace it: delete the pods yourself."), "{words}");
     assert_eq!(world.audit().await.evicted().len(), 0);
     train.delete().await;
     world.check(&Promises::new()).await;

@@ -10,7 +10,6 @@ use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -27,7 +26,7 @@ pub fn tests() -> Vec<Test> {
         release:
             a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole,
             only_the_latest_plans_are_kept,
-            what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed,
+            a_group_whose_plan_does_not_exist_any_more_says_so_after_a_restart,
             a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why;
     ]
 }
@@ -166,38 +165,18 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     world.check_promises().await;
 }
 
-async fn what_an_earlier_version_left_is_dropped_with_an_event_and_never_resumed() {
+async fn a_group_whose_plan_does_not_exist_any_more_says_so_after_a_restart() {
     let mut world = World::start().await;
-    world.class("low", 10).managed().create().await;
-    let nodes = world.nodes(1).cpus(2).create().await;
-    let victims = world.fill(&nodes).priority("low").singles().await;
-    let gang = world.gang("train", 1).priority("low").create().await;
+    let gang = world.gang("train", 2).without_pods().create().await;
     world.operator().kill();
-    // As it was written when tenants could: a plan that evicts others, in the annotation of a pod.
-    let pods = victims.iter().map(|pod| json!({"name": pod.name, "uid": pod.uid, "node": nodes[0]}));
-    let plan = json!({
-        "id": "forged", "term": "t", "state": "Evicting", "strategy": "kep5710", "placements": [],
-        "victims": [{"kind": "PodGroup", "namespace": "default", "name": "x", "priority": 1, "pods": pods.collect::<Vec<_>>()}]
-    });
-    let patch = json!({"metadata": {"annotations": {keys::ANNOTATION_PLAN: plan.to_string()}}});
-    let pods: Api<Pod> = Api::namespaced(world.client_of(OPERATOR).await, "default");
-    pods.patch("train-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    let status = json!({"status": {"preemption": {"state": "Evicting", "message": "16 pods give way."}}});
+    let status =
+        json!({"status": {"preemption": {"name": "lost-1", "state": "Evicting", "message": "16 pods are evicted."}}});
     let groups: Api<PodGroup> = Api::namespaced(world.client_of(OPERATOR).await, "default");
     groups.patch_status("train", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     world.operator().start().await;
-    let words =
-        "The plan that an earlier version of Giveway stored here was dropped; a new one is made where it is needed.";
-    assert_eq!(gang.wait_event("Cancelled", MINUTE).await, words);
-    wait_for("the annotation is gone", MINUTE, async || {
-        let path = "jsonpath={.metadata.annotations}";
-        let left = world.kubectl(&["get", "pod", "train-0", "-o", path]).await?;
-        if left.contains("preemption-plan") { Err(left) } else { Ok(()) }
-    })
-    .await;
+    assert_eq!(gang.wait_condition("PreemptionPlanned", "False", "Cancelled", MINUTE).await, "The plan is over.");
     let status = gang.get().await.status.unwrap().preemption.unwrap();
-    assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, words));
-    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, "The plan is over."));
     world.check_promises().await;
 }
 

@@ -51,11 +51,16 @@ fn who_waits_for_room_in_a_minute_spares_some_too() {
 }
 
 #[test]
-fn a_plan_that_has_begun_is_not_given_up_for_the_place_of_one_whose_time_has_not_come() {
+fn a_plan_whose_time_has_not_come_reserves_nothing() {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
+    let reserved = |run: &Run| context(&Flights::from([(gang(), run.flight.clone())]), 99).reservations.len();
+    let clock = Clock { now: run.now, epoch_seconds: run.epoch };
+    run.flight.put_off_until_due(&run.world.model.cluster, clock);
+    assert_eq!(reserved(&run), 0, "from its first moment");
     run.step();
-    let flights = Flights::from([(gang(), run.flight)]);
-    let places = |priority| without_waiting(context(&flights, priority), &flights, priority).reservations.len();
-    assert_eq!((places(100), places(99)), (0, 3), "a more important one takes it");
+    assert_eq!(reserved(&run), 0);
+    run.later(10);
+    run.step();
+    assert_eq!(reserved(&run), 3);
 }

@@ -66,7 +66,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
                 Err(_) => Reply::Failed(CallError::Failed(format!("another Preemption has the name {name}"))),
             }
         }
-        Command::WritePlan { plan, status } => write_plan(server, plan, status),
+        Command::WritePlan { plan, status, .. } => write_plan(server, plan, status),
         Command::ForgetPlan { name, uid: known } => {
             if server.get(Kind::Preemption, name).is_some_and(|plan| uid(plan) == known) {
                 server.delete(OPERATOR, Kind::Preemption, name);
@@ -87,7 +87,6 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
         // The simulation does not use the results of these calls.
         Command::WriteWorkloadStatus { .. }
         | Command::LetNodeGo { .. }
-        | Command::DropOldPlan { .. }
         | Command::BackFill { .. }
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
@@ -192,7 +191,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         }
         Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
         Command::StorePlan { plan, status } => Report::Plan { plan: plan.id, status, result },
-        Command::WritePlan { plan, status } => Report::Plan { plan, status, result },
+        Command::WritePlan { plan, status, .. } => Report::Plan { plan, status, result },
         Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
         Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
         Command::ReadPulse(_) => Report::Pulse(result.map(|()| None)),
@@ -204,7 +203,6 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
             Report::Object { what: format!("status of workload {workload}"), result }
         }
         Command::LetNodeGo { plan } => Report::Object { what: format!("label of preemption {plan}"), result },
-        Command::DropOldPlan { pod, .. } => Report::Object { what: format!("old plan of pod {pod}"), result },
         Command::CreateGroup(group) => {
             let name = group.metadata.name.unwrap_or_default();
             Report::Object { what: format!("pod group default/{name}"), result }
@@ -240,7 +238,7 @@ pub fn describe(command: &Command) -> String {
                 plan.placements.iter().map(|place| format!("{} on {}", place.pod, place.node)).collect();
             format!("store plan {}: {} for {}", plan.id, victims.join(" "), places.join(", "))
         }
-        Command::WritePlan { plan, status } => format!("write plan {plan}: {:?}, {}", status.state, status.message),
+        Command::WritePlan { plan, status, .. } => format!("write plan {plan}: {:?}, {}", status.state, status.message),
         Command::WriteGroupStatus { group, to, .. } => {
             let summary = to.preemption.as_ref().map(|plan| format!(", {} {:?}", plan.name, plan.state));
             format!("write status of {}{}", group.name, summary.unwrap_or_default())

@@ -1,5 +1,6 @@
-//! Partially scheduled gangs: some members are bound, and others are ungated and pending. Checks the evictions without a plan that the
-//! operator requests for them, by the state of the API server: only after the time-out, and only of pods that existed at its start.
+//! Partially scheduled gangs: some members are bound, others are pending, and not enough members have been bound since the first one was.
+//! Checks the evictions without a plan that the operator requests for them, by the state of the API server: only after the time-out, and
+//! only of pods that existed at its start.
 
 use crate::simulation::object::{Kind, Pod, number, text};
 use crate::simulation::server::Server;
@@ -18,6 +19,8 @@ const UNDER_WAY: u64 = 500;
 pub struct Halves {
     /// The number of bound members, and the time of the last binding in milliseconds.
     since: BTreeMap<String, (usize, u64)>,
+    /// The gangs that have had enough bound members since the first of the present ones was bound.
+    had_enough: BTreeSet<String>,
     /// The pods that may be evicted, by UID, with the names of their gangs.
     pub may_go: BTreeMap<String, String>,
     /// The last time at which a gang was partially scheduled, in milliseconds.
@@ -31,7 +34,19 @@ pub struct Halves {
 impl Halves {
     /// Observes the pods after a write.
     pub fn note(&mut self, server: &Server, now: u64) {
-        let half: BTreeMap<String, usize> = server.list(Kind::Group).filter_map(|group| half(server, group)).collect();
+        for group in server.list(Kind::Group) {
+            let members = Members::of(server, group);
+            if members.bound == 0 {
+                self.had_enough.remove(name(group));
+            } else if members.bound >= members.needed {
+                self.had_enough.insert(name(group).to_owned());
+            }
+        }
+        let half: BTreeMap<String, usize> = (server.list(Kind::Group))
+            .map(|group| (name(group), Members::of(server, group)))
+            .filter(|(name, members)| members.partially_scheduled() && !self.had_enough.contains(*name))
+            .map(|(name, members)| (name.to_owned(), members.bound))
+            .collect();
         let over = self.since.keys().filter(|group| !half.contains_key(*group));
         self.until.extend(over.map(|group| (group.clone(), now)));
         self.since.retain(|group, _| half.contains_key(group));
@@ -78,11 +93,28 @@ fn members<'s>(server: &'s Server, group: &'s str) -> impl Iterator<Item = Pod<'
     pods.filter(move |pod| pod.group() == Some(group) && pod.live())
 }
 
-/// The name and the number of bound members of a PodGroup that is partially scheduled.
-fn half(server: &Server, group: &Value) -> Option<(String, usize)> {
-    let name = text(group, "/metadata/name");
-    let needed = number(group, "/spec/schedulingPolicy/gang/minCount") as usize;
-    let bound = members(server, name).filter(|pod| pod.node().is_some()).count();
-    let waits = members(server, name).any(|pod| pod.node().is_none() && !pod.gated());
-    (0 < bound && bound < needed && waits).then(|| (name.to_owned(), bound))
+fn name(group: &Value) -> &str {
+    text(group, "/metadata/name")
+}
+
+/// The members of a gang.
+struct Members {
+    bound: usize,
+    needed: usize,
+    pending: bool,
+}
+
+impl Members {
+    fn of(server: &Server, group: &Value) -> Self {
+        let live = || members(server, name(group));
+        Self {
+            bound: live().filter(|pod| pod.node().is_some()).count(),
+            needed: number(group, "/spec/schedulingPolicy/gang/minCount") as usize,
+            pending: live().any(|pod| pod.node().is_none()),
+        }
+    }
+
+    fn partially_scheduled(&self) -> bool {
+        0 < self.bound && self.bound < self.needed && self.pending
+    }
 }
