@@ -144,7 +144,7 @@ impl Book {
             entry.call.start();
             let status = Box::new(entry.wanted.clone());
             commands.push(match &entry.create {
-                Some(plan) => Command::StorePlan { plan: plan.clone(), status },
+                Some(plan) => Command::StorePlan { plan: plan.clone(), priority: entry.priority, status },
                 None => Command::WritePlan { plan: plan.clone(), priority: entry.priority, status },
             });
         }
@@ -222,7 +222,7 @@ mod tests {
 
     fn calls(book: &mut Book, now: Instant) -> Vec<String> {
         let call = |command: Command| match command {
-            Command::StorePlan { plan, status } => format!("create {} {:?}", plan.id, status.state),
+            Command::StorePlan { plan, status, .. } => format!("create {} {:?}", plan.id, status.state),
             Command::WritePlan { plan, status, .. } => format!("write {plan} {:?}", status.state),
             other => format!("{other:?}"),
         };

@@ -80,6 +80,8 @@ pub enum Command {
     StorePlan {
         /// The plan.
         plan: Box<StoredPlan>,
+        /// The preemptor's priority, of a critical add-on that of critical pods: calls are ordered by it.
+        priority: i32,
         /// How far it is.
         status: Box<PreemptionStatus>,
     },
@@ -195,9 +197,9 @@ impl Command {
             Self::Nominate { priority, .. }
             | Self::Release { priority, .. }
             | Self::WriteGroupStatus { priority, .. }
+            | Self::StorePlan { priority, .. }
             | Self::WritePlan { priority, .. } => *priority,
             Self::Evict(call) => call.priority,
-            Self::StorePlan { plan, .. } => plan.preemptor.priority,
             // For critical add-ons.
             Self::Taint { .. } | Self::ReadPulse(_) => i32::MAX,
             _ => 0,

@@ -166,7 +166,7 @@ impl Actuator {
                 let result = self.write("workload-status", write).await;
                 Report::Object { what: format!("status of workload {workload}"), result }
             }
-            Command::StorePlan { plan, status } => {
+            Command::StorePlan { plan, status, .. } => {
                 let result = self.store_plan(&plan, &status).await;
                 Report::Plan { plan: plan.id, status, result }
             }

@@ -68,7 +68,7 @@ impl Flight {
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
-        let begun = self.begun_units();
+        let (begun, guarded) = (self.begun_units(), self.guarded_units(model));
         let calls: Vec<(usize, EvictCall)> = self
             .victims
             .iter()
@@ -78,7 +78,7 @@ impl Flight {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
                 // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
                 let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
-                (!settled).then(|| (i, self.evict_call(model, v, pod, only_begun)))
+                (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit), only_begun)))
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
@@ -165,10 +165,10 @@ impl Flight {
         allowed
     }
 
-    /// `begun` says that the pod's group was begun, which is finished by all means that a guarantee leaves.
-    fn evict_call(&self, model: &Model, victim: &VictimPod, pod: &Pod, begun: bool) -> EvictCall {
+    /// `guarded` says that a budget of its unit is guaranteed against the preemptor, `begun` that its group was begun, which is finished by
+    /// all means that a guarantee leaves.
+    fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool, begun: bool) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
-        let guarded = self.threshold(model, victim.unit).is_some_and(|threshold| threshold > self.own_priority());
         let rescue = self.rescue.as_ref();
         let budgeted = model.cluster.is_budgeted(pod);
         let grace = if rescue.is_some() { shortened_grace(pod) } else { pod.capped_grace() };
@@ -210,10 +210,11 @@ impl Flight {
         !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
-    /// The threshold of a unit: the highest of its pods, those that are gone among them.
-    pub(super) fn threshold(&self, model: &Model, unit: usize) -> Option<i32> {
+    /// The units with a pod whose budgets are guaranteed against the preemptor, also a pod that is gone.
+    pub(super) fn guarded_units(&self, model: &Model) -> BTreeSet<usize> {
         let now = |v: &VictimPod| model.threshold(current(&model.cluster, &v.pod, &v.uid)?);
-        self.victims.iter().filter(|v| v.unit == unit).filter_map(|v| v.threshold.max(now(v))).max()
+        let guarded = |v: &&VictimPod| v.threshold.max(now(v)).is_some_and(|threshold| threshold > self.own_priority());
+        self.victims.iter().filter(guarded).map(|v| v.unit).collect()
     }
 
     /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody, and neither did calls that failed again

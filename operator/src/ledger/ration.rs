@@ -53,8 +53,8 @@ impl Flight {
                 Some(if waiting.is_empty() { (0..self.plan.victims.len()).collect() } else { BTreeSet::new() });
             return;
         }
-        let mut order: Vec<usize> = waiting.keys().copied().collect();
-        order.sort_by_cached_key(|unit| (!self.is_refusable(model, *unit), *unit));
+        let (mut order, refusable): (Vec<usize>, _) = (waiting.keys().copied().collect(), self.refusable_units(model));
+        order.sort_by_key(|unit| (!refusable.contains(unit), *unit));
         let need = |units: &[usize]| {
             let mut need = Need::new();
             units.iter().for_each(|unit| {
@@ -107,13 +107,14 @@ impl Flight {
         units
     }
 
-    /// Whether a budget may refuse a pod of a unit.
-    fn is_refusable(&self, model: &Model, unit: usize) -> bool {
-        let guarded = self.threshold(model, unit).is_some_and(|threshold| threshold > self.own_priority());
+    /// The units with a pod that a budget may refuse.
+    fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
+        let guarded = self.guarded_units(model);
         let budgeted = |v: &super::VictimPod| {
             current(&model.cluster, &v.pod, &v.uid).is_some_and(|pod| model.cluster.is_budgeted(pod))
         };
-        (guarded || self.rescue.is_some()) && self.victims.iter().any(|v| v.unit == unit && budgeted(v))
+        let refusable = |v: &&super::VictimPod| (self.rescue.is_some() || guarded.contains(&v.unit)) && budgeted(v);
+        self.victims.iter().filter(refusable).map(|v| v.unit).collect()
     }
 
     /// The time that was told counts until it is over, unless there is room earlier: another one each moment helps nobody.

@@ -53,7 +53,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
             let body = json!({"metadata": {"uid": uid.as_str()}, "status": status});
             reply(server.write_status(patch(Kind::Group, &group.name, "status", body)))
         }
-        Command::StorePlan { plan, status } => {
+        Command::StorePlan { plan, status, .. } => {
             let parts = parts_of(plan, PART_BYTES);
             let Some(part) = parts.get(step) else { return write_plan(server, &plan.id, status) };
             let object = serde_json::to_value(part).expect("a plan");
@@ -190,7 +190,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
             Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
         }
         Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
-        Command::StorePlan { plan, status } => Report::Plan { plan: plan.id, status, result },
+        Command::StorePlan { plan, status, .. } => Report::Plan { plan: plan.id, status, result },
         Command::WritePlan { plan, status, .. } => Report::Plan { plan, status, result },
         Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
         Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
