@@ -354,4 +354,32 @@ mod tests {
             .collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 64000]);
     }
+
+    #[test]
+    fn after_a_failure_no_pod_is_evicted_for_a_while_and_free_capacity_is_looked_for_once_a_second() {
+        let (mut waiting, mut now) = (Waiting::default(), Instant::now());
+        assert_eq!(waiting.turn(1, now), Some(false));
+        assert_eq!(waiting.turn(1, now), None, "nothing changed");
+        for _ in 0..8 {
+            waiting.back_off(now);
+        }
+        assert_eq!(waiting.turn(1, now), Some(true), "only for free capacity");
+        now += Duration::from_secs(2);
+        assert_eq!(waiting.turn(1, now), None, "nothing changed");
+        assert_eq!(waiting.turn(2, now), Some(true));
+        assert_eq!(waiting.turn(3, now + Duration::from_millis(900)), None, "once a second");
+        now += Duration::from_secs(64);
+        assert_eq!(waiting.turn(3, now), Some(false));
+    }
+
+    #[test]
+    fn after_a_plan_without_victims_failed_free_capacity_is_no_reason_to_plan_before_the_time() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for _ in 0..8 {
+            waiting.back_off(now);
+        }
+        waiting.failed_without_victims = true;
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(63)), None);
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(64)), Some(false));
+    }
 }

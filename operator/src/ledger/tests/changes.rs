@@ -1,7 +1,6 @@
 //! The cluster changes while a plan is carried out: what still has to be done is done, and nothing else.
 
 use super::*;
-use crate::queue::Waiting;
 use giveway_planner::SmolStr;
 
 #[test]
@@ -115,23 +114,6 @@ fn as_long_as_the_scheduler_binds_members_they_are_given_time() {
         "kube-scheduler did not bind every released pod within 30 s and wrote no reason on pod g2; see whether kube-scheduler runs and what it logs of that pod."
     );
     assert_eq!(run.flight.unbound, [(SmolStr::new("uid-g2"), SmolStr::new("n2"))]);
-}
-
-#[test]
-fn after_a_failure_nobody_is_evicted_for_a_while_and_free_room_is_looked_for_every_second() {
-    let (mut waiting, mut now) = (Waiting::default(), Instant::now());
-    assert_eq!(waiting.turn(1, now), Some(false));
-    assert_eq!(waiting.turn(1, now), None, "nothing changed");
-    for _ in 0..8 {
-        waiting.back_off(now);
-    }
-    assert_eq!(waiting.turn(1, now), Some(true), "only for free room");
-    now += Duration::from_secs(2);
-    assert_eq!(waiting.turn(1, now), None, "nothing changed");
-    assert_eq!(waiting.turn(2, now), Some(true));
-    assert_eq!(waiting.turn(3, now + Duration::from_millis(900)), None, "once a second");
-    now += Duration::from_secs(64);
-    assert_eq!(waiting.turn(3, now), Some(false));
 }
 
 #[test]
