@@ -135,6 +135,17 @@ pub(crate) enum Role {
     Goes(UnitRef),
 }
 
+impl Role {
+    /// The unit that this pod is evicted with, if it can be a victim of any plan.
+    pub(crate) fn unit(self, pod: PodIndex) -> Option<UnitRef> {
+        match self {
+            Self::Goes(unit) => Some(unit),
+            Self::CriticalAddon => Some(UnitRef::Pod(pod)),
+            Self::Stays | Self::Protected | Self::Leaves => None,
+        }
+    }
+}
+
 impl Default for Row {
     fn default() -> Self {
         Self {

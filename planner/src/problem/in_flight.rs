@@ -41,10 +41,7 @@ impl InFlight {
         let mates = group.map_or(&[][..], |group| cluster.members_at(group)).iter().copied();
         let mates = mates.filter(|mate| cluster.row(*mate).priority < demand.priority);
         let exempt = context.exempt.iter().filter_map(|uid| cluster.pod_with_uid(uid)).chain(mates);
-        let unit = |pod: PodIndex| match cluster.row(pod).role {
-            Role::Goes(unit) if !departing.contains(&pod) => Some(unit),
-            _ => None,
-        };
+        let unit = |pod: PodIndex| cluster.row(pod).role.unit(pod).filter(|_| !departing.contains(&pod));
         let (exempt, evicting) = (exempt.filter_map(unit).collect(), evicting(cluster, &departing));
         Self { held, departing, evicting, lingering, exempt, displaces_critical: false }
     }
@@ -64,11 +61,7 @@ impl InFlight {
 
     /// The unit that a pod may be evicted with.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
-        let unit = match row.role {
-            Role::Goes(unit) => unit,
-            Role::CriticalAddon if self.displaces_critical => UnitRef::Pod(pod),
-            _ => return None,
-        };
+        let unit = row.role.unit(pod).filter(|_| row.role != Role::CriticalAddon || self.displaces_critical)?;
         let nothing = self.departing.is_empty() && self.exempt.is_empty();
         (nothing || (!self.departing.contains(&pod) && !self.exempt.contains(&unit))).then_some(unit)
     }

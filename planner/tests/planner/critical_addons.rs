@@ -88,7 +88,11 @@ fn a_critical_addon_that_can_run_on_one_node_only_still_displaces_another_one() 
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]});
     let affinity = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let objects = [node("a", 1), node("b", 1), addon("dns").on("a"), addon("local").set(affinity, only_a)];
-    let answer = rescue(&enabled(&objects), &key("local"), &terms, &Context::default());
-    let Rescue::Evict(eviction) = answer else { panic!("{answer:?}") };
+    let cluster = enabled(&objects);
+    let answer = |context: &Context| rescue(&cluster, &key("local"), &terms, context);
+    let Rescue::Evict(eviction) = answer(&Context::default()) else { panic!("it is displaced") };
     assert_eq!(victims(&eviction.plan), ["dns"]);
+    let refused = cluster.pod(&key("dns")).unwrap().uid.clone();
+    let context = Context { exempt: [refused].into(), ..Context::default() };
+    assert!(matches!(answer(&context), Rescue::Hopeless(_)), "an eviction that was refused is not tried again");
 }
