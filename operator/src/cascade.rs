@@ -366,8 +366,8 @@ fn is_whole(model: &Model, group: &ObjectKey, goes: impl Fn(&Pod) -> bool) -> bo
 
 /// The members that may go: those with a node; of a gang that is bound by half those that were released, too.
 fn there<'a>(model: &'a Model, group: &ObjectKey, began: Began) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let live = model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror);
-    live.filter(move |pod| pod.bound() || (began == Began::HalfBound && half_bound::is_free(pod)))
+    half_bound::live(model, group)
+        .filter(move |pod| pod.bound() || (began == Began::HalfBound && half_bound::is_free(pod)))
 }
 
 /// Those of them that were there when the first one was taken. Times are whole seconds: who was created in that second and has a

@@ -8,7 +8,7 @@
 use crate::model::Model;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
-use giveway_planner::model::{Finished, Group, ObjectKey, Pod};
+use giveway_planner::model::{Group, ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -33,15 +33,18 @@ impl HalfBound {
     /// The state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since the
     /// first of them was bound. Also if none is bound and all wait for a topology domain that has no node.
     pub fn of(model: &Model, group: &Group) -> Option<Self> {
-        let record = model.groups.get(&group.key)?;
-        let live = || live(model, &group.key);
         let (bound, needed) = bound_and_needed(model, group)?;
         if bound >= needed {
             return None;
         }
+        let live = || live(model, &group.key);
         let pending = |pod: &&Pod| !pod.bound() && !pod.gated_by_others && !group.is_above(pod);
         let waits = live().filter(pending).min_by_key(|pod| (pod.held, pod.key.clone()))?;
-        if bound == 0 && !waits_for_no_node(model, group, waits) || bound > 0 && had_enough(&record.status, live()) {
+        let is_partially_scheduled = match bound {
+            0 => waits_for_no_node(model, group, waits),
+            _ => !had_enough(&model.groups.get(&group.key)?.status, live()),
+        };
+        if !is_partially_scheduled {
             return None;
         }
         let goes = |pod: &&Pod| pod.bound() || is_free(pod);
@@ -78,16 +81,15 @@ impl HalfBound {
     }
 }
 
-fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
+/// The members that have not ended and do not terminate, without mirror pods.
+pub fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
     model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror)
 }
 
 /// How many members of a gang are bound, and how many it needs, less those that have succeeded.
 fn bound_and_needed(model: &Model, group: &Group) -> Option<(usize, usize)> {
-    let record = model.groups.get(&group.key)?;
     let bound = live(model, &group.key).filter(|pod| pod.bound()).count();
-    let finished = Finished::of(&record.status.finished, model.cluster.members(&group.key)).count;
-    Some((bound, group.min_count?.saturating_sub(finished)))
+    Some((bound, group.min_count?.saturating_sub(model.cluster.finished(group))))
 }
 
 /// Returns true if an ungated member asks for a value of the group's topology key that no node has.
@@ -131,8 +133,8 @@ impl HalfStarts {
                 Some((bound, needed)) if bound >= needed => drop(self.had_enough.insert(key.clone())),
                 Some(_) => {}
             }
-            let partially = group.and_then(|group| HalfBound::of(model, group));
-            match partially.filter(|_| !self.had_enough.contains(key)) {
+            let candidate = group.filter(|_| !self.had_enough.contains(key));
+            match candidate.and_then(|group| HalfBound::of(model, group)) {
                 Some(half) => {
                     let known = self.since.entry(key.clone()).or_insert((half.bound, now));
                     if half.bound > known.0 {

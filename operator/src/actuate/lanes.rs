@@ -8,7 +8,7 @@
 //!
 //! In each lane calls are ordered by priority, then by age.
 
-use super::turns::{Turn, Turns};
+use super::lane::{Lane, Turn};
 use crate::command::Command;
 
 /// How many evictions there may be for each other call.
@@ -19,10 +19,10 @@ const GROUPS: usize = 4;
 /// The lanes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    evictions: Turns,
-    plans: Turns,
-    groups: Turns,
-    others: Turns,
+    evictions: Lane,
+    plans: Lane,
+    groups: Lane,
+    others: Lane,
 }
 
 impl Lanes {
@@ -30,10 +30,10 @@ impl Lanes {
     pub(super) fn new(calls: usize) -> Self {
         let plans = (calls / 4).max(1);
         Self {
-            evictions: Turns::new(calls.saturating_mul(EVICTIONS)),
-            plans: Turns::new(plans),
-            groups: Turns::new(GROUPS),
-            others: Turns::new(calls.saturating_sub(plans).max(1)),
+            evictions: Lane::new(calls.saturating_mul(EVICTIONS)),
+            plans: Lane::new(plans),
+            groups: Lane::new(GROUPS),
+            others: Lane::new(calls.saturating_sub(plans).max(1)),
         }
     }
 

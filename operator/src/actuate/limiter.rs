@@ -2,6 +2,7 @@
 //!
 //! Turns go by priority, then in the order in which they were asked for; who does not need his turn any more gives it back.
 
+use super::lane::Place;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,6 @@ const SLACK: Duration = Duration::from_millis(5);
 /// Lets a fixed number of callers pass a second.
 #[derive(Debug)]
 pub(super) struct Limiter(Mutex<Turns>);
-
-/// Priority, and how many asked before.
-type Place = (Reverse<i32>, u64);
 
 #[derive(Debug)]
 struct Turns {

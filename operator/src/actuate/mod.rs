@@ -7,6 +7,7 @@
 mod background;
 mod capacity;
 mod evict;
+mod lane;
 mod lanes;
 mod limiter;
 mod node;
@@ -14,7 +15,6 @@ mod object;
 mod owner;
 mod plan;
 mod pod;
-mod turns;
 
 use crate::command::{Command, Dispatch, EvictOutcome};
 use crate::config::Config;

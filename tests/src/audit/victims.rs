@@ -1,5 +1,5 @@
-//! Pods that must not be victims: static pods, pods of protected namespaces and, except for critical add-ons, critical add-ons, pods whose
-//! priority is not below that of the preemptor, and all pods for a preemptor with the preemption policy `Never`.
+//! Pods that must not be victims: static pods and pods of protected namespaces. Unless the preemptor is a critical add-on, also critical
+//! add-ons, pods whose priority is not below that of the preemptor, and all pods for a preemptor with the preemption policy `Never`.
 
 use super::history::History;
 use super::plans::ON_THE_WIRE;

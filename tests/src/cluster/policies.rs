@@ -1,4 +1,4 @@
-//! Policies by which the API server refuses creations, as an administrator writes them.
+//! Policies by which the API server refuses requests, as an administrator writes them.
 
 use serde_json::json;
 
@@ -6,7 +6,9 @@ use serde_json::json;
 pub struct Denial<'a> {
     /// Name of policy and binding.
     pub name: &'a str,
-    /// API group and resource of what is created.
+    /// The operation that is refused: `CREATE` or `UPDATE`.
+    pub operation: &'a str,
+    /// API group and resource of its object.
     pub of: (&'a str, &'a str),
     /// A CEL expression; what it does not allow is refused.
     pub unless: &'a str,
@@ -17,14 +19,14 @@ pub struct Denial<'a> {
 impl Denial<'_> {
     /// Policy and binding, to be applied. It takes the API server a moment until they are in force.
     pub fn manifest(&self) -> String {
-        let Self { name, of: (group, resource), unless, message } = self;
+        let Self { name, operation, of: (group, resource), unless, message } = self;
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {"resourceRules": [{
-                    "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]
+                    "apiGroups": [group], "apiVersions": ["*"], "operations": [operation], "resources": [resource]
                 }]},
                 "validations": [{"expression": unless, "message": message}]
             }

@@ -28,7 +28,13 @@ pub fn tests() -> Vec<Test> {
 /// Nobody may evict pods whose name begins with `precious`.
 async fn forbid(world: &World) {
     let unless = "!request.name.startsWith('precious')";
-    let denial = Denial { name: "precious", of: ("", "pods/eviction"), unless, message: "precious pods stay" };
+    let denial = Denial {
+        name: "precious",
+        operation: "CREATE",
+        of: ("", "pods/eviction"),
+        unless,
+        message: "precious pods stay",
+    };
     world.apply(&denial.manifest()).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.client_of(OPERATOR).await);
     let all = pods.list(&Default::default()).await.unwrap();
@@ -113,7 +119,13 @@ async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
     world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
     // Neither the scheduler nor the planner can know this before it is tried.
     let unless = "!request.name.startsWith('unlucky')";
-    let denial = Denial { name: "unlucky", of: ("", "pods/binding"), unless, message: "unlucky pods are not bound" };
+    let denial = Denial {
+        name: "unlucky",
+        operation: "CREATE",
+        of: ("", "pods/binding"),
+        unless,
+        message: "unlucky pods are not bound",
+    };
     world.apply(&denial.manifest()).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.client());
     let node = json!({"metadata": {"name": "unlucky"}, "target": {"kind": "Node", "name": nodes[0]}});

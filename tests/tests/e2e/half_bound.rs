@@ -28,7 +28,13 @@ pub fn tests() -> Vec<Test> {
 /// Nobody binds pods whose name begins with `train-1`.
 async fn bind_no_second_pod(world: &World, node: &str) {
     let unless = "!request.name.startsWith('train-1')";
-    let denial = Denial { name: "no-second", of: ("", "pods/binding"), unless, message: "second pods are not bound" };
+    let denial = Denial {
+        name: "no-second",
+        operation: "CREATE",
+        of: ("", "pods/binding"),
+        unless,
+        message: "second pods are not bound",
+    };
     world.apply(&denial.manifest()).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.client());
     let binding = json!({"metadata": {"name": "train-1"}, "target": {"kind": "Node", "name": node}});
@@ -113,11 +119,12 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
     world.check(&Promises::new().allow_taken_down(2)).await;
 }
 
-/// The API server denies to remove the scheduling gates of pods whose name begins with `train-1`.
+/// A policy denies the removal of the scheduling gates of pods whose name begins with `train-1`.
 async fn ungate_no_second_pod(world: &World) {
     let unless = "!object.metadata.name.startsWith('train-1') || has(object.spec.schedulingGates)";
-    let denial = Denial { name: "no-second", of: ("", "pods"), unless, message: "second pods stay gated" };
-    world.apply(&denial.manifest().replace("CREATE", "UPDATE")).await.unwrap();
+    let denial =
+        Denial { name: "no-second", operation: "UPDATE", of: ("", "pods"), unless, message: "second pods stay gated" };
+    world.apply(&denial.manifest()).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.client());
     let probe = json!({
         "metadata": {"name": "train-1-probe"},

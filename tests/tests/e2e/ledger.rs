@@ -68,7 +68,8 @@ const FORBIDDEN: &str = "forbidden-by-the-test";
 /// Denies what the expression does not allow, until the answer is dropped by deleting the policy.
 async fn forbid(world: &World, expression: &str) {
     let of = (keys::GROUP, "preemptions");
-    let denial = Denial { name: FORBIDDEN, of, unless: expression, message: "forbidden by the test" };
+    let denial =
+        Denial { name: FORBIDDEN, operation: "CREATE", of, unless: expression, message: "forbidden by the test" };
     world.apply(&denial.manifest()).await.unwrap();
     let probe = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "probe.3"},

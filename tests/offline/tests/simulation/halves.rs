@@ -34,19 +34,17 @@ pub struct Halves {
 impl Halves {
     /// Observes the pods after a write.
     pub fn note(&mut self, server: &Server, now: u64) {
+        let mut half: BTreeMap<String, usize> = BTreeMap::new();
         for group in server.list(Kind::Group) {
-            let members = Members::of(server, group);
+            let (name, members) = (name(group), Members::of(server, group));
             if members.bound == 0 {
-                self.had_enough.remove(name(group));
+                self.had_enough.remove(name);
             } else if members.bound >= members.needed {
-                self.had_enough.insert(name(group).to_owned());
+                self.had_enough.insert(name.to_owned());
+            } else if members.pending && !self.had_enough.contains(name) {
+                half.insert(name.to_owned(), members.bound);
             }
         }
-        let half: BTreeMap<String, usize> = (server.list(Kind::Group))
-            .map(|group| (name(group), Members::of(server, group)))
-            .filter(|(name, members)| members.partially_scheduled() && !self.had_enough.contains(*name))
-            .map(|(name, members)| (name.to_owned(), members.bound))
-            .collect();
         let over = self.since.keys().filter(|group| !half.contains_key(*group));
         self.until.extend(over.map(|group| (group.clone(), now)));
         self.since.retain(|group, _| half.contains_key(group));
@@ -112,9 +110,5 @@ impl Members {
             needed: number(group, "/spec/schedulingPolicy/gang/minCount") as usize,
             pending: live().any(|pod| pod.node().is_none()),
         }
-    }
-
-    fn partially_scheduled(&self) -> bool {
-        0 < self.bound && self.bound < self.needed && self.pending
     }
 }

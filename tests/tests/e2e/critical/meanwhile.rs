@@ -73,7 +73,7 @@ async fn a_new_node_before_the_first_eviction_saves_everybody() {
     world.fill(&nodes).grace_seconds(0).singles().await;
     // Plans cannot be stored for a while, so that nobody is evicted yet.
     let of = ("scheduling.giveway.dev", "preemptions");
-    let denial = Denial { name: "no-plans", of, unless: "false", message: "no plans now" };
+    let denial = Denial { name: "no-plans", operation: "CREATE", of, unless: "false", message: "no plans now" };
     world.apply(&denial.manifest()).await.unwrap();
     let plans = Api::<Preemption>::all(world.client_of(OPERATOR).await);
     let spec = PreemptionSpec { strategy: "probe".into(), part: 1, parts: 1, ..PreemptionSpec::default() };

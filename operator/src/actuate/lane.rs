@@ -1,5 +1,5 @@
-//! Turns: a bounded number of calls at the same time. The next turn goes to the call with the highest priority, then to the one that
-//! has waited longest.
+//! A lane: a bounded number of calls at the same time. The next turn has the call with the highest priority, then the one that has waited
+//! longest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Priority, and how many calls asked before.
-type Place = (Reverse<i32>, u64);
+pub(super) type Place = (Reverse<i32>, u64);
 
-/// Hands out turns. Cheap to clone.
+/// A lane. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Mutex<Queue>>);
+pub(super) struct Lane(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
@@ -22,9 +22,9 @@ struct Queue {
 
 /// A turn. It ends when the value is dropped, and the next call has it.
 #[derive(Debug)]
-pub(super) struct Turn(Option<Turns>);
+pub(super) struct Turn(Option<Lane>);
 
-impl Turns {
+impl Lane {
     /// Turns for this many calls at the same time.
     pub(super) fn new(calls: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue { free: calls, asked: 0, waiting: BTreeMap::new() })))
@@ -68,8 +68,8 @@ impl Turns {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(turns) = self.0.take() {
-            turns.give_back();
+        if let Some(lane) = self.0.take() {
+            lane.give_back();
         }
     }
 }
@@ -81,20 +81,20 @@ mod tests {
 
     #[tokio::test]
     async fn the_highest_priority_has_the_next_turn_then_the_one_that_waited_longest() {
-        let turns = Turns::new(1);
-        let first = turns.take(0).await;
+        let lane = Lane::new(1);
+        let first = lane.take(0).await;
         let (order, mut tasks) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
         for (name, priority) in [("old", 10), ("young", 10), ("urgent", 1000)] {
-            let (turns, order) = (turns.clone(), Arc::clone(&order));
-            let before = turns.queue().waiting.len();
+            let (lane, order) = (lane.clone(), Arc::clone(&order));
+            let before = lane.queue().waiting.len();
             tasks.push(tokio::spawn({
-                let turns = turns.clone();
+                let lane = lane.clone();
                 async move {
-                    let _turn = turns.take(priority).await;
+                    let _turn = lane.take(priority).await;
                     order.lock().unwrap().push(name);
                 }
             }));
-            while turns.queue().waiting.len() == before {
+            while lane.queue().waiting.len() == before {
                 tokio::task::yield_now().await;
             }
         }
@@ -107,15 +107,15 @@ mod tests {
 
     #[tokio::test]
     async fn callers_that_stop_waiting_lose_no_turn() {
-        let turns = Turns::new(2);
-        let taken = [turns.take(0).await, turns.take(0).await];
-        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(turns.take(0))).collect();
+        let lane = Lane::new(2);
+        let taken = [lane.take(0).await, lane.take(0).await];
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(lane.take(0))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
         // Half of them stop before they have a turn, one after it was sent.
         waiting.truncate(50);
         drop(taken);
         drop(waiting);
-        let queue = turns.queue();
+        let queue = lane.queue();
         assert_eq!((queue.free, queue.waiting.len()), (2, 0));
     }
 }
