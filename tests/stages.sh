@@ -84,7 +84,7 @@ test_stages() {
 RELEASE="e2e-release oldest alerts dist install book deny versions kinds upgrade mutants mutants-ledger mutants-e2e soak"
 release_stage() {
     case $1 in
-    e2e-release) stage "$1" target e2e E2E_THREADS="$threads" TEST="--ignored --skip guard_cost::a_held --skip guard_cost::a_crowd" ;;
+    e2e-release) stage "$1" target e2e-release E2E_THREADS="$threads" ;;
     oldest) stage "$1" target test-oldest ;;
     alerts) stage "$1" target test-alerts ;;
     dist) stage "$1" target dist ;;

@@ -1,4 +1,4 @@
-//! What both daemons show of a preemption.
+//! The metrics of operator and webhook during and after a preemption.
 
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
@@ -15,11 +15,13 @@ use std::process::{Command, Stdio};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason;
+            a_preemption_is_counted_by_class_way_and_cause_and_pending_groups_by_reason;
+        release:
+            promtool_accepts_the_metrics_of_both_daemons;
     ]
 }
 
-/// Waits until the operator shows all these lines.
+/// Waits until the metrics of the operator contain all these lines.
 async fn shows(world: &World, what: &str, lines: &[&str]) {
     wait_for(what, MINUTE, async || {
         let metrics = world.operator_metrics().await;
@@ -29,7 +31,7 @@ async fn shows(world: &World, what: &str, lines: &[&str]) {
     .await;
 }
 
-async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
+async fn a_preemption_is_counted_by_class_way_and_cause_and_pending_groups_by_reason() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -48,11 +50,11 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
         "# TYPE giveway_operator_evictions_total counter",
     ];
     shows(&world, "the preemption is counted", &counted).await;
-    // More than the cluster has, by a class that may take nobody's place.
+    // The gang needs more than the cluster has, and its class has no victims of lower priority.
     let patient = world.gang("patient", 20).priority("low").create().await;
     let waiting =
         [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
-    shows(&world, "a group that waits is counted", &waiting).await;
+    shows(&world, "a pending group is counted", &waiting).await;
     for pod in &patient.pods {
         pod.delete().await;
     }
@@ -62,7 +64,7 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
         r#"giveway_operator_oldest_waiting_group_age_seconds{class="low"} 0"#,
         "giveway_operator_held_pods 0",
     ];
-    shows(&world, "nobody waits any more", &over).await;
+    shows(&world, "no group is pending any more", &over).await;
 
     let operator = world.operator_metrics().await;
     for start in [
@@ -77,14 +79,23 @@ async fn a_preemption_is_counted_by_classes_and_ways_and_who_waits_by_reason() {
     let expiry = "giveway_webhook_certificate_expiry_timestamp_seconds ";
     let expiry = webhook.lines().find_map(|line| line.strip_prefix(expiry)).expect("the certificate's end");
     assert!(expiry.parse::<f64>().unwrap() > 1.7e9, "{expiry}");
-    for metrics in [operator, webhook] {
-        well_formed(&metrics);
-    }
     world.check_promises().await;
 }
 
-/// promtool finds no fault with what is scraped.
-fn well_formed(metrics: &str) {
+async fn promtool_accepts_the_metrics_of_both_daemons() {
+    let mut world = World::start().await;
+    world.class("high", 1000).managed().create().await;
+    world.nodes(2).cpus(4).create().await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    gang.wait_bound(MINUTE).await;
+    check_with_promtool(&world.operator_metrics().await);
+    let (_, webhook) = world.webhook().http("/metrics").await.unwrap();
+    check_with_promtool(&webhook);
+    world.check_promises().await;
+}
+
+/// Fails if `promtool check metrics` reports an error in what was scraped.
+fn check_with_promtool(metrics: &str) {
     let mut promtool = Command::new(paths::promtool().unwrap());
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut promtool = promtool.spawn().unwrap();
