@@ -1,7 +1,7 @@
-//! One preemptor and one budget: the threshold below, equal to and above the preemptor's priority, with and without an
-//! allowance; and pods that two budgets select, for which the eviction API has no answer but an error.
+//! One preemptor and one budget: the preemptor's priority is below, equal to or above the threshold, and the budget allows a
+//! disruption or none. Also pods that two budgets select, which the Eviction API answers with an error.
 
-use super::{MINUTE, Scene, Stage, told_no};
+use super::{MINUTE, Scene, Stage, wait_pod_unschedulable};
 use futures::future::join_all;
 use giveway_tests::World;
 use giveway_tests::audit::budgets::Worst;
@@ -14,26 +14,26 @@ use giveway_tests::tests;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_budget_is_violated_only_from_the_threshold_upwards;
+            a_budget_is_violated_only_by_preemptors_that_reach_the_threshold;
     ]
 }
 
-/// Which pods are there, who comes, and what becomes of it.
+/// One case: the pods and budgets, the preemptor, and the expected requests and outcome.
 struct Duel {
     name: &'static str,
     /// Class of the two pods that the budgets select.
     class: &'static str,
-    /// Class of the preemptor, which wants the place of one of them.
+    /// Class of the preemptor, which needs the capacity of one of them.
     preemptor: &'static str,
     /// How many disruptions the budgets allow.
     allows: i32,
     /// Whether a second budget selects the pods.
     twice: bool,
-    /// Whether there is a pod of higher priority that no budget selects, to be taken instead.
+    /// Whether there is another potential victim, of higher priority and not selected by a budget.
     other: bool,
-    /// The requests of Giveway, with the answers.
+    /// The expected requests of Giveway, with the HTTP status of each answer.
     requests: &'static [(How, u16)],
-    /// Whether the preemptor gets a place.
+    /// Whether the preemptor is bound.
     succeeds: bool,
 }
 
@@ -54,7 +54,8 @@ const DUELS: [Duel; 12] = [
     Duel { allows: 1, ..duel("above-one", "guarded-1000", "urgent-1001") },
     Duel { requests: FORCED, ..duel("without-none", "plain", "urgent-999") },
     Duel { allows: 1, ..duel("without-one", "plain", "urgent-999") },
-    // Guarded by two budgets that would both allow it: the API server cannot say yes, so both pods are tried and spared.
+    // Two guaranteed budgets that would both allow the eviction. The Eviction API rejects such pods, so Giveway tries each of the
+    // two pods once and evicts neither.
     Duel {
         allows: 1,
         twice: true,
@@ -64,7 +65,7 @@ const DUELS: [Duel; 12] = [
     },
     Duel { allows: 1, twice: true, requests: FORCED_TWICE, ..duel("two-budgets-equal", "guarded-1000", "urgent-1000") },
     Duel { allows: 1, twice: true, requests: FORCED_TWICE, ..duel("two-budgets-without", "plain", "urgent-999") },
-    // The cheapest victim cannot be had, so the next one goes, and nobody is harmed in vain.
+    // The two cheapest victims cannot be evicted, so Giveway evicts the next one.
     Duel {
         allows: 1,
         twice: true,
@@ -74,12 +75,12 @@ const DUELS: [Duel; 12] = [
     },
 ];
 
-async fn a_budget_is_violated_only_from_the_threshold_upwards() {
+async fn a_budget_is_violated_only_by_preemptors_that_reach_the_threshold() {
     let stage = Stage::build(World::builder(), &[1000], &[999, 1000, 1001]).await;
     stage.world.class("higher", 200).managed().create().await;
-    let fought = join_all(DUELS.iter().map(|duel| fight(&stage, duel))).await;
+    let scenes = join_all(DUELS.iter().map(|duel| play(&stage, duel))).await;
     let (judgement, history) = stage.judge(&Promises::new()).await;
-    for (duel, (scene, web)) in DUELS.iter().zip(&fought) {
+    for (duel, (scene, web)) in DUELS.iter().zip(&scenes) {
         check(duel, scene, web, &history);
         let lost = i64::from(duel.succeeds && !duel.other);
         let worst = Worst { healthy: 2 - lost, desired: i64::from(2 - duel.allows) };
@@ -87,7 +88,8 @@ async fn a_budget_is_violated_only_from_the_threshold_upwards() {
     }
 }
 
-async fn fight(stage: &Stage, duel: &Duel) -> (Scene, Vec<PodHandle>) {
+/// Creates the pods, budgets and preemptor of a case and waits for its outcome. Returns the scene and its pods with `app=web`.
+async fn play(stage: &Stage, duel: &Duel) -> (Scene, Vec<PodHandle>) {
     let scene = stage.scene(duel.name).await;
     let nodes = scene.nodes(1, 2).await;
     let web = scene.web(duel.class, &nodes).await;
@@ -103,7 +105,7 @@ async fn fight(stage: &Stage, duel: &Duel) -> (Scene, Vec<PodHandle>) {
     if duel.succeeds {
         preemptor.wait_bound(MINUTE).await;
     } else {
-        told_no(&preemptor).await;
+        wait_pod_unschedulable(&preemptor).await;
     }
     (scene, web)
 }
@@ -115,8 +117,8 @@ fn check(duel: &Duel, scene: &Scene, web: &[PodHandle], history: &History) {
     for removal in &requests {
         assert_eq!(removal.precondition.as_deref(), Some(removal.uid.as_str()), "{}: evicted by UID", duel.name);
     }
-    let gone: Vec<&str> = requests.iter().filter(|r| r.accepted).map(|removal| removal.pod.1.as_str()).collect();
-    assert_eq!(gone.len(), usize::from(duel.succeeds), "{}: {gone:?}", duel.name);
-    let of_web = gone.iter().all(|name| web.iter().any(|pod| pod.name == *name));
-    assert_eq!(of_web, !duel.other, "{}: {gone:?}", duel.name);
+    let evicted: Vec<&str> = requests.iter().filter(|r| r.accepted).map(|removal| removal.pod.1.as_str()).collect();
+    assert_eq!(evicted.len(), usize::from(duel.succeeds), "{}: {evicted:?}", duel.name);
+    let of_web = evicted.iter().all(|name| web.iter().any(|pod| pod.name == *name));
+    assert_eq!(of_web, !duel.other, "{}: {evicted:?}", duel.name);
 }

@@ -1,7 +1,7 @@
-//! Budgets that hold (KEP-3280), each with the disruption controller's own status and never a patched one.
+//! Guaranteed PodDisruptionBudgets (KEP-3280). The disruption controller computes the status of every budget; no test patches it.
 //!
-//! Several scenes share a control plane, side by side. Each has a namespace and nodes of its own. At the end the oracle
-//! judges all of them at once: what every pod went for, and how many healthy pods its budgets had left then.
+//! Several scenes run concurrently on one control plane. Each has a namespace and nodes of its own. At the end the oracle checks
+//! all scenes at once: the cause of every eviction, and how many healthy pods the budgets of the evicted pod had left.
 
 pub mod duels;
 pub mod races;
@@ -20,16 +20,16 @@ use giveway_tests::wait::wait_for;
 use giveway_tests::world::{World, WorldBuilder};
 use kube::Client;
 
-/// The user who evicts beside Giveway.
-const OTHER: &str = "somebody-else";
-/// The label of a scene's nodes.
+/// Name of a user other than Giveway that evicts pods.
+const OTHER: &str = "other-user";
+/// Label key of a scene's nodes; the value is the name of the scene.
 const POOL: &str = "pool";
 
-/// A world whose budgets are watched from the beginning. The guarded classes have priority 100 and the name of their
-/// threshold, `guarded-1000`; those of preemptors have the name of their priority, `urgent-999`.
+/// World for scenes with budgets. Classes with a threshold have priority 100 and are named by their threshold (`guarded-1000`);
+/// classes of preemptors are named by their priority (`urgent-999`).
 struct Stage {
     world: World,
-    /// Somebody else who evicts.
+    /// Client of the user [`OTHER`].
     other: Client,
 }
 
@@ -50,14 +50,14 @@ impl Stage {
         Scene { kit: self.world.namespace(name).await, name: name.to_owned() }
     }
 
-    /// What both witnesses prove, at rest. Fails when a promise was broken.
+    /// Checks the promises and returns what the oracle found. Panics if a promise was broken.
     async fn judge(&self, promises: &Promises) -> (Judgement, History) {
         self.world.check(promises).await;
         (self.world.judgement(promises).await, self.world.audit().await)
     }
 }
 
-/// A namespace and nodes of its own.
+/// One scenario, with a namespace and nodes of its own.
 struct Scene {
     kit: Kit,
     name: String,
@@ -72,12 +72,12 @@ impl Scene {
         NodesBuilder::new(self.kit.clone(), count).cpus(cpus).prefix(prefix).label(POOL, &self.name).create().await
     }
 
-    /// Pods with label `app=web` on every free place of these nodes.
+    /// Fills the free capacity of these nodes with pods labelled `app=web`.
     async fn web(&self, class: &str, nodes: &[String]) -> Vec<PodHandle> {
         self.web_on("web", class, nodes).await
     }
 
-    /// The same, with names that begin otherwise.
+    /// Like [`Scene::web`], with another prefix of the pod names.
     async fn web_on(&self, prefix: &str, class: &str, nodes: &[String]) -> Vec<PodHandle> {
         let fill = FillBuilder::new(self.kit.clone(), nodes).prefix(prefix).priority(class);
         fill.label("app", "web").singles().await
@@ -87,7 +87,7 @@ impl Scene {
         DeploymentBuilder::new(self.kit.clone(), name, replicas).priority(class).node_selector(POOL, &self.name)
     }
 
-    /// A budget for the pods with label `app=web`.
+    /// Returns a builder for a budget that selects the pods labelled `app=web`.
     fn budget(&self, name: &str) -> BudgetBuilder {
         BudgetBuilder::new(self.kit.clone(), name).matching("app", "web")
     }
@@ -100,7 +100,7 @@ impl Scene {
         GroupBuilder::new(self.kit.clone(), name, size).priority(class).node_selector(POOL, &self.name)
     }
 
-    /// The requests of Giveway to remove pods of this scene, refused ones too.
+    /// Returns the eviction and deletion requests of Giveway for pods of this scene, including refused ones.
     fn requests<'a>(&self, history: &'a History) -> Vec<&'a Removal> {
         let mine = |removal: &&Removal| removal.user == OPERATOR && removal.pod.0 == self.name;
         history.removals.iter().filter(mine).collect()
@@ -111,18 +111,20 @@ impl Scene {
     }
 }
 
-/// Waits until a pod was told that no plan helps it; returns why.
-async fn told_no(pod: &PodHandle) -> String {
+/// Waits for an event on the pod that no plan exists for it, and returns the message.
+async fn wait_pod_unschedulable(pod: &PodHandle) -> String {
     pod.wait_event_like("Unschedulable", MINUTE).await
 }
 
-/// Waits until a group tells that no plan helps it; returns why.
-async fn group_told_no(group: &Group) -> String {
-    wait_for(&format!("group {} tells that nothing helps it", group.name), MINUTE, async || {
+/// Waits until the condition of the group says that no plan exists for it, and returns the message.
+async fn wait_group_unschedulable(group: &Group) -> String {
+    wait_for(&format!("PodGroup {} is reported as unschedulable", group.name), MINUTE, async || {
         let conditions = group.get().await.status.unwrap_or_default().conditions;
-        let Some(found) = condition::find(&conditions, SCHEDULED) else { return Err("it tells nothing".to_owned()) };
-        let told = found.reason.starts_with("Unschedulable");
-        if told { Ok(found.message.clone()) } else { Err(format!("{}: {}", found.reason, found.message)) }
+        let Some(found) = condition::find(&conditions, SCHEDULED) else {
+            return Err(format!("no condition {SCHEDULED}"));
+        };
+        let unschedulable = found.reason.starts_with("Unschedulable");
+        if unschedulable { Ok(found.message.clone()) } else { Err(format!("{}: {}", found.reason, found.message)) }
     })
     .await
 }

@@ -1,6 +1,6 @@
-//! Others act at the same time: a second plan, a drain, a probe that fails, a client that spends the allowance.
+//! Concurrent disruptions: a second plan, a drain, a failing readiness probe, another client that uses up the allowance.
 
-use super::{MINUTE, Stage, group_told_no, told_no};
+use super::{MINUTE, Stage, wait_group_unschedulable, wait_pod_unschedulable};
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::World;
@@ -15,28 +15,28 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_guaranteed_budget_holds_whoever_else_acts;
+            a_guaranteed_budget_holds_under_concurrent_disruptions;
     ]
 }
 
-/// A victim that a budget refused is left alone for half a minute.
+/// Deadline of waits that include a retry: a victim that a budget refused is not tried again for 30 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-async fn a_guaranteed_budget_holds_whoever_else_acts() {
-    // One eviction a second: there is time to act between two of them.
+async fn a_guaranteed_budget_holds_under_concurrent_disruptions() {
+    // With one eviction per second the test can act between two evictions.
     let world = World::builder().operator_flag("--evictions-per-second=1");
     let stage = Stage::build(world, &[1000], &[500, 600]).await;
     stage.world.class("higher", 200).managed().create().await;
     tokio::join!(
         two_plans_do_not_spend_one_allowance(&stage),
         a_drain_and_a_preemption_share_the_allowance(&stage),
-        a_probe_that_fails_after_the_plan_saves_the_victims(&stage),
-        a_plan_that_is_refused_half_way_takes_others_or_gives_up(&stage),
-        a_budget_that_stays_closed_half_way_through_a_group_does_not_hold_the_preemptor(&stage),
+        a_probe_failure_after_the_plan_prevents_the_eviction(&stage),
+        a_plan_refused_after_its_first_eviction_uses_other_victims_or_is_cancelled(&stage),
+        a_partially_evicted_group_with_an_exhausted_budget_does_not_delay_the_preemptor(&stage),
     );
     let (judgement, _) = stage.judge(&Promises::new().excuse_unbound("stranded", 3)).await;
     let below: Vec<_> = judgement.worst.iter().filter(|(_, worst)| worst.healthy < worst.desired).collect();
-    // The pod whose probe fails counts as unhealthy; that is no act of a preemptor.
+    // In scene `probe` the budget is short of healthy pods because a probe fails, not because of a preemptor.
     assert!(below.iter().all(|(budget, _)| budget.0 == "probe"), "{below:?}");
 }
 
@@ -48,21 +48,21 @@ async fn two_plans_do_not_spend_one_allowance(stage: &Stage) {
     let (one, two) = tokio::join!(scene.pod("one", "urgent-500").create(), scene.pod("two", "urgent-500").create());
     let loser = wait_for("one of two preemptors is bound", MINUTE, async || {
         for (winner, loser) in [(&one, &two), (&two, &one)] {
-            let pod = winner.get().await.ok_or("it is gone")?;
+            let pod = winner.get().await.ok_or("the pod does not exist")?;
             if pod.spec.and_then(|spec| spec.node_name).is_some() {
                 return Ok(loser);
             }
         }
-        Err("none is".to_owned())
+        Err("neither is bound".to_owned())
     })
     .await;
-    told_no(loser).await;
+    wait_pod_unschedulable(loser).await;
     let history = stage.world.audit().await;
     assert_eq!(scene.requests(&history).iter().filter(|removal| removal.accepted).count(), 1);
 }
 
-/// Four pods on two nodes, of which two may go at once. One node is drained, the other one's room is wanted, and the
-/// Deployment's new pods run on a third: both have to wait for them, and both come to an end.
+/// Four pods on two nodes; the budget allows two disruptions at a time. One node is drained while a preemptor needs the other,
+/// and the Deployment's replacement pods run on a third node. Both disruptions have to wait for replacements, and both complete.
 async fn a_drain_and_a_preemption_share_the_allowance(stage: &Stage) {
     let scene = stage.scene("drain").await;
     let nodes = scene.nodes(2, 2).await;
@@ -81,60 +81,61 @@ async fn a_drain_and_a_preemption_share_the_allowance(stage: &Stage) {
     assert_eq!((by_drain, by_giveway), (2, 2));
 }
 
-async fn a_probe_that_fails_after_the_plan_saves_the_victims(stage: &Stage) {
+async fn a_probe_failure_after_the_plan_prevents_the_eviction(stage: &Stage) {
     let scene = stage.scene("probe").await;
     let nodes = scene.nodes(1, 1).await;
     scene.web("guarded-1000", &nodes).await;
-    // The other pod is on a node that the gang does not want.
+    // The other pod of the budget runs on a node outside of the gang's node selector.
     let elsewhere = stage.world.nodes(1).cpus(1).prefix("probe-elsewhere").create().await;
     let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(1).create_allowing(1).await;
     let gang = scene.gang("late", "urgent-500", 1).spec(|spec| spec.preemption_delay_seconds = Some(10)).create().await;
     gang.wait_plan(PlanState::Planned, MINUTE).await;
     far[0].set_ready(false).await.unwrap();
-    group_told_no(&gang).await;
+    wait_group_unschedulable(&gang).await;
     let history = stage.world.audit().await;
     assert!(scene.requests(&history).iter().all(|removal| !removal.accepted), "{:?}", scene.requests(&history));
-    // It was a plan for a while only: as soon as the pod is ready, it is made again, and carried out.
+    // When the pod is ready again, a new plan is made and carried out.
     far[0].set_ready(true).await.unwrap();
     gang.wait_bound(PATIENCE).await;
 }
 
-/// Between the first and the second eviction somebody else spends what the budget allows.
-async fn a_plan_that_is_refused_half_way_takes_others_or_gives_up(stage: &Stage) {
-    tokio::join!(refused_half_way(stage, "around", 3), refused_half_way(stage, "stranded", 0));
+/// Another user uses up the allowance of the budget between the first and the second eviction of a plan.
+async fn a_plan_refused_after_its_first_eviction_uses_other_victims_or_is_cancelled(stage: &Stage) {
+    tokio::join!(refused_after_first_eviction(stage, "around", 3), refused_after_first_eviction(stage, "stranded", 0));
 }
 
-async fn refused_half_way(stage: &Stage, name: &str, others: u32) {
+/// Plays this case with a number of potential victims that no budget selects.
+async fn refused_after_first_eviction(stage: &Stage, name: &str, others: u32) {
     let scene = stage.scene(name).await;
     let nodes = scene.nodes(1, 4 + others).await;
     for index in 0..others {
         scene.pod(&format!("other-{index}"), "higher").on(&nodes[0]).create().await;
     }
     let web = scene.web("guarded-1000", &nodes).await;
-    // Four more pods under the same budget, on a node that the gang does not want.
+    // Four more pods of the same budget, on a node outside of the gang's node selector.
     let elsewhere = stage.world.nodes(1).cpus(4).prefix(&format!("{name}-elsewhere")).create().await;
     let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(4).create_allowing(4).await;
     let gang = scene.gang(name, "urgent-500", 4).create().await;
-    until_left(&web, |left| left < web.len()).await;
-    let spent = spend(stage, &far).await;
+    wait_remaining(&web, |left| left < web.len()).await;
+    let spent = use_up_allowance(stage, &far).await;
     if others > 0 {
         gang.wait_bound(PATIENCE).await;
     } else {
-        group_told_no(&gang).await;
+        wait_group_unschedulable(&gang).await;
     }
     let history = stage.world.audit().await;
     let requests = scene.requests(&history);
-    let gone = |prefix: &str| requests.iter().filter(|r| r.accepted && r.pod.1.starts_with(prefix)).count();
-    assert_eq!(gone("web") + spent, 4, "{requests:#?}");
-    assert_eq!(gone("other"), if others > 0 { spent } else { 0 }, "{requests:#?}");
+    let evicted = |prefix: &str| requests.iter().filter(|r| r.accepted && r.pod.1.starts_with(prefix)).count();
+    assert_eq!(evicted("web") + spent, 4, "{requests:#?}");
+    assert_eq!(evicted("other"), if others > 0 { spent } else { 0 }, "{requests:#?}");
     assert!(requests.iter().any(|removal| removal.code == 429), "{requests:#?}");
 }
 
-/// Of a whole group one pod has gone when somebody else spends what the budget allows. Room elsewhere is taken at once all the same, and
-/// the rest of the group goes when the budget is open again.
-async fn a_budget_that_stays_closed_half_way_through_a_group_does_not_hold_the_preemptor(stage: &Stage) {
+/// Another user uses up the allowance of the budget after the first pod of a group in mode `PodGroup` was evicted. The preemptor
+/// is bound as soon as other capacity is free, and the rest of the group is evicted when the budget allows it again.
+async fn a_partially_evicted_group_with_an_exhausted_budget_does_not_delay_the_preemptor(stage: &Stage) {
     let scene = stage.scene("kept").await;
     let nodes = scene.nodes(1, 4).await;
     let fill = FillBuilder::new(scene.kit.clone(), &nodes).prefix("web").priority("guarded-1000").label("app", "web");
@@ -143,40 +144,41 @@ async fn a_budget_that_stays_closed_half_way_through_a_group_does_not_hold_the_p
     let far = scene.web_on("far", "guarded-1000", &elsewhere).await;
     scene.budget("web").min_available(4).create_allowing(4).await;
     let gang = scene.gang("kept", "urgent-500", 4).create().await;
-    until_left(&web, |left| left < web.len()).await;
-    let spent = spend(stage, &far).await;
+    wait_remaining(&web, |left| left < web.len()).await;
+    let spent = use_up_allowance(stage, &far).await;
     assert!((1..4).contains(&spent), "{spent}");
     let plan = gang.wait_plan(PlanState::Cancelled, MINUTE).await;
     assert!(plan.message.contains("was refused"), "{}", plan.message);
     scene.more_nodes("kept-more", 1, 4).await;
     gang.wait_bound(MINUTE).await;
-    assert_eq!(left(&web).await, spent, "the budget is closed");
-    // In the place of those who went others are healthy.
+    assert_eq!(count_remaining(&web).await, spent, "the budget allows no disruption, so no further pod may be evicted");
+    // Healthy pods replace the evicted ones, so the budget allows disruptions again.
     let others = stage.world.nodes(1).cpus(4).prefix("kept-others").create().await;
     for index in 0..4 {
         let pod =
             PodBuilder::new(scene.kit.clone(), &format!("new-{index}")).priority("guarded-1000").label("app", "web");
         pod.on(&others[0]).create().await;
     }
-    until_left(&web, |left| left == 0).await;
+    wait_remaining(&web, |left| left == 0).await;
 }
 
-/// How many of the pods are not on their way.
-async fn left(pods: &[PodHandle]) -> usize {
+/// Returns the number of pods that exist and are not terminating.
+async fn count_remaining(pods: &[PodHandle]) -> usize {
     let there = join_all(pods.iter().map(PodHandle::get)).await.into_iter().flatten();
     there.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count()
 }
 
-async fn until_left(pods: &[PodHandle], enough: impl Fn(usize) -> bool) {
-    wait_for("pods are on their way", MINUTE, async || {
-        let left = left(pods).await;
-        if enough(left) { Ok(()) } else { Err(format!("{left} of {} are not", pods.len())) }
+/// Waits until the number of pods that are not terminating is as wanted.
+async fn wait_remaining(pods: &[PodHandle], wanted: impl Fn(usize) -> bool) {
+    wait_for("the wanted number of pods is terminating", MINUTE, async || {
+        let remaining = count_remaining(pods).await;
+        if wanted(remaining) { Ok(()) } else { Err(format!("{remaining} of {} are not terminating", pods.len())) }
     })
     .await;
 }
 
-/// Evicts one after the other until the budget refuses; returns how many went.
-async fn spend(stage: &Stage, pods: &[PodHandle]) -> usize {
+/// Evicts pods one after the other as another user until the budget refuses. Returns the number of evicted pods.
+async fn use_up_allowance(stage: &Stage, pods: &[PodHandle]) -> usize {
     let mut spent = 0;
     while pods[spent].evict(&stage.other).await.is_ok() {
         spent += 1;

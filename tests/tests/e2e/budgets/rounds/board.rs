@@ -1,8 +1,9 @@
-//! What the API server tells of pods and of refused preemptors, through one watch each, and waiting for it.
+//! A cache of all pods and of the events about unschedulable preemptors, filled by one watch each, with functions that wait
+//! for a state.
 
 use futures::{StreamExt as _, stream};
 use giveway_tests::cluster::ready;
-use k8s_openapi::api::core::v1::{Event as Told, Pod};
+use k8s_openapi::api::core::v1::{Event as Report, Pod};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -12,37 +13,37 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How long anything may take.
+/// Deadline of every wait.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The pods that exist, and why preemptors were told that nothing helps them.
+/// The existing pods, and the events that report preemptors as unschedulable.
 #[derive(Default)]
 pub struct State {
     /// By UID.
     pub pods: BTreeMap<String, Pod>,
-    /// UIDs of all pods that were seen with a node, also of those that are gone.
+    /// UIDs of all pods that were ever bound, including deleted ones.
     pub bound: BTreeSet<String>,
-    /// By namespace and name of the preemptor.
-    pub refused: BTreeMap<(String, String), String>,
+    /// Messages of `Unschedulable…` events, by namespace and name of the preemptor.
+    pub unschedulable: BTreeMap<(String, String), String>,
 }
 
 impl State {
-    /// The pods of a namespace that are ready.
+    /// Returns the ready pods of a namespace.
     pub fn ready_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Pod> {
         self.pods.values().filter(move |pod| pod.metadata.namespace.as_deref() == Some(namespace) && ready(pod))
     }
 }
 
-/// Follows the cluster. Cheap to clone.
+/// Handle of the cache. Cheap to clone.
 #[derive(Clone)]
 pub struct Board {
     state: Arc<Mutex<State>>,
     changes: watch::Receiver<u64>,
 }
 
-enum Seen {
+enum Observed {
     Pod(Box<Event<Pod>>),
-    Told(Box<Event<Told>>),
+    Report(Box<Event<Report>>),
 }
 
 impl Board {
@@ -52,15 +53,15 @@ impl Board {
         let state: Arc<Mutex<State>> = Arc::default();
         let board = Self { state: state.clone(), changes };
         let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff();
-        let told = watcher(Api::<Told>::all(client.clone()), watcher::Config::default()).default_backoff();
-        let pods = pods.map(|seen| seen.map(Box::new).map(Seen::Pod)).boxed();
-        let told = told.map(|seen| seen.map(Box::new).map(Seen::Told)).boxed();
+        let reports = watcher(Api::<Report>::all(client.clone()), watcher::Config::default()).default_backoff();
+        let pods = pods.map(|event| event.map(Box::new).map(Observed::Pod)).boxed();
+        let reports = reports.map(|event| event.map(Box::new).map(Observed::Report)).boxed();
         let task = tokio::spawn(async move {
-            let mut seen = stream::select(pods, told);
-            while let Some(seen) = seen.next().await {
-                match seen {
-                    Ok(Seen::Pod(event)) => state.lock().unwrap().take_pod(*event),
-                    Ok(Seen::Told(event)) => state.lock().unwrap().take_told(*event),
+            let mut observed = stream::select(pods, reports);
+            while let Some(event) = observed.next().await {
+                match event {
+                    Ok(Observed::Pod(event)) => state.lock().unwrap().take_pod(*event),
+                    Ok(Observed::Report(event)) => state.lock().unwrap().take_report(*event),
                     Err(_) => {}
                 }
                 sender.send_modify(|count| *count += 1);
@@ -69,12 +70,12 @@ impl Board {
         (board, task)
     }
 
-    /// What is known now.
+    /// Reads the current state.
     pub fn look<T>(&self, probe: impl FnOnce(&State) -> T) -> T {
         probe(&self.state.lock().unwrap())
     }
 
-    /// Waits until `probe` finds what it looks for; `None` when the time is up.
+    /// Waits until `probe` returns a value; returns `None` after `limit`.
     pub async fn find<T>(&self, limit: Duration, probe: impl Fn(&State) -> Option<T>) -> Option<T> {
         let mut changes = self.changes.clone();
         let found = tokio::time::timeout(limit, async {
@@ -88,9 +89,9 @@ impl Board {
         found.await.ok()
     }
 
-    /// Waits until `probe` finds what it looks for.
+    /// Waits until `probe` returns a value. Panics after [`LIMIT`].
     pub async fn wait<T>(&self, what: &str, probe: impl Fn(&State) -> Option<T>) -> T {
-        self.find(LIMIT, probe).await.unwrap_or_else(|| panic!("waited {LIMIT:?} in vain until {what}"))
+        self.find(LIMIT, probe).await.unwrap_or_else(|| panic!("still waiting after {LIMIT:?}: {what}"))
     }
 }
 
@@ -108,12 +109,12 @@ impl State {
         }
     }
 
-    fn take_told(&mut self, event: Event<Told>) {
-        let (Event::Apply(told) | Event::InitApply(told)) = event else { return };
-        if told.reason.is_some_and(|reason| reason.starts_with("Unschedulable")) {
-            let about = told.involved_object;
+    fn take_report(&mut self, event: Event<Report>) {
+        let (Event::Apply(report) | Event::InitApply(report)) = event else { return };
+        if report.reason.is_some_and(|reason| reason.starts_with("Unschedulable")) {
+            let about = report.involved_object;
             let key = (about.namespace.unwrap_or_default(), about.name.unwrap_or_default());
-            self.refused.insert(key, told.message.unwrap_or_default());
+            self.unschedulable.insert(key, report.message.unwrap_or_default());
         }
     }
 }

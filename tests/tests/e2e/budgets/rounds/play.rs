@@ -1,7 +1,7 @@
-//! One round of one slot: guarded pods and budgets, then preemptors and whoever else acts, all at once.
+//! One round of one slot: creates pods and budgets, then preemptors and the concurrent acts of another user.
 
 use super::board::{Board, State};
-use super::script::{Filler, Form, PLACES, Rule, Script, Wish};
+use super::script::{Filler, Form, PODS_PER_NODE, Rule, Script, Shape};
 use futures::future::join_all;
 use giveway_crds::PodGroup;
 use giveway_crds::keys::LABEL_POD_GROUP;
@@ -18,62 +18,66 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use std::time::{Duration, Instant};
 
-/// How long a round may take to come to rest.
+/// Deadline for a round to come to rest.
 const TO_REST: Duration = Duration::from_secs(25);
-/// How long nothing may happen before a round is judged.
+/// How long a round must be at rest before it is checked.
 const REST: Duration = Duration::from_millis(500);
-/// How long a preemptor for which somebody went may be without a plan before its round is judged all the same: it plans anew after a
-/// second or two, also on a slow machine.
-const TO_PLAN_ANEW: Duration = Duration::from_secs(10);
+/// How long a round waits for a new plan of a pending preemptor for which a victim was already evicted. A new plan normally
+/// follows within 2 s, also on a slow machine.
+const TO_REPLAN: Duration = Duration::from_secs(10);
 
-/// A namespace and nodes that one round after the other uses.
+/// A namespace and nodes that are used for one round after the other.
 pub struct Slot {
     pub number: usize,
     pub kit: Kit,
     pub nodes: Vec<String>,
     pub board: Board,
-    /// Somebody else who evicts.
+    /// Client of another user that evicts pods.
     pub other: kube::Client,
 }
 
-/// What became of a preemptor.
+/// Final state of a preemptor.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// All its pods have a node.
-    Placed,
-    /// It was told why not.
-    Told(String),
+    /// All its pods are bound.
+    Bound,
+    /// An event reported it as unschedulable, with this message.
+    Unschedulable(String),
 }
 
-/// What came of a round.
+/// Result of a round.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The first part of the names of everything in the round.
+    /// Prefix of the names of all objects of the round.
     pub prefix: String,
     pub form: Form,
     pub outcomes: Vec<Outcome>,
-    /// Evictions that somebody else asked for, and whether each was accepted.
+    /// For each eviction that another user requested, whether it was accepted.
     pub evictions: Vec<bool>,
+    /// Whether a pod became unready during the round.
     pub flipped: bool,
-    /// Whether it came to rest: a whole group that was begun waits for its guaranteed budget when somebody else has spent that.
+    /// Whether the round came to rest before its deadline. It does not while a partially disrupted group waits for a guaranteed budget
+    /// whose allowance another user has used up.
     pub rested: bool,
 }
 
 impl Played {
-    /// Whether somebody else took away what a budget allows: by an eviction that was accepted, or because a pod became unready.
+    /// Returns true if the allowance of a budget was reduced by another user's accepted eviction or by a pod that became unready.
     pub fn spent(&self) -> bool {
         self.flipped || self.evictions.contains(&true)
     }
 }
 
 impl Slot {
+    /// Plays one round, removes its objects and returns its result.
     pub async fn play(&self, round: usize, script: &Script) -> Played {
         let prefix = format!("s{:02}-r{round:02}", self.number);
         let web = self.service(&prefix, script).await;
         let soft = self.fill(&prefix, script).await;
         self.budgets(&prefix, script, soft).await;
-        let takers = script.takers.iter().enumerate();
-        let takers = join_all(takers.map(|(index, taker)| self.taker(format!("{prefix}-p{index}"), *taker)));
+        let preemptors = script.preemptors.iter().enumerate();
+        let preemptors =
+            join_all(preemptors.map(|(index, preemptor)| self.preemptor(format!("{prefix}-p{index}"), *preemptor)));
         let others = async {
             tokio::time::sleep(Duration::from_millis(script.pause)).await;
             let flipped = async {
@@ -85,14 +89,14 @@ impl Slot {
             let evictions = script.evictions.iter().map(|pod| web[*pod].evict(&self.other));
             tokio::join!(join_all(evictions), flipped)
         };
-        let (outcomes, (evictions, flipped)) = tokio::join!(takers, others);
+        let (outcomes, (evictions, flipped)) = tokio::join!(preemptors, others);
         let rested = self.rest().await;
-        self.clean(&prefix, script.takers.len()).await;
+        self.clean(&prefix, script.preemptors.len()).await;
         let evictions = evictions.into_iter().map(|answer| answer.is_ok()).collect();
         Played { prefix, form: script.form, outcomes, evictions, flipped, rested }
     }
 
-    /// The guarded pods.
+    /// Creates the pods with a threshold and waits until they are ready.
     async fn service(&self, prefix: &str, script: &Script) -> Vec<PodHandle> {
         let (class, app) = (format!("guarded-{}", script.threshold), format!("{prefix}-web"));
         let groups = match script.form {
@@ -130,11 +134,11 @@ impl Slot {
             .await
     }
 
-    /// Other pods on what is left of the nodes; returns how many.
+    /// Fills the remaining capacity of the nodes with other pods; returns their number.
     async fn fill(&self, prefix: &str, script: &Script) -> usize {
         let free = |node: &String| {
             let on = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) == Some(node);
-            PLACES - self.board.look(|state| state.ready_in(&self.kit.namespace).filter(on).count())
+            PODS_PER_NODE - self.board.look(|state| state.ready_in(&self.kit.namespace).filter(on).count())
         };
         let mut places: Vec<&String> =
             self.nodes.iter().flat_map(|node| std::iter::repeat_n(node, free(node))).collect();
@@ -154,10 +158,11 @@ impl Slot {
             let ready = |pod: &PodHandle| state.pods.get(&pod.uid).is_some_and(giveway_tests::cluster::ready);
             pods.iter().all(ready).then_some(())
         };
-        self.board.wait("the other pods are ready", running).await;
+        self.board.wait("the pods that fill the nodes are ready", running).await;
         pods.len()
     }
 
+    /// Creates the budgets of the round.
     async fn budgets(&self, prefix: &str, script: &Script, soft: usize) {
         let budget = |name: &str| BudgetBuilder::new(self.kit.clone(), &format!("{prefix}-{name}"));
         let web = budget("web").matching("app", &format!("{prefix}-web"));
@@ -182,15 +187,15 @@ impl Slot {
         tokio::join!(web.create(), second, soft);
     }
 
-    /// Creates a preemptor and waits until it has places, or is told why not.
-    async fn taker(&self, name: String, (priority, wish): (i32, Wish)) -> Outcome {
+    /// Creates a preemptor and waits until it is bound or reported as unschedulable.
+    async fn preemptor(&self, name: String, (priority, shape): (i32, Shape)) -> Outcome {
         let (class, pool) = (format!("urgent-{priority}"), self.kit.namespace.clone());
-        let pods = match wish {
-            Wish::Pod(cpus) => {
+        let pods = match shape {
+            Shape::Pod(cpus) => {
                 let pod = PodBuilder::new(self.kit.clone(), &name).priority(&class).cpu(cpus);
                 vec![pod.node_selector(super::POOL, &pool).create().await]
             }
-            Wish::Gang(size, whole) => {
+            Shape::Gang(size, whole) => {
                 let gang = GroupBuilder::new(self.kit.clone(), &name, size).priority(&class);
                 let gang = if whole { gang.whole() } else { gang };
                 gang.node_selector(super::POOL, &pool).create().await.pods
@@ -198,17 +203,17 @@ impl Slot {
         };
         let key = (pool, name.clone());
         self.board
-            .wait(&format!("{name} is placed or told why not"), |state| {
-                // Who lost its place again, to a preemptor of higher priority, had it.
-                let placed = |pod: &PodHandle| state.bound.contains(&pod.uid);
-                let all = pods.iter().all(placed).then_some(Outcome::Placed);
-                all.or_else(|| state.refused.get(&key).cloned().map(Outcome::Told))
+            .wait(&format!("{name} is bound or reported as unschedulable"), |state| {
+                // A preemptor that was itself preempted afterwards counts as bound.
+                let bound = |pod: &PodHandle| state.bound.contains(&pod.uid);
+                let all = pods.iter().all(bound).then_some(Outcome::Bound);
+                all.or_else(|| state.unschedulable.get(&key).cloned().map(Outcome::Unschedulable))
             })
             .await
     }
 
-    /// Waits until no plan is in flight in this slot, nobody terminates, no budget is new and nobody waits for whom others went, for half
-    /// a second, and says so in the audit log: what happened is judged before the clean-up hides it.
+    /// Waits until, for [`REST`], no plan of this slot is in flight, no pod is terminating, every budget is observed and no preemptor
+    /// with evicted victims is pending. Then writes a mark to the audit log, so that the oracle checks the state before the clean-up.
     async fn rest(&self) -> bool {
         let namespace = &self.kit.namespace;
         let (start, mut clean) = (Instant::now(), None::<Instant>);
@@ -217,10 +222,10 @@ impl Slot {
             let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
             let here = |plan: &&StoredPlan| plan.state.in_flight() && plan.preemptor.namespace == *namespace;
             let mut busy: Vec<String> = plans.iter().filter(here).map(|plan| plan.id.clone()).collect();
-            let going = |pod: &&Pod| {
+            let terminating = |pod: &&Pod| {
                 pod.metadata.namespace.as_ref() == Some(namespace) && pod.metadata.deletion_timestamp.is_some()
             };
-            busy.extend(self.board.look(|state| state.pods.values().filter(going).map(name).collect::<Vec<_>>()));
+            busy.extend(self.board.look(|state| state.pods.values().filter(terminating).map(name).collect::<Vec<_>>()));
             let budgets = self.kit.api::<PodDisruptionBudget>().list(&ListParams::default()).await;
             let new = |budget: &&PodDisruptionBudget| {
                 let seen = budget.status.as_ref().and_then(|status| status.observed_generation);
@@ -228,27 +233,27 @@ impl Slot {
             };
             let budgets = budgets.map_err(|error| error.to_string())?.items;
             busy.extend(budgets.iter().filter(new).map(ResourceExt::name_any));
-            if start.elapsed() < TO_PLAN_ANEW {
+            if start.elapsed() < TO_REPLAN {
                 let here = plans.iter().filter(|plan| plan.preemptor.namespace == *namespace);
-                let waits = |plan: &&StoredPlan| self.board.look(|state| plans_anew(plan, state));
-                busy.extend(here.filter(waits).map(|plan| format!("{} plans anew", plan.preemptor.name)));
+                let replans = |plan: &&StoredPlan| self.board.look(|state| needs_new_plan(plan, state));
+                busy.extend(here.filter(replans).map(|plan| format!("{} needs a new plan", plan.preemptor.name)));
             }
             if !busy.is_empty() {
                 clean = None;
                 return Err(busy.join(", "));
             }
             let since = *clean.get_or_insert_with(Instant::now);
-            if since.elapsed() >= REST { Ok(()) } else { Err("only just".to_owned()) }
+            if since.elapsed() >= REST { Ok(()) } else { Err(format!("at rest for less than {REST:?}")) }
         });
         let rested = rest.await.is_ok();
         mark_rest(&self.kit.client, namespace).await.unwrap();
         rested
     }
 
-    /// Removes everything: preemptors first, so that nobody goes for them after the budgets are gone.
-    async fn clean(&self, prefix: &str, takers: usize) {
+    /// Removes all objects of the round. Preemptors are removed first, so that no pod is evicted for them after the budgets are deleted.
+    async fn clean(&self, prefix: &str, preemptors: usize) {
         let (quick, all) = (DeleteParams::default(), ListParams::default());
-        for index in 0..takers {
+        for index in 0..preemptors {
             // Not every preemptor is a group.
             drop(self.kit.api::<PodGroup>().delete(&format!("{prefix}-p{index}"), &quick).await);
         }
@@ -259,31 +264,31 @@ impl Slot {
         self.remove_pods("").await;
     }
 
-    /// Deletes the pods whose names begin so, also those that somebody creates meanwhile.
+    /// Deletes the pods with this name prefix, including pods that controllers create meanwhile.
     async fn remove_pods(&self, prefix: &str) {
         let mine = |pod: &&Pod| {
             pod.metadata.namespace.as_deref() == Some(&self.kit.namespace) && name(pod).starts_with(prefix)
         };
-        let gone = |state: &State| (!state.pods.values().any(|pod| mine(&pod))).then_some(());
+        let removed = |state: &State| (!state.pods.values().any(|pod| mine(&pod))).then_some(());
         for _ in 0..60 {
             let pods = self.kit.api::<Pod>().list(&ListParams::default()).await.unwrap().items;
             let delete = async |pod: &Pod| {
-                // It may be gone by now.
+                // The pod may no longer exist.
                 drop(self.kit.api::<Pod>().delete(&name(pod), &DeleteParams::default()).await);
             };
             join_all(pods.iter().filter(mine).map(delete)).await;
-            if self.board.find(Duration::from_secs(2), gone).await.is_some() {
+            if self.board.find(Duration::from_secs(2), removed).await.is_some() {
                 return;
             }
         }
         let left: Vec<String> = self.board.look(|state| state.pods.values().filter(mine).map(name).collect());
-        panic!("these pods of {} do not go: {}", self.kit.namespace, left.join(", "));
+        panic!("these pods of {} were not removed: {}", self.kit.namespace, left.join(", "));
     }
 }
 
-/// Whether somebody went for a preemptor that is still without a place.
-fn plans_anew(plan: &StoredPlan, state: &State) -> bool {
-    let gone = plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| !state.pods.contains_key(&pod.uid));
+/// Returns true if a victim of the plan was removed and a pod of its preemptor is still pending.
+fn needs_new_plan(plan: &StoredPlan, state: &State) -> bool {
+    let removed = plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| !state.pods.contains_key(&pod.uid));
     let group = |pod: &Pod| pod.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_POD_GROUP)).cloned();
     let its = |(uid, pod): &(&String, &Pod)| match plan.preemptor.kind.as_str() {
         "Pod" => **uid == plan.preemptor.uid,
@@ -292,7 +297,7 @@ fn plans_anew(plan: &StoredPlan, state: &State) -> bool {
                 && group(pod).as_ref() == Some(&plan.preemptor.name)
         }
     };
-    gone && state.pods.iter().filter(its).any(|(uid, _)| !state.bound.contains(uid))
+    removed && state.pods.iter().filter(its).any(|(uid, _)| !state.bound.contains(uid))
 }
 
 fn name(pod: &Pod) -> String {

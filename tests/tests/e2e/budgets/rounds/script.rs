@@ -1,20 +1,21 @@
-//! What happens in one random round. Everything follows from the seed.
+//! The contents of one random round, derived from the seed.
 
 use giveway_tests::random::Random;
 
-/// Nodes of a slot, and places of each.
+/// Nodes of a slot.
 pub const NODES: usize = 2;
-pub const PLACES: usize = 4;
-/// The thresholds that classes have, and the priorities of preemptors: below, equal to and above them.
+/// Pods of 1 CPU that fit on each node.
+pub const PODS_PER_NODE: usize = 4;
+/// Thresholds of the classes. [`PRIORITIES`] of preemptors are below, equal to and above them.
 pub const THRESHOLDS: [i32; 3] = [300, 500, 700];
 pub const PRIORITIES: [i32; 6] = [200, 300, 400, 500, 600, 700];
 
-/// How the guarded pods came to be.
+/// Owner of the pods with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Single pods that nobody creates anew.
+    /// Single pods without a controller.
     Bare,
-    /// A Deployment creates them anew.
+    /// A Deployment, which recreates them.
     Deployment,
     /// A PodGroup of mode `Pod`.
     Group,
@@ -25,15 +26,15 @@ pub enum Form {
 /// The other pods on the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filler {
-    /// Pods that everybody may take first.
+    /// Pods of lower priority than all others: the first victims of every preemptor.
     Low,
-    /// Pods as important as the guarded ones, with a budget that allows one disruption and is not guaranteed.
+    /// Pods of the same priority as those with a threshold, in a budget that allows one disruption and is not guaranteed.
     Soft,
-    /// Pods that nobody may take.
+    /// Pods whose priority is above that of every preemptor.
     Top,
 }
 
-/// What the budget asks for.
+/// `minAvailable` or `maxUnavailable` of the budget.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
     Min(i32),
@@ -42,22 +43,22 @@ pub enum Rule {
     MaxPercent(usize),
 }
 
-/// What a preemptor wants.
+/// Kind and size of a preemptor.
 #[derive(Clone, Copy, Debug)]
-pub enum Wish {
-    /// A pod of so many CPUs.
+pub enum Shape {
+    /// A single pod that requests this number of CPUs.
     Pod(u32),
-    /// A gang of so many pods, and whether it gives way as a whole.
+    /// A gang of this number of pods, and whether its mode is `PodGroup`.
     Gang(usize, bool),
 }
 
 /// One round.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Threshold of the guarded pods.
+    /// Threshold of the pods that the first budget selects.
     pub threshold: i32,
     pub form: Form,
-    /// How many guarded pods there are.
+    /// Number of pods with the threshold.
     pub pods: usize,
     pub rule: Rule,
     /// Whether unready pods may always be evicted.
@@ -66,20 +67,20 @@ pub struct Script {
     pub second: Option<i32>,
     /// What fills the rest of the nodes.
     pub filler: Filler,
-    /// How many places stay free.
+    /// Number of pods of 1 CPU that still fit.
     pub free: usize,
-    /// Who comes: priority and wish.
-    pub takers: Vec<(i32, Wish)>,
-    /// Which guarded pods somebody else asks to evict at the same time.
+    /// Priority and shape of each preemptor.
+    pub preemptors: Vec<(i32, Shape)>,
+    /// Indices of the pods that another user evicts concurrently.
     pub evictions: Vec<usize>,
-    /// Which guarded pod becomes unready at the same time.
+    /// Index of the pod that becomes unready concurrently.
     pub flip: Option<usize>,
-    /// How much later than the preemptors those act, in milliseconds.
+    /// Milliseconds between the creation of the preemptors and these concurrent acts.
     pub pause: u64,
 }
 
 impl Script {
-    /// The round of a slot.
+    /// Returns the round with this number in this slot.
     pub fn new(seed: u64, slot: usize, round: usize) -> Self {
         let mut random = Random::new(seed, slot, round);
         let random = &mut random;
@@ -87,7 +88,7 @@ impl Script {
             [Form::Bare, Form::Bare, Form::Deployment, Form::Deployment, Form::Group, Form::Whole][random.below(6)];
         let pods = if form == Form::Whole { 4 + 2 * random.below(2) } else { 4 + random.below(4) };
         let threshold = THRESHOLDS[random.below(THRESHOLDS.len())];
-        let takers = 1 + usize::from(random.percent(40));
+        let preemptors = 1 + usize::from(random.percent(40));
         Self {
             threshold,
             form,
@@ -97,7 +98,7 @@ impl Script {
             second: random.percent(20).then(|| small(random.below(3))),
             filler: [Filler::Low, Filler::Soft, Filler::Soft, Filler::Top, Filler::Top][random.below(5)],
             free: random.below(2),
-            takers: (0..takers).map(|_| (priority(threshold, random), wish(random))).collect(),
+            preemptors: (0..preemptors).map(|_| (priority(threshold, random), shape(random))).collect(),
             evictions: (0..random.below(3)).map(|_| random.below(pods)).collect(),
             flip: random.percent(15).then(|| random.below(pods)),
             pause: 40 * random.below(8) as u64,
@@ -105,7 +106,7 @@ impl Script {
     }
 }
 
-/// Pods without a controller can be counted only in absolute numbers.
+/// Returns a random rule. Budgets over pods without a controller support only absolute `minAvailable`.
 fn rule(form: Form, pods: usize, random: &mut Random) -> Rule {
     let kind = if form == Form::Deployment { random.below(4) } else { 0 };
     match kind {
@@ -116,18 +117,18 @@ fn rule(form: Form, pods: usize, random: &mut Random) -> Rule {
     }
 }
 
-/// More often below the threshold than not.
+/// Returns a random priority of a preemptor, more often below the threshold than not.
 fn priority(threshold: i32, random: &mut Random) -> i32 {
     let below = PRIORITIES.iter().filter(|priority| **priority < threshold).count();
     let choices = if random.percent(60) { below } else { PRIORITIES.len() };
     PRIORITIES[random.below(choices)]
 }
 
-fn wish(random: &mut Random) -> Wish {
+fn shape(random: &mut Random) -> Shape {
     if random.percent(60) {
-        Wish::Pod(1 + u32::try_from(random.below(3)).unwrap())
+        Shape::Pod(1 + u32::try_from(random.below(3)).unwrap())
     } else {
-        Wish::Gang(2 + random.below(3), random.percent(50))
+        Shape::Gang(2 + random.below(3), random.percent(50))
     }
 }
 

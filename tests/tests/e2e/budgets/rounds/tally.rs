@@ -1,4 +1,4 @@
-//! What the rounds were made of, so that nobody has to believe that something was at stake in them.
+//! Counts what happened in the rounds and checks that every kind of event occurred often enough for the test to mean something.
 
 use super::play::{Outcome, Played};
 use super::script::Form;
@@ -7,27 +7,27 @@ use giveway_tests::audit::budgets::Judgement;
 use giveway_tests::random::share;
 use std::fmt;
 
-/// In how many rounds it happened.
+/// Number of rounds in which each kind of event happened.
 #[derive(Default)]
 pub struct Tally {
     pub rounds: usize,
-    /// A guarded pod was evicted, because its budget allowed it.
+    /// A pod with a threshold was evicted within the allowance of its budget.
     pub within: usize,
-    /// A budget stood in the way: the API server refused an eviction, or the preemptor was told of the budget.
+    /// A budget prevented an eviction: the API server refused it, or the preemptor's message names the budget.
     pub refused: usize,
-    /// Of those, the API server refused an eviction that was planned.
+    /// Of these, the API server refused a planned eviction.
     pub refused_midway: usize,
-    /// A budget was violated by a preemptor that may.
+    /// A budget was violated by a preemptor that reaches the threshold.
     pub forced: usize,
-    /// Every preemptor got its places.
-    pub placed: usize,
-    /// Some preemptor got none.
-    pub without: usize,
-    /// Somebody else evicted a guarded pod meanwhile, or was refused.
+    /// Every preemptor was bound.
+    pub bound: usize,
+    /// A preemptor was reported as unschedulable.
+    pub unschedulable: usize,
+    /// Another user tried to evict a pod with a threshold.
     pub others: usize,
-    /// A guarded pod became unready meanwhile.
+    /// A pod with a threshold became unready.
     pub flips: usize,
-    /// The guarded pods were created anew by a Deployment.
+    /// The pods with a threshold belonged to a Deployment, which recreates them.
     pub recreated: usize,
 }
 
@@ -38,14 +38,14 @@ impl Tally {
             let of = |name: &str| name.starts_with(&round.prefix);
             let acts = || judgement.acts.iter().filter(|act| of(&act.pod.1) && !act.budgets.is_empty());
             let midway = judgement.refused.iter().any(|removal| of(&removal.pod.1));
-            let told = |outcome: &Outcome| matches!(outcome, Outcome::Told(why) if why.contains("budget"));
+            let budget = |outcome: &Outcome| matches!(outcome, Outcome::Unschedulable(why) if why.contains("budget"));
             tally.within += usize::from(acts().any(|act| act.guarded && act.how == How::Evict));
             tally.forced += usize::from(acts().any(|act| !act.guarded && act.how == How::Delete));
-            tally.refused += usize::from(midway || round.outcomes.iter().any(told));
+            tally.refused += usize::from(midway || round.outcomes.iter().any(budget));
             tally.refused_midway += usize::from(midway);
-            let placed = round.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed));
-            tally.placed += usize::from(placed);
-            tally.without += usize::from(!placed);
+            let bound = round.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Bound));
+            tally.bound += usize::from(bound);
+            tally.unschedulable += usize::from(!bound);
             tally.others += usize::from(!round.evictions.is_empty());
             tally.flips += usize::from(round.flipped);
             tally.recreated += usize::from(round.form == Form::Deployment);
@@ -53,17 +53,17 @@ impl Tally {
         tally
     }
 
-    /// Every kind of round came up often enough.
+    /// Panics if an event happened in too few rounds.
     pub fn check(&self) {
         for (what, count, least) in [
             ("rounds", self.rounds, 200),
-            ("evictions of guarded pods within the allowance", self.within, 15),
-            ("budgets in the way", self.refused, 25),
+            ("evictions of pods with a threshold within the allowance", self.within, 15),
+            ("evictions prevented by a budget", self.refused, 25),
             ("evictions refused by the API server", self.refused_midway, 5),
-            ("violations by who may", self.forced, 12),
-            ("successes", self.placed, 50),
-            ("preemptors without a place", self.without, 15),
-            ("evictions by somebody else", self.others, 50),
+            ("violations by preemptors that reach the threshold", self.forced, 12),
+            ("all preemptors bound", self.bound, 50),
+            ("unschedulable preemptors", self.unschedulable, 15),
+            ("evictions by another user", self.others, 50),
             ("unready pods", self.flips, 10),
             ("Deployments", self.recreated, 30),
         ] {
@@ -75,11 +75,19 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rounds: a guarded pod evicted within its budget's allowance in {}", self.rounds, self.within)?;
-        write!(f, ", a budget in the way in {} (refused by the API server in {})", self.refused, self.refused_midway)?;
-        write!(f, ", a budget violated from the threshold upwards in {}", self.forced)?;
-        write!(f, "; every preemptor placed in {}, some not in {}", self.placed, self.without)?;
-        write!(f, "; evictions by somebody else in {}, unready pods in {}", self.others, self.flips)?;
+        write!(
+            f,
+            "{} rounds: a pod with a threshold evicted within its budget's allowance in {}",
+            self.rounds, self.within
+        )?;
+        write!(
+            f,
+            ", an eviction prevented by a budget in {} (refused by the API server in {})",
+            self.refused, self.refused_midway
+        )?;
+        write!(f, ", a budget violated by a preemptor that reaches the threshold in {}", self.forced)?;
+        write!(f, "; every preemptor bound in {}, some unschedulable in {}", self.bound, self.unschedulable)?;
+        write!(f, "; evictions by another user in {}, unready pods in {}", self.others, self.flips)?;
         write!(f, ", Deployments in {}", self.recreated)
     }
 }
