@@ -1,4 +1,4 @@
-//! The images: one layer with one program, nobody's shell, the same bytes each time.
+//! The images: one layer with one program and no shell, built reproducibly.
 
 use crate::registry::{IMAGES, Registry, crane};
 use crate::{archive, run, shipped};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn images_are_pushed_pulled_and_unpacked_and_hold_one_program_that_runs() {
+async fn each_image_has_one_layer_with_one_static_program() {
     let registry = Registry::start().await;
     registry.push_release();
     let directory = tempfile::tempdir().unwrap();
@@ -37,9 +37,9 @@ async fn images_are_pushed_pulled_and_unpacked_and_hold_one_program_that_runs() 
         let program = root.join("usr/bin").join(program);
         let said = run(&program, &["--version"], &[]);
         assert!(said.trim().ends_with(crate::VERSION), "{said}");
-        let asked = std::process::Command::new("ldd").arg(&program).output().unwrap();
-        let asked = String::from_utf8_lossy(&[asked.stdout, asked.stderr].concat()).into_owned();
-        assert!(asked.contains("statically linked") || asked.contains("not a dynamic"), "{image} is static: {asked}");
+        let ldd = std::process::Command::new("ldd").arg(&program).output().unwrap();
+        let ldd = String::from_utf8_lossy(&[ldd.stdout, ldd.stderr].concat()).into_owned();
+        assert!(ldd.contains("statically linked") || ldd.contains("not a dynamic"), "{image} is not static: {ldd}");
     }
     let helm = paths::control_plane_program("helm").unwrap();
     let chart = format!("oci://{}/charts/giveway", registry.address);
@@ -50,7 +50,7 @@ async fn images_are_pushed_pulled_and_unpacked_and_hold_one_program_that_runs() 
 }
 
 #[test]
-fn images_that_are_assembled_again_are_the_same_to_the_byte() {
+fn images_are_reproducible() {
     let directory = tempfile::tempdir().unwrap();
     let again = directory.path().display().to_string();
     run(&paths::repository().join("packaging/images.sh"), &[&again], &[]);
@@ -62,7 +62,7 @@ fn images_that_are_assembled_again_are_the_same_to_the_byte() {
 }
 
 #[test]
-fn the_checksums_and_the_manifest_of_krew_are_those_of_the_files() {
+fn checksums_and_krew_manifest_match_the_files() {
     let dist = shipped("SHA256SUMS").parent().map(Path::to_path_buf).unwrap();
     let check = format!("cd '{}' && sha256sum --check --strict SHA256SUMS", dist.display());
     let checked = run(Path::new("sh"), &["-c", &check], &[]);
@@ -83,7 +83,7 @@ fn the_checksums_and_the_manifest_of_krew_are_those_of_the_files() {
     }
 }
 
-/// Every file below a directory.
+/// Returns the sorted paths of all files below a directory.
 fn files(root: &Path) -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {

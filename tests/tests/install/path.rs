@@ -1,4 +1,4 @@
-//! The way of a stranger: the packaged chart into an empty cluster, what the quick start says, an upgrade, and out again.
+//! The path of a new user: the packaged chart in an empty cluster, the steps of the quick start, an upgrade and an uninstall.
 
 use crate::registry::{IMAGES, Registry};
 use crate::{VERSION, run, shipped};
@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Starts helm, which waits for the Jobs of hooks that the test carries out meanwhile.
+/// Starts helm, which waits for the Jobs of hooks; the test runs their programs meanwhile.
 fn helm(world: &mut World, args: &[&str]) -> Child {
     let mut command = Command::new(paths::control_plane_program("helm").unwrap());
     let plane = world.plane();
@@ -23,12 +23,13 @@ fn helm(world: &mut World, args: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
 }
 
+/// Waits for helm and expects it to succeed.
 async fn succeeds(helm: Child) {
     let output = helm.wait_with_output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Pulls every image; the directory with their roots, and how to find a program in them.
+/// Pulls and unpacks every image. Returns the directory and a function that finds a program in it.
 async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
     let registry = Registry::start().await;
     registry.push_release();
@@ -45,16 +46,16 @@ async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
+async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely() {
     let (_roots, find) = unpacked().await;
     let mut world = World::builder().bare().unjudged().start().await;
-    // One more than in the quick start, because Giveway's own pods need room too: some of the gang fit without anybody.
+    // One node more than in the quick start, because Giveway's own pods need capacity too. Some of the gang fit without evictions.
     world.nodes(21).cpus(8).create().await;
     assert_eq!(of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
     let chart = shipped(&format!("giveway-{VERSION}.tgz"));
     let mut giveway = install_chart(world.plane(), &chart, &["--wait", "--timeout", "120s"], &find).await.unwrap();
 
-    // As the quick start says it.
+    // The steps of the quick start.
     world.kubectl(&["apply", "-f", "examples/1-background.yaml"]).await.unwrap();
     world.kubectl(&["rollout", "status", "deployment/background", "--timeout=120s"]).await.unwrap();
     let kubeconfig = world.plane().kubeconfig().display().to_string();
@@ -71,15 +72,15 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
         if said == "16/16 Completed" { Ok(()) } else { Err(said) }
     })
     .await;
-    let told = [
+    let sentences = [
         "16 pods have a node, 16 needed.",
         "pods of priority 10 or less give way to 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
         "16 pods have a place and start.",
     ];
-    // Events are written when there is nothing more urgent.
-    wait_for("the gang's description tells it", LIMIT, async || {
+    // Events are written after more urgent calls.
+    wait_for("kubectl describe prints the events of the gang", LIMIT, async || {
         let described = world.kubectl(&["describe", "gpg", "train"]).await?;
-        match told.iter().find(|words| !described.contains(**words)) {
+        match sentences.iter().find(|words| !described.contains(**words)) {
             Some(words) => Err(format!("{words} is not in:\n{described}")),
             None => Ok(()),
         }
@@ -89,7 +90,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     assert!(history.contains("Completed") && history.contains(&victims.to_string()), "{history}");
     let checked = cli(&["check"]);
     for kind in ["crds", "webhook", "policies", "certificate", "operator"] {
-        assert!(checked.contains(&format!("OK      {kind}")), "{kind} is not well:\n{checked}");
+        assert!(checked.contains(&format!("OK      {kind}")), "{kind} has not passed:\n{checked}");
     }
 
     let test = helm(&mut world, &["test", "giveway"]);
@@ -98,7 +99,7 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     assert!(tested.contains("A gang of two pods was held until both existed, and both got a node after"), "{tested}");
     assert!(tested.contains("\n0 wrong, ") && !tested.contains("is not known"), "{tested}");
 
-    // An upgrade brings the kinds up to date again, and changes what it is told to.
+    // An upgrade updates the CRDs and the changed values.
     let column = r#"[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]"#;
     let kind = "podgroups.scheduling.giveway.dev";
     world.kubectl(&["patch", "crd", kind, "--type=json", "-p", column]).await.unwrap();
@@ -112,12 +113,12 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     let args = world.kubectl(&["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o", args]).await.unwrap();
     assert!(args.contains("--evictions-per-second=400"), "{args}");
 
-    // A gang that waits when Giveway goes: one member is held for ever.
+    // A gang that is incomplete when Giveway is uninstalled: its member stays gated.
     world.apply(LONELY).await.unwrap();
     let gates = ["get", "pod", "lonely-0", "-o", "jsonpath={.spec.schedulingGates[*].name}"];
     assert_eq!(world.kubectl(&gates).await.unwrap(), "scheduling.giveway.dev/pod-group");
     let finalizers = ["get", "gpg", "lonely", "-o", "jsonpath={.metadata.finalizers}"];
-    wait_for("the group is kept while it has a member", LIMIT, async || {
+    wait_for("the group has its finalizer", LIMIT, async || {
         let said = world.kubectl(&finalizers).await?;
         if said.contains("pod-group-protection") { Ok(()) } else { Err(said) }
     })
@@ -146,10 +147,10 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     succeeds(helm(&mut world, &[&held[..], &["--force-conflicts"]].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     carry_out(&mut world, "giveway-uninstall", &find).await;
-    // As the kubelet would, with the Deployments.
-    let gone = ["get", "deployments", "-n", NAMESPACE, "-o", "name"];
+    // The daemons are stopped with their Deployments, as a kubelet would do.
+    let deployments = ["get", "deployments", "-n", NAMESPACE, "-o", "name"];
     wait_for("the Deployments are deleted", LIMIT, async || {
-        let said = world.kubectl(&gone).await?;
+        let said = world.kubectl(&deployments).await?;
         if said.is_empty() { Ok(()) } else { Err(said) }
     })
     .await;
@@ -159,27 +160,27 @@ async fn the_packaged_chart_comes_serves_is_upgraded_and_leaves_nothing() {
     assert!(cleaned.contains("pod/default/lonely-0: gate removed: it starts without its group\n"), "{cleaned}");
     succeeds(uninstall).await;
 
-    // What stays is named: the kinds with their objects, labels, and the namespace. Some of the rest goes a little later.
-    wait_for("nothing else of Giveway's is found", LIMIT, async || {
+    // Only the documented objects may stay: the CRDs with their objects, labels, and the namespace. Others are deleted with a delay.
+    wait_for("no other object of Giveway exists", LIMIT, async || {
         let left: Vec<String> = of_giveway(&world).await.into_iter().filter(|line| !stays(line)).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
 
-    // The kinds go at once, because nothing keeps their objects; then nothing is found but the users' labels.
+    // The CRDs can be deleted, because no finalizer keeps their objects.
     let crds = paths::repository().join("crds").display().to_string();
     let kubeconfig = world.plane().kubeconfig();
     run_kubectl(&kubeconfig, &["delete", "-f", &crds, "--timeout=60s"]).await.unwrap();
     run_kubectl(&kubeconfig, &["delete", "namespace", NAMESPACE, "--timeout=60s"]).await.unwrap();
     run_kubectl(&kubeconfig, &["delete", "pod/lonely-0", "job/train", "--timeout=60s"]).await.unwrap();
-    wait_for("nothing of Giveway's is found", LIMIT, async || {
+    wait_for("no object of Giveway exists", LIMIT, async || {
         let left = of_giveway(&world).await;
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
 }
 
-/// A group that is never complete.
+/// Manifest of a group with a missing member.
 const LONELY: &str = "
 apiVersion: scheduling.giveway.dev/v1alpha1
 kind: PodGroup
@@ -195,7 +196,7 @@ spec:
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_adopted_by_helm() {
+async fn the_one_file_manifest_installs_everything_and_helm_takes_over_existing_crds() {
     let mut world = World::builder().bare().unjudged().start().await;
     let file = shipped("giveway.yaml").display().to_string();
     world.kubectl(&["apply", "--server-side", "-f", &file]).await.unwrap();
@@ -204,14 +205,14 @@ async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_ado
     }
     for kind in ["job", "serviceaccount/giveway-rest", "serviceaccount/giveway-uninstall"] {
         let hooks = world.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "name", "--ignore-not-found"]).await.unwrap();
-        assert_eq!(hooks, "", "hooks are helm's");
+        assert_eq!(hooks, "", "the manifest has no hooks of helm");
     }
-    // An API server that is still making room for a kind is slow to take it away again.
+    // The CRDs must be served before they are deleted, because the API server deletes a CRD slowly while it is being established.
     for kind in ["podgroups", "workloads", "preemptions"] {
         let objects = format!("{kind}.scheduling.giveway.dev");
         wait_for(&format!("{kind} are served"), LIMIT, async || world.kubectl(&["get", &objects, "-A"]).await).await;
     }
-    // Removed as its first lines say; `e2e` has the same with something in the cluster.
+    // The commands in the first lines of the file remove all objects; `e2e` tests them with Giveway's objects in the cluster.
     for (wanted, namespace) in
         [("app.kubernetes.io/component!=crds", true), ("app.kubernetes.io/component=crds", false)]
     {
@@ -222,39 +223,39 @@ async fn one_file_installs_everything_and_kinds_that_were_applied_before_are_ado
         assert_eq!(said.contains("customresourcedefinition"), !namespace, "{said}");
     }
 
-    // Somebody has applied the kinds alone: helm says so, and takes them over when it is told to.
+    // If the CRDs were applied separately, helm rejects the install and takes them over with a flag.
     world.install_crds().await;
     let chart = shipped(&format!("giveway-{VERSION}.tgz")).display().to_string();
     let install = ["install", "giveway", &chart, "--create-namespace"];
-    let refused = helm(&mut world, &install).wait_with_output().await.unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("cannot be imported into the current release"), "{said}");
+    let rejected = helm(&mut world, &install).wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&rejected.stderr);
+    assert!(!rejected.status.success() && said.contains("cannot be imported into the current release"), "{said}");
     succeeds(helm(&mut world, &[&install[..], &["--take-ownership", "--force-conflicts"]].concat())).await;
     let owner = "jsonpath={.metadata.annotations.meta\\.helm\\.sh/release-name}";
     let kind = "workloads.scheduling.giveway.dev";
     assert_eq!(world.kubectl(&["get", "crd", kind, "-o", owner]).await.unwrap(), "giveway");
-    // And the other way: `kubectl apply -f crds/` still does what it says.
+    // `kubectl apply -f crds/` still works after helm has taken them over.
     let again = world.kubectl(&["apply", "-f", "crds/"]).await.unwrap();
     assert!(again.contains("customresourcedefinition.apiextensions.k8s.io/workloads"), "{again}");
 }
 
 #[test]
-fn a_plan_is_shown_without_a_cluster() {
+fn plan_works_without_a_cluster() {
     let make = run(Path::new("make"), &["--silent", "demo-plan"], &[("KUBECONFIG", "/nonexistent")]);
     assert!(make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims are gone"), "{make}");
     assert!(make.contains("0 budget violations"), "{make}");
 }
 
-/// A release has one name for each of its files, and GitHub takes the last part of the path for it.
+/// GitHub names the files of a release by the last part of their path, so these names must be distinct.
 #[test]
-fn the_files_of_a_release_have_names_of_their_own() {
+fn the_files_of_a_release_have_distinct_names() {
     let workflow = paths::repository().join(".github/workflows/release.yml");
     let workflow = std::fs::read_to_string(workflow).unwrap();
     let (_, command) = workflow.split_once("gh release create ").unwrap();
     let assets = command.lines().next().unwrap().split(' ').filter(|word| word.starts_with("target/"));
     let mut names = Vec::new();
     for asset in assets {
-        assert!(!asset.contains('#'), "{asset}: what follows a # is a label, and the name stays");
+        assert!(!asset.contains('#'), "{asset}: the text after a # would be a label and not change the name");
         match asset.strip_suffix("/*.*") {
             Some(folder) => {
                 let files = std::fs::read_dir(paths::repository().join(folder)).unwrap();

@@ -1,5 +1,5 @@
-//! What programs may be made of, as `deny.toml` says, judged from their bills and from `Cargo.lock`: also where there is no cargo-deny,
-//! which looks at holes, too.
+//! The rules of `deny.toml` for licences and crates, checked against the SBOMs and `Cargo.lock` without cargo-deny (which also checks
+//! advisories).
 
 use crate::registry::IMAGES;
 use crate::sbom::{bill, built, target};
@@ -9,7 +9,7 @@ use spdx::{Expression, ParseMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The part of `deny.toml` that can be judged without a list of holes.
+/// The part of `deny.toml` that can be checked without an advisory database.
 #[derive(Deserialize)]
 struct Policy {
     licenses: Licences,
@@ -48,14 +48,14 @@ fn policy() -> Policy {
     toml::from_str(&fs::read_to_string(paths::repository().join("deny.toml")).unwrap()).unwrap()
 }
 
-/// Whether a licence, or a choice or sum of some, needs no other than the allowed ones.
+/// Returns true if a licence expression can be satisfied with the allowed licences.
 fn is_allowed(licence: &str, allow: &BTreeSet<String>) -> bool {
     let expression = Expression::parse_mode(licence, ParseMode::LAX).unwrap_or_else(|why| panic!("{licence}: {why}"));
     expression.evaluate(|needed| allow.contains(&needed.to_string()))
 }
 
 #[test]
-fn every_licence_is_one_of_those_that_are_allowed() {
+fn every_licence_is_allowed() {
     let allow = policy().licenses.allow;
     assert!(is_allowed("(MIT OR GPL-3.0-only) AND ISC", &allow) && !is_allowed("MIT AND GPL-3.0-only", &allow));
     let mut other = BTreeSet::new();
@@ -74,7 +74,7 @@ fn every_licence_is_one_of_those_that_are_allowed() {
 }
 
 #[test]
-fn no_program_has_a_crate_that_is_banned_or_two_versions_of_one_that_nobody_excused() {
+fn no_program_has_a_banned_crate_or_an_unlisted_duplicate_version() {
     let bans = policy().bans;
     for (_, program) in IMAGES {
         let built = built(program, target(&bill(program)));
@@ -82,11 +82,11 @@ fn no_program_has_a_crate_that_is_banned_or_two_versions_of_one_that_nobody_excu
         for (name, version) in built.iter().filter_map(|line| line.split_once(" v")) {
             let banned = bans.deny.iter().any(|ban| ban.name == name);
             assert!(!banned, "{program} has {name}, which deny.toml denies");
-            let excused = |skip: &Named| match skip.name.split_once('@') {
+            let skipped = |skip: &Named| match skip.name.split_once('@') {
                 Some((of, from)) => of == name && (version == from || version.starts_with(&format!("{from}."))),
                 None => skip.name == name,
             };
-            if !bans.skip.iter().any(excused) {
+            if !bans.skip.iter().any(skipped) {
                 versions.entry(name).or_default().insert(version);
             }
         }
@@ -96,7 +96,7 @@ fn no_program_has_a_crate_that_is_banned_or_two_versions_of_one_that_nobody_excu
 }
 
 #[test]
-fn everything_comes_from_the_registry() {
+fn every_crate_comes_from_the_registry() {
     let lock: Lock = toml::from_str(&fs::read_to_string(paths::repository().join("Cargo.lock")).unwrap()).unwrap();
     assert!(lock.package.len() > 200);
     let registry = "registry+https://github.com/rust-lang/crates.io-index";

@@ -1,4 +1,4 @@
-//! A registry of crane's own in this process' care, and what is pulled from it.
+//! A local image registry (crane), and pulling from it.
 
 use crate::run;
 use giveway_tests::control_plane::ports::Block;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The three images with the program of each.
+/// The images and their programs.
 pub(crate) const IMAGES: [(&str, &str); 3] = [
     ("giveway-operator", "giveway-operator"),
     ("giveway-webhook", "giveway-webhook"),
     ("giveway-cli", "kubectl-giveway"),
 ];
 
-/// A registry that runs until it is dropped.
+/// A registry process that is killed when the value is dropped.
 pub(crate) struct Registry {
     child: Child,
     _ports: Block,
@@ -23,7 +23,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Starts one and waits until it answers.
+    /// Starts a registry and waits until it answers.
     pub(crate) async fn start() -> Self {
         let ports = Block::claim().unwrap();
         let address = format!("127.0.0.1:{}", ports.spare());
@@ -37,19 +37,19 @@ impl Registry {
         registry
     }
 
-    /// Pushes all that is pushed of a release.
+    /// Pushes the images and the chart of a release.
     pub(crate) fn push_release(&self) {
         let helm = paths::control_plane_program("helm").unwrap().display().to_string();
         let env = [("HELM", helm.as_str()), ("HELM_PUSH", "--plain-http")];
         run(&paths::repository().join("packaging/push.sh"), &["target/dist", &self.address], &env);
     }
 
-    /// The name of an image here.
+    /// Returns the reference of an image in this registry.
     pub(crate) fn reference(&self, image: &str) -> String {
         format!("{}/{image}:{}", self.address, crate::VERSION)
     }
 
-    /// Pulls an image and unpacks it into this directory, as a container's root.
+    /// Pulls an image and unpacks its file system into this directory.
     pub(crate) fn unpack(&self, image: &str, root: &Path) {
         std::fs::create_dir_all(root).unwrap();
         let tar = root.with_extension("tar").display().to_string();
@@ -65,7 +65,7 @@ impl Drop for Registry {
     }
 }
 
-/// The program that `make crane` builds.
+/// Returns the path of `crane`, which `make crane` builds.
 pub(crate) fn crane() -> PathBuf {
     let path = paths::repository().join("target/packaging/bin/crane");
     assert!(path.is_file(), "{} is missing: run `make crane` first", path.display());

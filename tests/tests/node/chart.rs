@@ -1,8 +1,8 @@
-//! The default chart on a real node: Deployments, probes, certificates in Secrets, Services through kube-proxy and rights as
-//! rendered; and that it lives through what happens to pods.
+//! The default chart on a real node: Deployments, probes, certificates in Secrets, Services through kube-proxy and the rendered
+//! rights, also while its pods are deleted and replaced.
 
 use crate::gang::{Gang, lives, name, uid};
-use crate::{CALM, LIMIT, URGENT, classes};
+use crate::{CALM, LIMIT, URGENT, create_classes};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::{PodGroup, PodGroupSpec};
 use giveway_tests::World;
@@ -18,34 +18,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
-/// The pods of a component that are there.
+/// Returns the pods of a component.
 async fn pods(world: &World, component: &str) -> Vec<Pod> {
     let selector = format!("app.kubernetes.io/component={component}");
     let pods: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
     pods.list(&ListParams::default().labels(&selector)).await.unwrap().items
 }
 
-/// Waits until a component has so many pods, all of which are ready, and these are gone to the last container.
-async fn replaced(world: &World, component: &str, count: usize, old: &[String]) {
-    wait_for(&format!("the {component} has {count} pods that are ready, and no others"), LIMIT, async || {
+/// Waits until a component has exactly `count` pods, all ready, and the `old` pods are removed.
+async fn wait_replaced(world: &World, component: &str, count: usize, old: &[String]) {
+    wait_for(&format!("the {component} has {count} ready pods and no others"), LIMIT, async || {
         let pods = pods(world, component).await;
-        let (good, gone) =
+        let (good, removed) =
             (pods.iter().filter(|pod| ready(pod)).count(), !pods.iter().any(|pod| old.contains(&uid(pod))));
         let there = pods.len();
-        if gone && good == count && there == count { Ok(()) } else { Err(format!("{good} of {there}, {gone}")) }
+        if removed && good == count && there == count { Ok(()) } else { Err(format!("{good} of {there}, {removed}")) }
     })
     .await;
 }
 
-pub async fn the_default_chart_is_ready_and_check_finds_nothing_wrong_from_inside(world: &mut World) {
+pub async fn the_default_chart_is_ready_and_check_passes_inside_the_cluster(world: &mut World) {
     let available = "jsonpath={range .items[*]}{.metadata.name} {.status.availableReplicas}{\"\\n\"}{end}";
     let deployments = world.kubectl(&["get", "deployments", "-n", NAMESPACE, "-o", available]).await.unwrap();
     assert_eq!(deployments, "giveway-operator 1\ngiveway-webhook 2\n");
     let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
     let restarts = world.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", restarts]).await.unwrap();
-    assert_eq!(restarts, "0 0 0", "no probe has failed so often that a container was started again");
+    assert_eq!(restarts, "0 0 0", "a container was restarted");
 
-    // As an administrator's pod, with the image of the CLI: it finds the API server through kube-proxy.
+    // A pod with the image of the CLI and an administrator's rights reaches the API server through kube-proxy.
     let version = env!("CARGO_PKG_VERSION");
     world.kubectl(&["create", "serviceaccount", "checker"]).await.unwrap();
     let binding = ["create", "clusterrolebinding", "checker", "--clusterrole=cluster-admin"];
@@ -70,23 +70,23 @@ spec:
     .await;
     let said = world.kubectl(&["logs", "check"]).await.unwrap();
     for kind in ["crds", "webhook", "policies", "guard", "certificate", "operator", "version", "in-tree"] {
-        assert!(said.contains(&format!("OK      {kind}")), "{kind} is not well:\n{said}");
+        assert!(said.contains(&format!("OK      {kind}")), "{kind} has not passed:\n{said}");
     }
     assert!(said.contains("\n0 wrong, 0 "), "{said}");
     assert_eq!(world.kubectl(&phase).await.unwrap(), "Succeeded", "{said}");
     world.kubectl(&["delete", "clusterrolebinding/checker", "serviceaccount/checker"]).await.unwrap();
 }
 
-pub async fn helm_test_starts_a_gang_and_finds_nothing_wrong(world: &mut World) {
+pub async fn helm_test_schedules_a_gang_and_passes(world: &mut World) {
     let said = world.helm(&["test", "giveway", "--namespace", NAMESPACE, "--timeout", "3m"]).await.unwrap();
     assert!(said.contains("Succeeded"), "{said}");
-    // A namespace takes a while to end.
+    // Deleting the namespace takes a while.
     let wait = ["wait", "namespace/giveway-test-3252bef2", "--for=delete", "--timeout=60s"];
     world.kubectl(&wait).await.unwrap();
 }
 
-pub async fn a_gang_starts_though_the_leading_operator_is_deleted_in_the_middle(world: &mut World) {
-    classes(world).await;
+pub async fn a_gang_starts_although_the_leading_operator_is_deleted_during_evictions(world: &mut World) {
+    create_classes(world).await;
     let calm = Gang::new("calm", CALM).arguments(&["--ignore-term"]).grace(8).apply(world).await;
     calm.wait_ready(world, 4).await;
     let leader = pods(world, "operator").await;
@@ -95,8 +95,8 @@ pub async fn a_gang_starts_though_the_leading_operator_is_deleted_in_the_middle(
     let operators: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
     operators.delete(name(&leader[0]), &DeleteParams::default()).await.unwrap();
     urgent.wait_ready(world, 4).await;
-    replaced(world, "operator", 1, &[uid(&leader[0])]).await;
-    // On a slow machine the plan may end before its victims do, because the room that they leave is free for the gang by then.
+    wait_replaced(world, "operator", 1, &[uid(&leader[0])]).await;
+    // On a slow machine the plan may end before all victims have terminated.
     let group = urgent.group.get().await.metadata.uid.unwrap();
     let plans = wait_for("no plan is in flight", LIMIT, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
@@ -104,11 +104,11 @@ pub async fn a_gang_starts_though_the_leading_operator_is_deleted_in_the_middle(
         if of_it.iter().any(|plan| plan.state.in_flight()) { Err(format!("{of_it:?}")) } else { Ok(of_it) }
     })
     .await;
-    assert_eq!(plans.len(), 1, "one plan: {plans:?}");
-    assert_eq!(plans[0].victims.len(), 1, "one group gave way, and once: {plans:?}");
+    assert_eq!(plans.len(), 1, "exactly one plan is made: {plans:?}");
+    assert_eq!(plans[0].victims.len(), 1, "the plan has one victim group: {plans:?}");
 }
 
-/// Requests that admission must answer, one after the other, until told to stop.
+/// Sends admission requests continuously until it is stopped.
 struct Load {
     stop: Arc<AtomicBool>,
     made: Arc<AtomicUsize>,
@@ -135,7 +135,7 @@ impl Load {
         Self { stop, made, tasks }
     }
 
-    /// Waits until so many requests more were answered.
+    /// Waits until `count` more requests were answered.
     async fn more(&self, count: usize) {
         let goal = self.made.load(Ordering::Relaxed) + count;
         wait_for(&format!("{count} more requests are answered"), LIMIT, async || {
@@ -145,7 +145,7 @@ impl Load {
         .await;
     }
 
-    /// Ends it; returns how many requests were made, and what those said that failed.
+    /// Stops the load. Returns the number of requests and the errors of those that failed.
     async fn end(self) -> (usize, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         let failed = self.tasks.join_all().await.concat();
@@ -153,7 +153,7 @@ impl Load {
     }
 }
 
-/// Creates a PodGroup (dry run), to which admission must add the priority of its class.
+/// Creates a PodGroup with `dryRun` and checks that admission set the priority of its class.
 async fn admit(client: &Client) -> Result<(), String> {
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
     let spec = PodGroupSpec {
@@ -161,7 +161,7 @@ async fn admit(client: &Client) -> Result<(), String> {
         priority_class_name: Some(CALM.to_owned()),
         ..PodGroupSpec::default()
     };
-    let metadata = ObjectMeta { name: Some("asked".to_owned()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { name: Some("probe".to_owned()), ..ObjectMeta::default() };
     let group = PodGroup { metadata, spec, status: None };
     let created = groups.create(&PostParams { dry_run: true, ..PostParams::default() }, &group).await;
     match created.map_err(|error| error.to_string())?.spec.priority {
@@ -171,40 +171,40 @@ async fn admit(client: &Client) -> Result<(), String> {
 }
 
 pub async fn no_admission_fails_while_a_webhook_replica_is_deleted(world: &mut World) {
-    classes(world).await;
+    create_classes(world).await;
     let old = pods(world, "webhook").await;
-    // A client that tries nothing twice.
+    // This client does not retry.
     let load = Load::start(&world.client_of("admin").await);
     load.more(50).await;
     let webhooks: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
     webhooks.delete(name(&old[0]), &DeleteParams::default()).await.unwrap();
     load.more(100).await;
-    replaced(world, "webhook", 2, &[uid(&old[0])]).await;
+    wait_replaced(world, "webhook", 2, &[uid(&old[0])]).await;
     load.more(50).await;
     let (made, failed) = load.end().await;
     assert!(made >= 200 && failed.is_empty(), "of {made} requests failed: {failed:#?}");
 }
 
 pub async fn no_admission_fails_while_both_deployments_are_restarted(world: &mut World) {
-    classes(world).await;
+    create_classes(world).await;
     let old: Vec<String> =
         [pods(world, "webhook").await, pods(world, "operator").await].concat().iter().map(uid).collect();
     let load = Load::start(&world.client_of("admin").await);
     load.more(20).await;
     let both = ["deployment/giveway-webhook", "deployment/giveway-operator"];
     world.kubectl(&[&["-n", NAMESPACE, "rollout", "restart"][..], &both].concat()).await.unwrap();
-    replaced(world, "webhook", 2, &old).await;
-    replaced(world, "operator", 1, &old).await;
+    wait_replaced(world, "webhook", 2, &old).await;
+    wait_replaced(world, "operator", 1, &old).await;
     load.more(20).await;
     let (made, failed) = load.end().await;
     assert!(failed.is_empty(), "of {made} requests failed: {failed:#?}");
-    // The new operator works.
+    // The new operator schedules a gang.
     let calm = Gang::new("calm", CALM).apply(world).await;
     calm.wait_ready(world, 4).await;
 }
 
-pub async fn an_upgrade_that_changes_a_flag_leaves_a_gang_in_flight_alone(world: &mut World) {
-    classes(world).await;
+pub async fn an_upgrade_with_another_flag_does_not_affect_a_gang_in_flight(world: &mut World) {
+    create_classes(world).await;
     let calm = Gang::new("calm", CALM).arguments(&["--ignore-term"]).grace(8).apply(world).await;
     calm.wait_ready(world, 4).await;
     let old: Vec<String> = pods(world, "operator").await.iter().map(uid).collect();
@@ -216,32 +216,32 @@ pub async fn an_upgrade_that_changes_a_flag_leaves_a_gang_in_flight_alone(world:
     args.extend(values.iter().map(String::as_str));
     world.helm(&args).await.unwrap();
     urgent.wait_ready(world, 4).await;
-    replaced(world, "operator", 1, &old).await;
+    wait_replaced(world, "operator", 1, &old).await;
     let flags = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o"];
     let flags = world.kubectl(&[&flags[..], &["jsonpath={.spec.template.spec.containers[0].args}"]].concat()).await;
     assert!(flags.as_ref().unwrap().contains("--evictions-per-second=400"), "{flags:?}");
 }
 
-pub async fn an_uninstall_leaves_what_is_documented(world: &mut World) {
-    classes(world).await;
+pub async fn an_uninstall_leaves_only_the_documented_objects(world: &mut World) {
+    create_classes(world).await;
     let calm = Gang::new("calm", CALM).apply(world).await;
     calm.wait_ready(world, 4).await;
     world.helm(&["uninstall", "giveway", "--namespace", NAMESPACE, "--wait", "--timeout", "3m"]).await.unwrap();
-    wait_for("the pods of the chart are gone", LIMIT, async || {
+    wait_for("the pods of the chart are removed", LIMIT, async || {
         let pods = world.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", "name"]).await?;
         if pods.is_empty() { Ok(()) } else { Err(pods) }
     })
     .await;
-    // Classes preempt by kube-scheduler again.
+    // kube-scheduler preempts for the class again.
     let policy = ["get", "priorityclass", URGENT, "-o", "jsonpath={.preemptionPolicy}"];
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
-    // What runs, runs on.
+    // Running pods are not affected.
     assert_eq!(calm.pods(world).await.iter().filter(|pod| lives(pod) && ready(pod)).count(), 4);
-    // Beside what stays, only images that the node has pulled, and pods that run from them, have the name.
+    // Besides the documented objects, only images on the node and pods that use them contain the name Giveway.
     let image = |line: &str| {
         line.contains(".status.images=") || line.contains("=giveway.test/") || line.contains("names=giveway")
     };
-    wait_for("nothing else of Giveway's is found", LIMIT, async || {
+    wait_for("no other object of Giveway exists", LIMIT, async || {
         let left = of_giveway(world).await.into_iter().filter(|line| !stays(line) && !image(line)).collect::<Vec<_>>();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })

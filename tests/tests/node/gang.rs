@@ -1,4 +1,4 @@
-//! Jobs whose pods are gangs, and what is seen of their pods.
+//! Jobs whose pods are gangs, and functions that wait for the state of their pods.
 
 use crate::LIMIT;
 use giveway_crds::condition;
@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 
-/// A Job of pods that a PodGroup of the same name holds together.
+/// A Job whose pods belong to a PodGroup of the same name.
 #[derive(Clone, Debug)]
 pub struct Gang {
     name: String,
@@ -24,8 +24,8 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// A gang of four pods of 400m CPU each, so that the node holds one gang beside Giveway and not two. Each runs until it
-    /// is told to end, for which it has 5 s.
+    /// Returns a gang of four pods that request 400m CPU each, so that one gang fits on the node beside Giveway but not two. The pods run
+    /// until SIGTERM and have a grace period of 5 s.
     pub fn new(name: &str, class: &str) -> Self {
         let (name, class) = (name.to_owned(), class.to_owned());
         Self {
@@ -40,36 +40,36 @@ impl Gang {
         }
     }
 
-    /// Half as many members, which ask for twice as much. A Job makes two pods anew after 20 s, and four after 80 s.
+    /// Sets two members with twice the request. The Job controller recreates two pods after 20 s, but four after 80 s.
     pub fn of_two(mut self) -> Self {
         (self.size, self.cpu) = (2, "800m".to_owned());
         self
     }
 
-    /// What every member's program is told.
+    /// Sets the arguments of every member's container.
     pub fn arguments(self, arguments: &[&str]) -> Self {
         self.container(&format!("args: {arguments:?}"))
     }
 
-    /// One more line for the container of every member.
+    /// Adds a line to the container of every member.
     pub fn container(mut self, line: &str) -> Self {
         self.container += &format!("\n        {line}");
         self
     }
 
-    /// One more line for the specification of every member.
+    /// Adds a line to the pod spec of every member.
     pub fn pod(mut self, line: &str) -> Self {
         self.pod += &format!("\n      {line}");
         self
     }
 
-    /// The memory that a member may use.
+    /// Sets the memory limit of every member.
     pub fn memory_limit(mut self, limit: &str) -> Self {
         self.limits = format!(", limits: {{memory: {limit}}}");
         self
     }
 
-    /// The seconds that a member has to stop.
+    /// Sets the termination grace period of every member, in seconds.
     pub fn grace(mut self, seconds: u32) -> Self {
         self.grace = seconds;
         self
@@ -78,7 +78,7 @@ impl Gang {
     /// Applies the PodGroup and the Job.
     ///
     /// # Panics
-    /// They are refused.
+    /// If they are rejected.
     pub async fn apply(&self, world: &World) -> Running {
         world.apply(&self.manifest()).await.unwrap();
         let group = world.gang(&self.name, self.size).without_group();
@@ -124,41 +124,41 @@ spec:
     }
 }
 
-/// A gang that was applied.
+/// A gang whose objects exist.
 pub struct Running {
-    /// Its name, and that of its Job.
+    /// Name of the group and of the Job.
     pub name: String,
     /// Its group.
     pub group: Group,
 }
 
 impl Running {
-    /// Its pods as they are now, also those that have ended.
+    /// Returns its current pods, including those that have ended.
     pub async fn pods(&self, world: &World) -> Vec<Pod> {
         let selector = format!("{LABEL_POD_GROUP}={}", self.name);
         world.kit().api::<Pod>().list(&ListParams::default().labels(&selector)).await.unwrap().items
     }
 
-    /// Waits until so many of its pods are ready; returns them.
+    /// Waits until `count` of its pods are ready; returns them.
     pub async fn wait_ready(&self, world: &World, count: usize) -> Vec<Pod> {
         wait_for(&format!("{count} pods of {} are ready", self.name), LIMIT, async || {
             let pods = self.pods(world).await;
             let good: Vec<Pod> = pods.iter().filter(|pod| ready(pod) && lives(pod)).cloned().collect();
-            if good.len() == count { Ok(good) } else { Err(self.told(&pods).await) }
+            if good.len() == count { Ok(good) } else { Err(self.describe(&pods).await) }
         })
         .await
     }
 
-    /// Waits until it has so many pods that are held, and no others that live.
-    pub async fn wait_held(&self, world: &World, count: usize) {
-        wait_for(&format!("{count} pods of {} are held", self.name), LIMIT, async || {
+    /// Waits until it has `count` gated pods and no other live pods.
+    pub async fn wait_gated(&self, world: &World, count: usize) {
+        wait_for(&format!("{count} pods of {} are gated", self.name), LIMIT, async || {
             let pods = self.pods(world).await;
-            let held = |pod: &&Pod| !scheduling_gates(pod).is_empty();
+            let gated = |pod: &&Pod| !scheduling_gates(pod).is_empty();
             let live = pods.iter().filter(|pod| lives(pod)).count();
-            if live == count && pods.iter().filter(held).count() == count {
+            if live == count && pods.iter().filter(gated).count() == count {
                 Ok(())
             } else {
-                Err(self.told(&pods).await)
+                Err(self.describe(&pods).await)
             }
         })
         .await;
@@ -171,15 +171,15 @@ impl Running {
             if good(&status) {
                 Ok(status)
             } else {
-                Err(format!("{status:?}\n{}", self.told(&self.pods(world).await).await))
+                Err(format!("{status:?}\n{}", self.describe(&self.pods(world).await).await))
             }
         })
         .await
     }
 
-    /// Waits until a condition of the group says this.
-    pub async fn wait_told(&self, condition: &str, text: &str) {
-        wait_for(&format!("{} tells: {text}", self.name), LIMIT, async || {
+    /// Waits until the message of a condition of the group contains `text`.
+    pub async fn wait_message(&self, condition: &str, text: &str) {
+        wait_for(&format!("condition {condition} of {} says: {text}", self.name), LIMIT, async || {
             let conditions = self.group.get().await.status.unwrap_or_default().conditions;
             let found = condition::find(&conditions, condition).map(|found| found.message.clone()).unwrap_or_default();
             if found.contains(text) { Ok(()) } else { Err(found) }
@@ -187,23 +187,24 @@ impl Running {
         .await;
     }
 
-    /// The Job's status.
+    /// Returns the Job's status.
     pub async fn job(&self, world: &World) -> JobStatus {
         world.kit().api::<Job>().get(&self.name).await.unwrap().status.unwrap_or_default()
     }
 
-    /// Tells the program of a member something, through the API server's proxy.
-    pub async fn tell(&self, world: &World, pod: &str, path: &str) -> Result<String, String> {
+    /// Sends an HTTP request to the program of a member through the API server's proxy.
+    pub async fn request(&self, world: &World, pod: &str, path: &str) -> Result<String, String> {
         world.kubectl(&["get", "--raw", &format!("/api/v1/namespaces/default/pods/{pod}:8080/proxy{path}")]).await
     }
 
-    async fn told(&self, pods: &[Pod]) -> String {
+    /// Describes the pods and the conditions of the group, for messages of failed waits.
+    async fn describe(&self, pods: &[Pod]) -> String {
         let mut text = String::new();
         for pod in pods {
             let status = pod.status.clone().unwrap_or_default();
             let phase = status.phase.unwrap_or_default();
-            let gone = if pod.metadata.deletion_timestamp.is_some() { ", being deleted" } else { "" };
-            text += &format!("\n  {} {phase}{gone}, gates {:?}", uid(pod), scheduling_gates(pod));
+            let terminating = if pod.metadata.deletion_timestamp.is_some() { ", terminating" } else { "" };
+            text += &format!("\n  {} {phase}{terminating}, gates {:?}", uid(pod), scheduling_gates(pod));
         }
         let status = self.group.get().await.status.unwrap_or_default();
         for condition in status.conditions {
@@ -214,18 +215,18 @@ impl Running {
     }
 }
 
-/// Whether a pod neither has ended nor is being deleted.
+/// Returns true if a pod has not ended and is not terminating.
 pub fn lives(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     !matches!(phase, "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// The UID of a pod.
+/// Returns the UID of a pod.
 pub fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// The name of a pod.
+/// Returns the name of a pod.
 pub fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }

@@ -1,25 +1,25 @@
-//! Manifests of single pods and of groups that no Job makes.
+//! Manifests of single pods and of groups without a Job.
 
-/// The manifest of a pod of one container that runs with these arguments, and has half a minute to stop.
+/// Returns the manifest of a pod of one container with these arguments and a grace period of 30 s.
 pub fn pod(name: &str, arguments: &[&str]) -> String {
     Member { arguments, grace: 30, ..Member::default() }.manifest(name)
 }
 
-/// A pod of one container; by default one that asks for nothing and runs until it is told to end.
+/// A pod of one container. The default has no requests and runs until it gets SIGTERM.
 pub struct Member<'a> {
-    /// Its group, where it has one.
+    /// Its group, if it has one.
     pub group: Option<&'a str>,
     /// Its priority class; none when empty.
     pub class: &'a str,
-    /// The CPU that it asks for.
+    /// Its CPU request.
     pub cpu: &'a str,
-    /// What its program is told.
+    /// Arguments of its container.
     pub arguments: &'a [&'a str],
-    /// The image.
+    /// Image of its container.
     pub image: &'a str,
-    /// When its container is started again.
+    /// Its `restartPolicy`.
     pub restart: &'a str,
-    /// Seconds to stop.
+    /// Its termination grace period in seconds.
     pub grace: u32,
 }
 
@@ -31,7 +31,7 @@ impl Default for Member<'_> {
 }
 
 impl Member<'_> {
-    /// The manifest of a pod with this name.
+    /// Returns the manifest of a pod with this name.
     pub fn manifest(&self, name: &str) -> String {
         let Self { class, cpu, arguments, image, restart, grace, .. } = self;
         let labels = self.group.map(|group| format!("scheduling.giveway.dev/pod-group: {group}")).unwrap_or_default();
@@ -52,7 +52,7 @@ spec:
     }
 }
 
-/// The manifest of a PodGroup of which so many members start together.
+/// Returns the manifest of a gang PodGroup with this `minCount`.
 pub fn group(name: &str, class: &str, min_count: u32) -> String {
     format!(
         "

@@ -1,8 +1,8 @@
-//! The rig itself: containers run, and nothing is left of a node.
+//! Tests of the harness for real nodes: containers run, and a node is removed completely.
 
 use crate::LIMIT;
 use crate::pods::pod;
-use crate::traces::{Belongings, Traces, wait_for_nothing};
+use crate::traces::{Belongings, Traces, wait_removed};
 use giveway_tests::World;
 use giveway_tests::giveway::run_kubectl;
 use giveway_tests::wait::wait_for;
@@ -11,10 +11,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub async fn pods_run_and_end_as_they_are_told(world: &mut World) {
+pub async fn pods_run_and_exit_with_their_code(world: &mut World) {
     world.apply(&pod("ends", &["--end-after=0.5", "--code=7"])).await.unwrap();
     let code = "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}";
-    wait_for("the pod has ended with its code", LIMIT, async || {
+    wait_for("the pod has ended with its exit code", LIMIT, async || {
         let said = world.kubectl(&["get", "pod", "ends", "-o", code]).await?;
         if said == "Failed 7" { Ok(()) } else { Err(said) }
     })
@@ -23,36 +23,36 @@ pub async fn pods_run_and_end_as_they_are_told(world: &mut World) {
     assert_eq!(log, "started\nends with 7, having held 0 MiB\n");
 }
 
-pub async fn nothing_is_left_of_a_node_that_is_dropped() {
+pub async fn a_dropped_node_is_removed_completely() {
     let before = Traces::look();
     let mut world = World::builder().bare().real_node().start().await;
     let directory = world.plane().directory().to_owned();
     let node = run_a_pod(&directory).await;
-    assert_ne!(Traces::look(), before, "a running node can be seen");
+    assert_ne!(Traces::look(), before, "the traces of a running node are not detected");
     drop(world);
-    wait_for_nothing(&before, &node).await;
+    wait_removed(&before, &node).await;
 }
 
-pub async fn nothing_is_left_of_a_node_whose_program_is_killed() {
+pub async fn a_node_is_removed_completely_if_its_program_is_killed() {
     for signal in ["INT", "KILL"] {
         let before = Traces::look();
         let program = env!("CARGO_BIN_EXE_giveway-dev");
-        // What runs in the background of a shell ignores SIGINT, and so does all that it starts, unless it is told otherwise.
+        // Background processes of a shell ignore SIGINT, and so do their children unless the signal is reset.
         let mut holder = Command::new("env");
         let holder = holder.args(["--default-signal=INT", program, "hold", "--real-node"]);
         let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
-        let mut told = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut told).unwrap();
-        let directory = told.split(' ').next().expect("the holder prints a directory first");
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let directory = line.split(' ').next().expect("the holder prints a directory first");
         let node = run_a_pod(Path::new(directory)).await;
         let status = Command::new("kill").args(["-s", signal, &holder.id().to_string()]).status().unwrap();
         assert!(status.success());
         let ends = format!("SIG{signal} ends the program");
         let ended = wait_for(&ends, LIMIT, async || {
-            holder.try_wait().map_err(|error| error.to_string())?.ok_or_else(|| "it runs".to_owned())
+            holder.try_wait().map_err(|error| error.to_string())?.ok_or_else(|| "the program runs".to_owned())
         });
-        assert!(ended.await.signal().is_some(), "by SIG{signal}");
-        wait_for_nothing(&before, &node).await;
+        assert!(ended.await.signal().is_some(), "the program was not ended by SIG{signal}");
+        wait_removed(&before, &node).await;
     }
 }
 
@@ -64,6 +64,6 @@ async fn run_a_pod(directory: &Path) -> Belongings {
     run_kubectl(&kubeconfig, &["apply", "-f", &manifest.display().to_string()]).await.unwrap();
     run_kubectl(&kubeconfig, &["wait", "pod/runs", "--for=condition=Ready", "--timeout=60s"]).await.unwrap();
     let node = Belongings::of(directory);
-    assert!(node.containers() > 0, "a container has cgroups");
+    assert!(node.containers() > 0, "no cgroup of a container was found");
     node
 }

@@ -1,4 +1,4 @@
-//! The one world that most tests share. A test that fails takes it along, logs kept, and the next one gets a new one.
+//! The world that most tests share. It is replaced after a failed test, whose logs are kept.
 
 use giveway_tests::World;
 use giveway_tests::shared::Shared;
@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 
 static SHARED: Shared = Shared::new();
 
-/// A test on the shared node, which ends with the oracle and with nothing left in the default namespace.
+/// Returns a test on the shared node. After it the oracle checks the promises and the default namespace is emptied.
 pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(name, test, async |world| {
         world.tidy().await;
@@ -14,12 +14,12 @@ pub fn on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) 
     })
 }
 
-/// A test on the shared node after which nothing can be tried on it any more: it ends with the oracle, and with the world.
-pub fn on_the_node_at_last(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
+/// Returns the last test on the shared node. After it the oracle checks the promises and the world ends.
+pub fn last_on_the_node(name: &str, test: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(name, test, async |_| None)
 }
 
-/// `after` says what the next test gets of the world.
+/// Returns a test on the shared world; `after` returns the world for the next test, or `None` to end it.
 fn trial(
     name: &str,
     test: impl AsyncFn(&mut World) + Send + 'static,
@@ -31,7 +31,7 @@ fn trial(
     })
 }
 
-/// A test that starts what it needs itself.
+/// Returns a test that starts its own node.
 pub fn on_its_own(name: &str, test: impl AsyncFn() + Send + 'static) -> Trial {
     Trial::test(name, move || {
         SHARED.alone(test());
@@ -39,12 +39,12 @@ pub fn on_its_own(name: &str, test: impl AsyncFn() + Send + 'static) -> Trial {
     })
 }
 
-/// A node of which the API server despairs after 16 s, instead of 50.
+/// Starts a world whose node counts as unreachable after 16 s instead of 50 s.
 async fn start() -> World {
     World::builder().real_node().controller_flag("--node-monitor-grace-period=16s").start().await
 }
 
-/// Ends the world, if there is one.
+/// Ends the shared world, if there is one.
 pub fn end() {
     SHARED.end();
 }

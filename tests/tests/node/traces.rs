@@ -1,4 +1,4 @@
-//! What a node could leave behind on the machine that it ran on.
+//! Detects what a real node leaves behind on the machine that it ran on.
 
 use giveway_tests::wait::wait_for;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The state of this machine, as far as a kubelet, a container runtime and kube-proxy change such things.
+/// The state of this machine that a kubelet, a container runtime and kube-proxy change.
 #[derive(Debug, PartialEq)]
 pub struct Traces {
     links: BTreeSet<String>,
@@ -15,11 +15,11 @@ pub struct Traces {
     rules: String,
     named_networks: BTreeSet<String>,
     settings: Vec<String>,
-    strangers: BTreeSet<String>,
+    foreign_processes: BTreeSet<String>,
 }
 
 impl Traces {
-    /// What there is now.
+    /// Reads the current state.
     pub fn look() -> Self {
         let lines = |text: String| text.lines().map(str::to_owned).collect();
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -33,25 +33,25 @@ impl Traces {
             settings: ["vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward"]
                 .map(|setting| read(&format!("/proc/sys/{setting}")))
                 .to_vec(),
-            strangers: strangers(),
+            foreign_processes: foreign_processes(),
         }
     }
 }
 
-/// What belongs to one node, read while it runs.
+/// Directory and cgroups of one node, read while it runs.
 pub struct Belongings {
     directory: PathBuf,
     cgroups: Vec<PathBuf>,
 }
 
 impl Belongings {
-    /// The belongings of the node whose control plane has this directory.
+    /// Returns the belongings of the node whose control plane has this directory.
     pub fn of(directory: &Path) -> Self {
         let cgroups = fs::read_to_string(directory.join("machine/cgroups")).unwrap();
         Self { directory: directory.to_owned(), cgroups: cgroups.lines().map(PathBuf::from).collect() }
     }
 
-    /// Every cgroup that containers have below the node's own.
+    /// Returns the number of cgroups of containers below those of the node.
     pub fn containers(&self) -> usize {
         self.cgroups.iter().map(|cgroup| names(&cgroup.join("k8s.io").display().to_string()).count()).sum()
     }
@@ -62,20 +62,20 @@ impl Belongings {
     }
 }
 
-/// Waits until nothing of a node is left, and the machine is as it was before.
+/// Waits until all belongings of a node are removed and the machine is in its previous state.
 ///
 /// # Panics
-/// Something stays.
-pub async fn wait_for_nothing(before: &Traces, node: &Belongings) {
-    wait_for("nothing is left of the node", Duration::from_secs(15), async || {
+/// If something remains after the deadline.
+pub async fn wait_removed(before: &Traces, node: &Belongings) {
+    wait_for("the node is removed completely", Duration::from_secs(15), async || {
         let (left, now) = (node.left(), Traces::look());
         if left.is_empty() && now == *before { Ok(()) } else { Err(format!("{left:?}\n{now:#?}\nbefore: {before:#?}")) }
     })
     .await;
 }
 
-/// Processes in another network than this program, such as those of a node and of its containers.
-fn strangers() -> BTreeSet<String> {
+/// Returns the processes in another network namespace than this program, such as those of a node and its containers.
+fn foreign_processes() -> BTreeSet<String> {
     let network = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = network("self");
     let others = names("/proc").filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,7 +1,7 @@
-//! Giveway on every version of Kubernetes that it supports: the same short stories on each, on one world a version.
+//! Short tests on every supported version of Kubernetes, with one world per version.
 //!
-//! `make test-versions` builds and tries all versions, `make test-oldest` the oldest one. A version that is not built is a failure.
-// Tests end on the spot, with a message, when an expectation fails.
+//! `make test-versions` builds and tests all versions, `make test-oldest` the oldest one. A version that is not built is a failure.
+// A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod removal;
@@ -10,11 +10,11 @@ mod stories;
 
 use giveway_tests::control_plane::Version;
 use libtest_mimic::{Arguments, Trial};
-use shared::{on, on_at_last};
+use shared::{last_on, on};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The deadline of every wait: generous, because other work shares the cores.
+/// Deadline of every wait. It is generous because other work shares the cores.
 const LIMIT: Duration = Duration::from_secs(90);
 
 fn main() -> ExitCode {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// The stories on one version.
+/// Returns the tests of one version.
 fn trials(version: Version) -> Vec<Trial> {
     vec![
         on(version, "install", async move |world| stories::install(world, version).await),
@@ -35,6 +35,6 @@ fn trials(version: Version) -> Vec<Trial> {
         on(version, "budgets", async |world| stories::budgets(world).await),
         on(version, "guard", async |world| stories::guard(world).await),
         on(version, "cascade", async |world| stories::cascade(world).await),
-        on_at_last(version, "uninstall", async |world| removal::uninstall(world).await),
+        last_on(version, "uninstall", async |world| removal::uninstall(world).await),
     ]
 }

@@ -1,4 +1,4 @@
-//! Giveway goes, by helm, and what it kept from kube-scheduler is kube-scheduler's again.
+//! Uninstall with helm: afterwards kube-scheduler preempts for classes that were managed.
 
 use crate::LIMIT;
 use crate::stories::cli;
@@ -8,12 +8,12 @@ use giveway_tests::cluster::Shaped as _;
 use giveway_tests::giveway::NAMESPACE;
 use giveway_tests::paths;
 
-/// What the chart makes in the whole cluster.
+/// Kinds of the objects that the chart creates.
 const KINDS: &str = "clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,mutatingwebhookconfigurations,\
                      validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings";
 
-/// As the chart's hook does it: classes are released first, while the webhook runs. Then nothing of the chart is left, and
-/// kube-scheduler preempts for the class that was managed.
+/// Releases the classes while the webhook runs, as the chart's hook does, and uninstalls the chart. Then no object of the chart is left,
+/// and kube-scheduler preempts for the class that was managed.
 pub async fn uninstall(world: &mut World) {
     let chart = paths::repository().join("helm").display().to_string();
     world.class("low", 10).create().await;
@@ -26,7 +26,7 @@ pub async fn uninstall(world: &mut World) {
     let said = cli(world, &["release", "--all"]).await;
     assert!(said.contains("/high released"), "{said}");
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
-    // A world is installed without a release of helm's.
+    // The world was installed without a helm release, so helm first takes over the objects.
     let values = values(world).await;
     let mut install =
         vec!["install", "giveway", &chart, "--namespace", NAMESPACE, "--take-ownership", "--force-conflicts"];
@@ -42,11 +42,12 @@ pub async fn uninstall(world: &mut World) {
     let pod = world.pod("after").priority("high").create().await;
     pod.wait_bound(LIMIT).await;
     let history = world.audit().await;
-    let taken = history.removed_by(SCHEDULER).into_iter().filter(|r| low.iter().any(|pod| pod.uid == r.uid)).count();
-    assert_eq!(taken, 1, "the scheduler preempts for it");
+    let preempted =
+        history.removed_by(SCHEDULER).into_iter().filter(|r| low.iter().any(|pod| pod.uid == r.uid)).count();
+    assert_eq!(preempted, 1, "kube-scheduler preempts for the released class");
 }
 
-/// The values that this world was installed with.
+/// Returns the chart values with which this world was installed.
 async fn values(world: &World) -> [String; 3] {
     let read = async |field: &str| {
         let path = format!("jsonpath={{.webhooks[0].clientConfig.{field}}}");

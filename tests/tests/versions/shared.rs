@@ -1,4 +1,4 @@
-//! The world that the stories of a version share. A story that fails takes it along, logs kept, and the next one gets a new one.
+//! The world that the tests of a version share. It is replaced after a failed test, whose logs are kept.
 
 use giveway_tests::World;
 use giveway_tests::control_plane::Version;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 static SHARED: Shared<Version> = Shared::new();
 
-/// A story on the world of this version, which ends with the oracle and with nothing left in the default namespace.
+/// Returns a test on the shared world of this version. After it the oracle checks the promises and the default namespace is emptied.
 pub fn on(version: Version, name: &str, story: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(version, name, story, async |world| {
         world.tidy().await;
@@ -16,12 +16,12 @@ pub fn on(version: Version, name: &str, story: impl AsyncFn(&mut World) + Send +
     })
 }
 
-/// A story after which nothing can be tried any more: the world ends with it.
-pub fn on_at_last(version: Version, name: &str, story: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
+/// Returns the last test on the shared world of this version, which ends with the test.
+pub fn last_on(version: Version, name: &str, story: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(version, name, story, async |_| None)
 }
 
-/// `after` says what the next story gets of the world.
+/// Returns a test on the shared world; `after` returns the world for the next test, or `None` to end it.
 fn trial(
     version: Version,
     name: &str,
@@ -31,15 +31,15 @@ fn trial(
     Trial::test(format!("{version}::{name}"), move || {
         let start = async || World::builder().kubernetes(version).fresh().proxy().start().await;
         SHARED.run(version, start, story, async |world| {
-            // What a version does not know it says of each request that has it.
-            assert_eq!(world.proxy().warnings(), BTreeSet::new(), "what the API server warned the operator of");
+            // An API server warns about each request with a field that its version does not know.
+            assert_eq!(world.proxy().warnings(), BTreeSet::new(), "warnings of the API server to the operator");
             after(world).await
         });
         Ok(())
     })
 }
 
-/// Ends the world, if there is one.
+/// Ends the shared world, if there is one.
 pub fn end() {
     SHARED.end();
 }

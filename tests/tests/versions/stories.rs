@@ -1,4 +1,4 @@
-//! What Giveway is for, in short: what differs between versions would show here first. The whole of it is in `tests/e2e`.
+//! Short tests of the main features, to detect differences between versions of Kubernetes. `tests/e2e` has the complete tests.
 
 use crate::LIMIT;
 use giveway_crds::condition::types::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
@@ -12,14 +12,14 @@ use giveway_tests::giveway::{self, NAMESPACE};
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
 
-/// How often the refused pod's scheduler is woken by other pods.
+/// Number of other pods whose binding makes kube-scheduler retry the denied preemptor.
 const ROUNDS: usize = 20;
 
-/// The API server is of this version, it takes everything that the chart renders without a warning, and finds nothing in it that
-/// it does not know; the installation is well.
+/// Checks that the API server has this version and accepts the rendered chart without warnings and unknown fields, and that
+/// `kubectl giveway check` passes.
 pub async fn install(world: &mut World, version: Version) {
-    let told = world.kubectl(&["get", "--raw", "/version"]).await.unwrap();
-    assert!(told.contains(&format!("\"gitVersion\": \"v{version}.")), "{told}");
+    let reported = world.kubectl(&["get", "--raw", "/version"]).await.unwrap();
+    assert!(reported.contains(&format!("\"gitVersion\": \"v{version}.")), "{reported}");
     let chart = paths::repository().join("helm").display().to_string();
     let default = world.helm(&["template", "giveway", &chart, "--namespace", NAMESPACE, "--no-hooks"]).await.unwrap();
     let file = world.plane().directory().join("default.yaml");
@@ -35,7 +35,7 @@ pub async fn install(world: &mut World, version: Version) {
     assert!(check.contains("\n0 wrong, "), "{check}");
 }
 
-/// A gang that fits starts, and of one that does not fit no pod does.
+/// A gang that fits is bound, and all pods of a gang that does not fit stay gated.
 pub async fn gang(world: &mut World) {
     let nodes = world.nodes(2).prefix("gang").cpus(4).create().await;
     let first = world.gang("first", 6).create().await;
@@ -44,7 +44,7 @@ pub async fn gang(world: &mut World) {
     let second = world.gang("second", 4).create().await;
     second.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", LIMIT).await;
     for pod in &second.pods {
-        assert!(!scheduling_gates(&pod.get().await.unwrap()).is_empty(), "{} was released", pod.name);
+        assert!(!scheduling_gates(&pod.get().await.unwrap()).is_empty(), "{} was ungated", pod.name);
     }
     for pod in &first.pods[..2] {
         pod.delete().await;
@@ -52,7 +52,7 @@ pub async fn gang(world: &mut World) {
     second.wait_bound(LIMIT).await;
 }
 
-/// A gang takes whole groups, by the eviction API and by UID, and everybody is told.
+/// A gang preempts whole groups through the Eviction API with UID preconditions, and conditions report it.
 pub async fn preemption(world: &mut World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -77,8 +77,8 @@ pub async fn preemption(world: &mut World) {
     }
 }
 
-/// Pods of a class with a threshold, that fill a node, and their budget, which allows one of them to go.
-async fn guarded(world: &World) -> Vec<PodHandle> {
+/// Fills a node with pods whose class has a threshold, and creates a budget that allows one disruption.
+async fn create_guarded_pods(world: &World) -> Vec<PodHandle> {
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     let nodes = world.nodes(1).prefix("guarded").cpus(4).label("pool", "guarded").create().await;
     let mut pods = Vec::new();
@@ -90,43 +90,43 @@ async fn guarded(world: &World) -> Vec<PodHandle> {
     pods
 }
 
-/// Below the threshold a budget holds, from it on it may be violated.
+/// A preemptor below the threshold cannot violate a guaranteed budget, and one that reaches the threshold can.
 pub async fn budgets(world: &mut World) {
     world.class("high", 1000).managed().create().await;
     world.class("top", 5000).managed().create().await;
-    guarded(world).await;
+    create_guarded_pods(world).await;
     let before = world.audit().await.evicted().len();
     let below = world.gang("below", 3).priority("high").create().await;
     let words =
         "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
-    let told = below.wait_event("UnschedulableGuaranteedBudget", LIMIT).await;
-    assert!(told.contains(words), "{told}");
+    let event = below.wait_event("UnschedulableGuaranteedBudget", LIMIT).await;
+    assert!(event.contains(words), "{event}");
     assert_eq!(world.audit().await.evicted().len(), before);
     let above = world.gang("above", 3).priority("top").create().await;
     above.wait_bound(LIMIT).await;
     let history = world.audit().await;
     let ways: Vec<How> = history.evicted().iter().skip(before).map(|removal| removal.how).collect();
     assert_eq!(ways.len(), 3, "{ways:?}");
-    assert!(ways.contains(&How::Delete), "two were refused, and deleted then: {ways:?}");
+    assert!(ways.contains(&How::Delete), "two evictions were refused, and the pods were deleted: {ways:?}");
 }
 
-/// kube-scheduler, which preempts for a class that is not managed, gets what the budget allows and no more.
+/// kube-scheduler preempts for an unmanaged class no more pods than the budget allows.
 pub async fn guard(world: &mut World) {
     world.class("stock", 1000).create().await;
-    let pods = guarded(world).await;
+    let pods = create_guarded_pods(world).await;
     let before = world.audit().await.removed_by(SCHEDULER).len();
     let first = world.pod("first").priority("stock").node_selector("pool", "guarded").create().await;
     first.wait_bound(LIMIT).await;
     let second = world.pod("second").priority("stock").node_selector("pool", "guarded").create().await;
-    let told = second.wait_event("GuaranteedBudget", LIMIT).await;
-    assert!(told.contains("default/db"), "{told}");
+    let event = second.wait_event("GuaranteedBudget", LIMIT).await;
+    assert!(event.contains("default/db"), "{event}");
     assert_eq!(world.audit().await.removed_by(SCHEDULER).len() - before, 1, "the budget allows one");
     let mut left = 0;
     for pod in &pods {
         left += usize::from(pod.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
     }
     assert_eq!(left, 3);
-    // However often the scheduler tries it again meanwhile: what is held of it does not become more and more.
+    // Frequent attempts of kube-scheduler do not accumulate delayed denials.
     let free = world.nodes(1).prefix("free").cpus(4).label("pool", "free").create().await;
     for round in 0..ROUNDS {
         let pod = world.pod(&format!("other-{round}")).node_selector("pool", "free").create().await;
@@ -134,24 +134,24 @@ pub async fn guard(world: &mut World) {
         pod.delete().await;
         pod.wait_gone(LIMIT).await;
     }
-    wait_for("no more of its refusals are held than its tries come together", LIMIT, async || {
+    wait_for("at most four denials are delayed", LIMIT, async || {
         let held = metric(world, "giveway_webhook_guard_held_refusals").await;
-        if held <= 4 { Ok(()) } else { Err(format!("{held} are held")) }
+        if held <= 4 { Ok(()) } else { Err(format!("{held} are delayed")) }
     })
     .await;
-    // Without it the scheduler rests.
+    // Deleting the preemptor ends the attempts of kube-scheduler.
     second.delete().await;
     second.wait_gone(LIMIT).await;
 }
 
-/// The value of a metric of the webhook; 0 where it does not exist yet.
+/// Returns the sum of a metric of the webhook over its labels, or 0 if it does not exist.
 async fn metric(world: &mut World, name: &str) -> u64 {
     let (_, metrics) = world.webhook().http("/metrics").await.unwrap();
     let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<u64>().ok());
     values.sum()
 }
 
-/// kube-scheduler takes one pod of a group that gives way whole, and the others go, too.
+/// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others.
 pub async fn cascade(world: &mut World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
@@ -163,17 +163,17 @@ pub async fn cascade(world: &mut World) {
     let stock = world.pod("stock").priority("stock").create().await;
     stock.wait_bound(LIMIT).await;
     let history = world.audit().await;
-    let taken =
+    let preempted =
         history.removed_by(SCHEDULER).into_iter().find(|r| low.iter().any(|g| g.pods.iter().any(|p| p.uid == r.uid)));
-    let first = taken.expect("kube-scheduler took a pod of a group").pod.1.clone();
-    let (gone, stays) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
-    gone.wait_gone(LIMIT).await;
+    let first = preempted.expect("kube-scheduler preempted a pod of a group").pod.1.clone();
+    let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
+    disrupted.wait_gone(LIMIT).await;
     let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
-    assert_eq!(gone.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
-    stays.wait_running(LIMIT).await;
+    assert_eq!(disrupted.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
+    remaining.wait_running(LIMIT).await;
 }
 
-/// Runs `kubectl giveway` as the administrator; returns what it printed.
+/// Runs `kubectl giveway` as the administrator and returns its output.
 pub async fn cli(world: &mut World, args: &[&str]) -> String {
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let mut command = tokio::process::Command::new(program);
