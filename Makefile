@@ -160,7 +160,7 @@ e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TE
 	@$(MAKE) --no-print-directory run-e2e
 
 e2e-release: controlplane daemons promtool ## Run the end-to-end tests that only a release needs (TEST=name runs some of them)
-	@$(MAKE) --no-print-directory run-e2e TEST="--ignored --skip guard_cost::a_held --skip guard_cost::a_crowd $(TEST)"
+	@$(MAKE) --no-print-directory run-e2e TEST="--ignored --skip guard_cost::a_delayed --skip guard_cost::many_delayed $(TEST)"
 
 # Without a look at what it needs.
 run-e2e:

@@ -45,7 +45,7 @@ impl Example {
     ///
     /// # Panics
     /// It does not.
-    pub async fn takes_and_gives_place(&self, world: &World, check: impl AsyncFn(&World)) {
+    pub async fn preempts_and_is_preempted(&self, world: &World, check: impl AsyncFn(&World)) {
         world.class("background", 10).managed().create().await;
         world.class("urgent", 5000).managed().create().await;
         // A little more than the gangs need, for pods that are no members.

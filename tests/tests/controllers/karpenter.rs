@@ -1,5 +1,4 @@
-//! Karpenter, with its provider for kwok, is asked for room by placeholders: it knows no gangs, and does not look at pods that are
-//! held.
+//! Capacity requests to Karpenter (with its provider for kwok) by placeholder pods, because Karpenter ignores gated pods.
 
 use giveway_crds::condition::types::CAPACITY_REQUESTED;
 use giveway_crds::keys::LABEL_PLACEHOLDER;
@@ -15,12 +14,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
-/// The gang.
+/// Number of pods of the gang.
 const MEMBERS: usize = 32;
-/// Pods of 1 CPU on one of Karpenter's nodes of 16, of which the kubelet has a tenth of a CPU.
+/// Pods of 1 CPU that fit on one of Karpenter's nodes of 16 CPUs, of which 0.1 CPU is reserved for the kubelet.
 const ON_A_NODE: usize = 15;
 
-/// Karpenter and Giveway, which asks it as soon as somebody would have to go.
+/// Starts a world with Karpenter and with a Giveway that requests capacity before it preempts.
 pub async fn world() -> World {
     let builder = World::builder().helm_value("provisioning.method=Placeholder").controllers(&[Controller::Karpenter]);
     let builder = builder.operator_flag("--provisioning-method=placeholder").operator_flag("--provisioning-first");
@@ -30,8 +29,8 @@ pub async fn world() -> World {
     world
 }
 
-/// Lets Karpenter add nodes of 16 CPUs, up to so many CPUs. It takes one that is empty away again, as its users have it.
-async fn node_pool(world: &World, cpus: usize) {
+/// Creates a NodePool: Karpenter may add nodes of 16 CPUs, up to `cpus` in total, and removes empty nodes.
+async fn create_node_pool(world: &World, cpus: usize) {
     let pool = format!(
         "
 apiVersion: karpenter.kwok.sh/v1alpha1
@@ -56,64 +55,68 @@ spec:
     world.apply(&pool).await.unwrap();
 }
 
-/// Full nodes, and a gang that would take their place after an hour.
-async fn full(world: &World, nodes: usize, cpus: u32) -> (Vec<PodHandle>, Group) {
+/// Creates nodes full of pods of class `low` and a gang that preempts after an hour. Returns both.
+async fn create_full_nodes_and_gang(world: &World, nodes: usize, cpus: u32) -> (Vec<PodHandle>, Group) {
     let nodes = world.nodes(nodes).cpus(cpus).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", MEMBERS).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(3_600));
     (low, late.create().await)
 }
 
-/// The nodes that Karpenter has made.
-async fn made(world: &World) -> BTreeSet<String> {
+/// Returns the nodes that Karpenter has created.
+async fn created_nodes(world: &World) -> BTreeSet<String> {
     let nodes: Api<Node> = Api::all(world.client());
     let nodes = nodes.list(&ListParams::default().labels("karpenter.sh/nodepool=gangs")).await.unwrap();
     nodes.iter().map(ResourceExt::name_any).collect()
 }
 
-/// Waits until nobody is asked any more and nothing of it is left.
-async fn asks_nobody(world: &World, gang: &Group) {
+/// Waits until the capacity request has ended and no placeholder exists.
+async fn wait_request_removed(world: &World, gang: &Group) {
     gang.wait_condition(CAPACITY_REQUESTED, "False", "CapacityNotNeeded", LIMIT).await;
     let pods: Api<Pod> = Api::all(world.client());
-    wait_for("no placeholder is left", LIMIT, async || {
+    wait_for("no placeholder exists", LIMIT, async || {
         let left =
             pods.list(&ListParams::default().labels(LABEL_PLACEHOLDER)).await.map_err(|error| error.to_string())?;
-        if left.items.is_empty() { Ok(()) } else { Err(format!("{} are", left.items.len())) }
+        if left.items.is_empty() { Ok(()) } else { Err(format!("{} exist", left.items.len())) }
     })
     .await;
 }
 
-pub async fn nodes_come_for_a_gang_and_nobody_is_evicted(world: &World) {
-    node_pool(world, 1_000).await;
-    let (low, gang) = full(world, 1, 4).await;
+pub async fn karpenter_adds_nodes_for_a_gang_and_no_pod_is_evicted(world: &World) {
+    create_node_pool(world, 1_000).await;
+    let (low, gang) = create_full_nodes_and_gang(world, 1, 4).await;
     let on: BTreeSet<String> = gang.wait_bound(LIMIT).await.into_iter().collect();
-    assert_eq!(on, made(world).await, "on Karpenter's nodes, and it made no other");
+    assert_eq!(on, created_nodes(world).await, "the gang uses exactly the nodes that Karpenter created");
     assert_eq!(on.len(), MEMBERS.div_ceil(ON_A_NODE));
     gang.wait_running(LIMIT).await;
-    asks_nobody(world, &gang).await;
+    wait_request_removed(world, &gang).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     for pod in &low {
         pod.wait_running(LIMIT).await;
     }
 }
 
-pub async fn where_its_limit_leaves_too_little_the_time_passes_and_the_gang_preempts(world: &World) {
-    node_pool(world, 16).await;
-    let (_, gang) = full(world, 2, 16).await;
+pub async fn a_gang_preempts_after_its_delay_if_the_limit_of_the_node_pool_is_too_low(world: &World) {
+    create_node_pool(world, 16).await;
+    let (_, gang) = create_full_nodes_and_gang(world, 2, 16).await;
     let half = format!("of which {ON_A_NODE} have a node");
-    wait_for("Karpenter has made what it may", LIMIT, async || {
+    wait_for("Karpenter has created nodes up to its limit", LIMIT, async || {
         let said = gang.wait_condition(CAPACITY_REQUESTED, "True", "CapacityAsked", LIMIT).await;
         if said.contains(&half) { Ok(()) } else { Err(said) }
     })
     .await;
-    assert_eq!(made(world).await.len(), 1);
-    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new(), "there is time");
-    let over = Patch::Merge(json!({"spec": {"preemptionDelaySeconds": 1}}));
+    assert_eq!(created_nodes(world).await.len(), 1);
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new(), "the delay has not passed");
+    let shorter = Patch::Merge(json!({"spec": {"preemptionDelaySeconds": 1}}));
     let groups = world.kit().api::<giveway_crds::PodGroup>();
-    groups.patch("train", &PatchParams::default(), &over).await.unwrap();
+    groups.patch("train", &PatchParams::default(), &shorter).await.unwrap();
     gang.wait_bound(LIMIT).await;
     let evicted = world.audit().await.evicted_names();
-    assert_eq!(evicted.len(), MEMBERS - ON_A_NODE, "as many as Karpenter had no node for: {evicted:?}");
+    assert_eq!(
+        evicted.len(),
+        MEMBERS - ON_A_NODE,
+        "one victim for each member that has no node of Karpenter: {evicted:?}"
+    );
     assert!(evicted.iter().all(|name| name.starts_with("low-")), "{evicted:?}");
-    asks_nobody(world, &gang).await;
+    wait_request_removed(world, &gang).await;
 }

@@ -1,7 +1,7 @@
-//! Real controllers of other projects: of workloads (JobSet, LeaderWorkerSet, KubeRay, and those of Kubeflow), and Karpenter.
+//! Tests with the real controllers of other projects: JobSet, LeaderWorkerSet, KubeRay, those of Kubeflow, and Karpenter.
 //!
-//! Tests of workloads share one world, one after the other. A test whose controller is not built is ignored, and one line says so.
-// Tests end on the spot, with a message, when an expectation fails.
+//! Tests of workloads share one world. A test whose controller is not built is ignored, and one line says so.
+// A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod examples;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// A test that needs these controllers, which has the name of its function.
+/// Defines a test that needs these controllers; its name is that of the function.
 macro_rules! test {
     ($module:ident::$function:ident, $($needs:expr),+) => {
         shared::trial(concat!(stringify!($module), "::", stringify!($function)), async |world| {
@@ -33,7 +33,7 @@ macro_rules! test {
     };
 }
 
-/// A test of Karpenter, on a world of its own.
+/// Defines a test of Karpenter on a world of its own.
 macro_rules! karpenter {
     ($function:ident) => {
         shared::alone(concat!("karpenter::", stringify!($function)), karpenter::world, async |world| {
@@ -45,13 +45,23 @@ macro_rules! karpenter {
 
 fn tests() -> Vec<Trial> {
     vec![
-        test!(examples::each_job_of_a_jobset_takes_and_gives_place_whole, Controller::JobSet),
-        test!(examples::each_replica_of_a_leaderworkerset_takes_and_gives_place_whole, Controller::LeaderWorkerSet),
-        test!(examples::the_cluster_of_a_rayjob_takes_and_gives_place_whole, Controller::KubeRay),
-        test!(examples::the_nodes_of_a_trainjob_take_and_give_place_whole, Controller::JobSet, Controller::Trainer),
-        test!(examples::the_pods_of_a_pytorchjob_take_and_give_place_whole, Controller::TrainingOperator),
-        test!(examples::launcher_and_workers_of_an_mpijob_take_and_give_place_whole, Controller::MpiOperator),
-        karpenter!(nodes_come_for_a_gang_and_nobody_is_evicted),
-        karpenter!(where_its_limit_leaves_too_little_the_time_passes_and_the_gang_preempts),
+        test!(examples::each_job_of_a_jobset_preempts_and_is_preempted_as_a_whole, Controller::JobSet),
+        test!(
+            examples::each_replica_of_a_leaderworkerset_preempts_and_is_preempted_as_a_whole,
+            Controller::LeaderWorkerSet
+        ),
+        test!(examples::the_cluster_of_a_rayjob_preempts_and_is_preempted_as_a_whole, Controller::KubeRay),
+        test!(
+            examples::the_nodes_of_a_trainjob_preempt_and_are_preempted_as_a_whole,
+            Controller::JobSet,
+            Controller::Trainer
+        ),
+        test!(examples::the_pods_of_a_pytorchjob_preempt_and_are_preempted_as_a_whole, Controller::TrainingOperator),
+        test!(
+            examples::launcher_and_workers_of_an_mpijob_preempt_and_are_preempted_as_a_whole,
+            Controller::MpiOperator
+        ),
+        karpenter!(karpenter_adds_nodes_for_a_gang_and_no_pod_is_evicted),
+        karpenter!(a_gang_preempts_after_its_delay_if_the_limit_of_the_node_pool_is_too_low),
     ]
 }

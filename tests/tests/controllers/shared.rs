@@ -1,4 +1,4 @@
-//! The one world that tests of workloads share. A test that fails takes it along, logs kept, and the next one gets a new one.
+//! The world that tests of workloads share. It is replaced after a failed test, whose logs are kept.
 
 use giveway_tests::World;
 use giveway_tests::controllers::Controller;
@@ -9,14 +9,14 @@ use std::fs;
 
 static SHARED: Shared<Sort> = Shared::new();
 
-/// What a world is for.
+/// Use of a world.
 #[derive(PartialEq, Eq)]
 enum Sort {
     Workloads,
     OneTest,
 }
 
-/// A test on the shared world, which ends with the oracle and with nothing left.
+/// Returns a test on the shared world. After it the oracle checks the promises, and the objects of the test are deleted.
 pub fn trial(name: &str, test: impl AsyncFn(&World) + Send + 'static) -> Trial {
     Trial::test(name, move || {
         let start = async || World::builder().controllers(&Controller::WORKLOADS).start().await;
@@ -33,7 +33,7 @@ pub fn trial(name: &str, test: impl AsyncFn(&World) + Send + 'static) -> Trial {
     })
 }
 
-/// A test on a world of its own, which ends with the oracle.
+/// Returns a test on a world of its own. After it the oracle checks the promises.
 pub fn alone(
     name: &str,
     start: impl AsyncFn() -> World + Send + 'static,
@@ -45,12 +45,12 @@ pub fn alone(
     })
 }
 
-/// Ends the world, if there is one.
+/// Ends the shared world, if there is one.
 pub fn end() {
     SHARED.end();
 }
 
-/// Deletes what the test made.
+/// Deletes the objects of all examples.
 async fn tidy(world: &World) {
     for entry in fs::read_dir(path("")).unwrap().flatten() {
         let file = entry.path().display().to_string();

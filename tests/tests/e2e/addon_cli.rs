@@ -1,4 +1,4 @@
-//! `kubectl giveway` about critical add-ons: what it predicts is who goes, and `why` tells what they wait for.
+//! `kubectl giveway` and critical add-ons: `plan` predicts their victims, and `why` explains what an add-on waits for.
 
 use crate::MINUTE;
 use crate::cli::Reader;
@@ -17,22 +17,22 @@ use serde_json::Value;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each_part_of_it;
+            plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_step;
     ]
 }
 
-/// How long a fake pod takes to go that is to stay until the test lets it go.
-const UNTIL_LET_GO: &str = "600";
+/// Seconds that a fake pod takes to terminate. It stays terminating until the test deletes it with grace period 0.
+const UNTIL_DELETED: &str = "600";
 
 fn addon(world: &World, name: &str) -> PodBuilder {
     let kit = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
     PodBuilder::new(kit, name).annotation(keys::ANNOTATION_CRITICAL, "true").tolerate(keys::TAINT_CRITICAL)
 }
 
-/// A pod with a grace of an hour.
-async fn slow(world: &World, node: &str) -> PodHandle {
+/// Creates a pod with a termination grace period of an hour and waits until it runs.
+async fn create_slow_pod(world: &World, node: &str) -> PodHandle {
     let key = giveway_tests::cluster::GRACE_SECONDS;
-    let mut pod = world.pod("slow").cpu(2).on(node).annotation(key, UNTIL_LET_GO).build();
+    let mut pod = world.pod("slow").cpu(2).on(node).annotation(key, UNTIL_DELETED).build();
     pod.spec.get_or_insert_default().termination_grace_period_seconds = Some(3600);
     let pod = world.kit().api::<Pod>().create(&PostParams::default(), &pod).await.unwrap();
     let handle = PodHandle::new(world.kit(), &pod);
@@ -40,9 +40,9 @@ async fn slow(world: &World, node: &str) -> PodHandle {
     handle
 }
 
-/// Waits until the page about a pod says all of this, and returns it.
+/// Waits until `kubectl giveway why` prints all of these parts about a pod, and returns what it printed.
 async fn why(reader: &Reader, pod: &str, namespace: &str, parts: &[&str]) -> String {
-    wait_for(&format!("why pod/{pod} says what it should"), MINUTE, async || {
+    wait_for(&format!("why pod/{pod} prints all expected parts"), MINUTE, async || {
         let page = reader.giveway(&["why", &format!("pod/{pod}"), "-n", namespace]).await.ok().to_owned();
         match parts.iter().find(|part| !page.contains(**part)) {
             None => Ok(page),
@@ -52,20 +52,21 @@ async fn why(reader: &Reader, pod: &str, namespace: &str, parts: &[&str]) -> Str
     .await
 }
 
-async fn completed(world: &World, pod: &PodHandle) {
-    wait_for(&format!("the plan for {} is completed", pod.name), MINUTE, async || {
+async fn wait_plan_completed(world: &World, pod: &PodHandle) {
+    wait_for(&format!("the latest plan of pod {} is completed", pod.name), MINUTE, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
-        let newest = plans.into_iter().rfind(|plan| plan.preemptor.uid == pod.uid).ok_or("there is none")?;
+        let newest =
+            plans.into_iter().rfind(|plan| plan.preemptor.uid == pod.uid).ok_or("no plan has this preemptor")?;
         if newest.state == PlanState::Completed { Ok(()) } else { Err(newest.message) }
     })
     .await;
 }
 
-async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each_part_of_it() {
-    // First with a hold-off that outlasts the slowest machine: nothing happens while we look.
+async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_step() {
+    // The first hold-off is so long that no eviction happens before it is replaced.
     let mut world = World::builder().operator_flag("--critical-addons-after=10m").start().await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    let slow = slow(&world, &nodes[0]).await;
+    let slow = create_slow_pod(&world, &nodes[0]).await;
     let reader = Reader::new(&mut world).await;
     let dns = addon(&world, "dns").cpu(2).create().await;
     dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
@@ -81,7 +82,7 @@ async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each
         assert!(page.contains(part), "{part} is not in:\n{page}");
     }
 
-    // Live, from a snapshot, and from one without names: the same decision.
+    // The decision is the same on the live cluster, on a snapshot and on an anonymized snapshot.
     let plan = ["plan", "--for", "pod/dns", "-n", "kube-system", "--critical", "-o", "json"];
     let live = reader.giveway(&plan).await;
     live.ok();
@@ -104,7 +105,7 @@ async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each
     assert_eq!((&hidden["cost"], &hidden["criticalAddon"]["step"]), (&live["cost"], &2.into()));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
 
-    // Now it happens. The victim takes its time until we have looked.
+    // With a short hold-off the victim is evicted. It stays terminating until `why` has been checked.
     world.operator().kill();
     world.operator().flag("--critical-addons-after=1s");
     world.operator().start().await;
@@ -122,9 +123,9 @@ async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each
     assert!(list.ok().contains("pod/dns") && !list.out.contains("kube-scheduler found no place"), "{}", list.out);
     world.kit().api::<Pod>().delete("slow", &DeleteParams::default().grace_period(0)).await.unwrap();
     assert_eq!(dns.wait_bound(MINUTE).await, "node-000");
-    completed(&world, &dns).await;
+    wait_plan_completed(&world, &dns).await;
 
-    // And afterwards: both sides of it.
+    // After the eviction `why` explains both the add-on and its victim.
     let parts =
         ["Completed: plan ", "It was bound to node node-000; 1 of 1 pod gave way.", "For a critical add-on: Step 2:"];
     why(&reader, "dns", "kube-system", &parts).await;
@@ -140,13 +141,17 @@ async fn what_plan_predicts_for_a_critical_add_on_is_who_goes_and_why_tells_each
     let table = world.kubectl(&["get", "preemptions"]).await.unwrap();
     assert!(table.contains("STRATEGY") && table.contains("critical-addon"), "{table}");
 
-    // One for which there is no way, and who is told that.
+    // A critical add-on that fits on no node gets the reason in its event.
     let large = addon(&world, "large").cpu(3).create().await;
     large.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     let nearest = "No node can be freed for it, so nobody is evicted. The nearest is node-000: without the 0 pods there that \
                    may go it still lacks 3 cpu; 1 pod there stays.";
     let page = why(&reader, "large", "kube-system", &["Waits for: CriticalAddonUnschedulable ("]).await;
-    assert_eq!(page.matches(nearest).count(), 3, "what it waits for, what is decided now, and the event:\n{page}");
+    assert_eq!(
+        page.matches(nearest).count(),
+        3,
+        "expected in the wait reason, in the current decision and in the event:\n{page}"
+    );
     assert_eq!(world.audit().await.evicted_names(), ["slow"]);
     assert_eq!(slow.get().await, None);
     world.check_promises().await;

@@ -1,5 +1,5 @@
-//! What admission answers, through the real API server: every row of the table of answers that CEL alone cannot give,
-//! and what is filled in.
+//! Admission through the real API server: rejections that the CEL rules of the CRDs cannot express, and the fields that
+//! admission fills in.
 
 use crate::MINUTE;
 use giveway_crds::keys;
@@ -13,12 +13,12 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            groups_get_their_priority_from_their_class_or_are_refused,
-            managed_classes_never_preempt_by_the_scheduler_and_their_annotations_stay,
-            members_get_the_gate_and_the_class_of_their_group_and_keep_both,
-            labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody;
+            groups_get_the_priority_of_their_class_or_are_rejected,
+            managed_classes_get_policy_never_and_their_annotations_are_immutable,
+            members_get_the_gate_and_class_of_their_group_and_their_labels_are_immutable,
+            incomplete_group_labels_are_rejected_and_members_of_basic_groups_are_not_gated;
         own:
-            kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the_webhook_is_down;
+            pods_in_kube_system_and_giveway_system_are_admitted_unchanged_without_the_webhook;
     ]
 }
 
@@ -32,15 +32,15 @@ fn class(name: &str, rest: &str) -> String {
     format!("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: {name}\n{rest}")
 }
 
-/// Applies a manifest that has to be refused with this text in the answer.
-async fn refused(world: &World, manifest: &str, text: &str) {
+/// Applies a manifest and expects a rejection whose message contains `text`.
+async fn expect_rejection(world: &World, manifest: &str, text: &str) {
     match world.apply(manifest).await {
-        Ok(done) => panic!("accepted ({done}), although it should be refused with {text:?}:\n{manifest}"),
-        Err(said) => assert!(said.contains(text), "refused, but with other words:\n{said}\nwanted: {text}"),
+        Ok(done) => panic!("accepted ({done}), but a rejection with {text:?} was expected:\n{manifest}"),
+        Err(said) => assert!(said.contains(text), "the rejection has another message:\n{said}\nexpected: {text}"),
     }
 }
 
-async fn groups_get_their_priority_from_their_class_or_are_refused(world: &World) {
+async fn groups_get_the_priority_of_their_class_or_are_rejected(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.class("plain", 5).create().await;
     world.apply(&group("good", "  priorityClassName: high\n")).await.unwrap();
@@ -61,26 +61,27 @@ async fn groups_get_their_priority_from_their_class_or_are_refused(world: &World
     assert_eq!(spec.unwrap(), "|0");
 
     let unknown = "spec.priorityClassName: no PriorityClass with name missing was found";
-    refused(world, &group("bad", "  priorityClassName: missing\n"), unknown).await;
+    expect_rejection(world, &group("bad", "  priorityClassName: missing\n"), unknown).await;
     let differs = "spec.priority: the integer value of priority (7) must not be provided in the spec of a PodGroup; its priority by PriorityClass high is 1000: leave the field out";
-    refused(world, &group("bad", "  priorityClassName: high\n  priority: 7\n"), differs).await;
+    expect_rejection(world, &group("bad", "  priorityClassName: high\n  priority: 7\n"), differs).await;
     let template = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: bad}\nspec:\n  podGroupTemplates:\n  - name: a\n    schedulingPolicy: {basic: {}}\n  - name: b\n    schedulingPolicy: {basic: {}}\n    priorityClassName: missing\n";
     let unknown = "spec.podGroupTemplates[1].priorityClassName: no PriorityClass with name missing was found";
-    refused(world, template, unknown).await;
-    refused(world, &group("good", "  priorityClassName: plain\n"), "priorityClassName: field is immutable").await;
+    expect_rejection(world, template, unknown).await;
+    expect_rejection(world, &group("good", "  priorityClassName: plain\n"), "priorityClassName: field is immutable")
+        .await;
     let warned = world.apply(&group("warned", "  priorityClassName: plain\n")).await;
     assert!(warned.is_ok(), "{warned:?}");
     world.check_promises().await;
 }
 
-async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_stay(world: &World) {
+async fn managed_classes_get_policy_never_and_their_annotations_are_immutable(world: &World) {
     let managed = "  annotations: {scheduling.giveway.dev/managed: \"true\"}\nvalue: 7\n";
     world.apply(&class("m", managed)).await.unwrap();
     let path = "jsonpath={.preemptionPolicy} {.metadata.annotations.scheduling\\.giveway\\.dev/preemption-policy}";
     assert_eq!(world.kubectl(&["get", "priorityclass", "m", "-o", path]).await.unwrap(), "Never PreemptLowerPriority");
     world.apply(&class("plain", "value: 7\n")).await.unwrap();
     let policy = world.kubectl(&["get", "priorityclass", "plain", "-o", "jsonpath={.preemptionPolicy}"]).await.unwrap();
-    assert_eq!(policy, "PreemptLowerPriority", "a class that asks for nothing is left alone");
+    assert_eq!(policy, "PreemptLowerPriority", "a class without annotations keeps its preemptionPolicy");
     let change = ["annotate", "--overwrite", "priorityclass", "m", "scheduling.giveway.dev/managed=false"];
     let said = world.kubectl(&change).await.unwrap_err();
     assert!(
@@ -90,7 +91,7 @@ async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_st
         "{said}"
     );
     let odd = "  annotations: {scheduling.giveway.dev/managed: \"yes\"}\nvalue: 7\n";
-    refused(
+    expect_rejection(
         world,
         &class("odd", odd),
         "metadata.annotations[scheduling.giveway.dev/managed]: Invalid value: \"yes\": must be \"true\" or \"false\"",
@@ -111,7 +112,7 @@ async fn managed_classes_never_preempt_by_the_scheduler_and_their_annotations_st
     world.check_promises().await;
 }
 
-async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both(world: &World) {
+async fn members_get_the_gate_and_class_of_their_group_and_their_labels_are_immutable(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.class("usual", 3).global_default().create().await;
     world.gang("train", 2).priority("high").create_group().await;
@@ -134,14 +135,14 @@ async fn members_get_the_gate_and_the_class_of_their_group_and_keep_both(world: 
         .unwrap_err();
     assert!(said.contains("metadata.annotations[scheduling.giveway.dev/preemption-policy]: Invalid value: \"Never\": field is immutable"), "{said}");
     world.kubectl(&["label", "pod", "m", "unrelated=yes"]).await.unwrap();
-    // Without a group it is a pod like any other.
+    // A pod without a group is not changed.
     let single = world.pod("single").create().await.get().await.unwrap();
     assert_eq!(scheduling_gates(&single), Vec::<String>::new());
     assert_eq!(single.spec.unwrap().priority, Some(3));
     world.check_promises().await;
 }
 
-async fn labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody(world: &World) {
+async fn incomplete_group_labels_are_rejected_and_members_of_basic_groups_are_not_gated(world: &World) {
     world.nodes(1).cpus(2).create().await;
     let half = world.pod("half").label(keys::LABEL_WORKLOAD, "w").try_create().await.err().unwrap().to_string();
     assert!(half.contains("metadata.labels[scheduling.giveway.dev/pod-group-template]: Required value: must be set together with scheduling.giveway.dev/workload"), "{half}");
@@ -152,7 +153,7 @@ async fn labels_that_name_no_group_are_refused_and_basic_groups_hold_nobody(worl
     world.check_promises().await;
 }
 
-async fn kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the_webhook_is_down() {
+async fn pods_in_kube_system_and_giveway_system_are_admitted_unchanged_without_the_webhook() {
     let mut world = World::start().await;
     world.nodes(1).cpus(4).create().await;
     world.webhook().kill();
@@ -165,7 +166,7 @@ async fn kube_system_and_giveway_s_own_namespace_are_never_touched_even_when_the
             world.kubectl(&["get", "pod", "critical", "-n", namespace, "-o", "jsonpath={.spec.schedulingGates}"]).await;
         assert_eq!(gates.unwrap(), "", "{namespace}");
     }
-    // Members fail closed: an ungated member would break the promise to its gang. Others are admitted.
+    // The webhook entry for members fails closed, because an ungated member could start without its gang. Other pods are admitted.
     let member = world.pod("member").label(keys::LABEL_POD_GROUP, "g").try_create().await.err().unwrap().to_string();
     assert!(member.contains("failed calling webhook"), "{member}");
     world.pod("other").create().await.wait_bound(MINUTE).await;

@@ -1,4 +1,4 @@
-//! `kubectl giveway adopt` and `release`: a class changes hands whole, or the next run finishes it.
+//! `kubectl giveway adopt` and `release` either replace a PriorityClass completely, or the next run completes the change.
 
 use crate::MINUTE;
 use crate::cli::{Printed, giveway, run};
@@ -21,15 +21,15 @@ use std::collections::BTreeMap;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status,
-            giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was;
+            a_release_with_closed_output_is_completed_and_exits_with_1,
+            giveway_preempts_for_an_adopted_class_and_release_restores_the_class;
         own:
-            uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook;
+            the_uninstall_hook_may_release_every_class;
         release_shared:
-            an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost,
-            a_run_that_is_killed_at_any_moment_loses_nothing;
+            the_next_run_completes_an_interrupted_run_without_loss,
+            a_run_killed_at_any_time_loses_no_class;
         release:
-            while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_back_with_it;
+            without_the_webhook_no_class_is_deleted_and_a_deleted_class_is_recreated_afterwards;
     ]
 }
 
@@ -41,14 +41,14 @@ fn records(world: &World) -> Api<ConfigMap> {
     Api::namespaced(world.client(), NAMESPACE)
 }
 
-/// Names of the records that are left.
-async fn left(world: &World) -> Vec<String> {
+/// Returns the names of the ConfigMaps that record an uncompleted change of a class.
+async fn remaining_records(world: &World) -> Vec<String> {
     let list = records(world).list(&ListParams::default().labels(LABEL_CLASS_CHANGE)).await.unwrap();
     list.items.into_iter().filter_map(|map| map.metadata.name).collect()
 }
 
-/// The record that a run writes before it deletes the class.
-async fn record(world: &World, change: &str, class: &PriorityClass) {
+/// Writes the record that a run of `adopt` or `release` writes before it deletes the class.
+async fn write_record(world: &World, change: &str, class: &PriorityClass) {
     let name = class.metadata.name.clone().unwrap();
     let map = ConfigMap {
         metadata: ObjectMeta {
@@ -62,9 +62,9 @@ async fn record(world: &World, change: &str, class: &PriorityClass) {
     records(world).create(&PostParams::default(), &map).await.unwrap();
 }
 
-/// What a run leaves that is killed between deleting the class and creating it.
+/// Leaves the state of a run that was killed after it deleted the class and before it recreated it.
 async fn interrupt(world: &World, change: &str, class: &PriorityClass) {
-    record(world, change, class).await;
+    write_record(world, change, class).await;
     let name = class.metadata.name.clone().unwrap();
     classes(world).delete(&name, &DeleteParams::default()).await.unwrap();
 }
@@ -73,7 +73,7 @@ fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
     class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_by_its_status(world: &mut World) {
+async fn a_release_with_closed_output_is_completed_and_exits_with_1(world: &mut World) {
     for name in ["a", "b", "c"] {
         world.class(name, 1000).managed().create().await;
     }
@@ -81,7 +81,7 @@ async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_b
     command.args(["release", "--all"]).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", "/nonexistent");
     let mut release =
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // As `| head -0` does, to both.
+    // Closes both pipes, as `| head -0` does.
     drop((release.stdout.take(), release.stderr.take()));
     let status = tokio::task::spawn_blocking(move || release.wait().unwrap()).await.unwrap();
     assert_eq!(status.code(), Some(1));
@@ -89,8 +89,8 @@ async fn a_release_that_nobody_listens_to_is_finished_all_the_same_and_says_so_b
         let class = classes(world).get(name).await.unwrap();
         assert!(!is_managed(&class), "{class:?}");
     }
-    assert_eq!(left(world).await, Vec::<String>::new());
-    // Who only reads goes without a word.
+    assert_eq!(remaining_records(world).await, Vec::<String>::new());
+    // `check` only reads, so it succeeds without its output.
     let mut command = std::process::Command::new(paths::giveway_program("kubectl-giveway").unwrap());
     command.args(["check"]).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", "/nonexistent");
     let mut check = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -104,12 +104,12 @@ fn is_managed(class: &PriorityClass) -> bool {
     annotation(class, ANNOTATION_MANAGED) == Some("true") && class.preemption_policy.as_deref() == Some("Never")
 }
 
-fn refused(printed: &Printed, status: i32, text: &str) {
+fn expect_failure(printed: &Printed, status: i32, text: &str) {
     assert_eq!(printed.status, Some(status), "{}{}", printed.out, printed.err);
     assert!(printed.err.contains(text), "{text} is not in:\n{}", printed.err);
 }
 
-async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was(world: &mut World) {
+async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(world: &mut World) {
     world.class("low", 10).managed().create().await;
     let manifest = format!(
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: high\n  labels: {{team: a}}\n  annotations: {{{ANNOTATION_THRESHOLD}: \"5000\"}}\nvalue: 1000\ndescription: For what is urgent.\n"
@@ -118,7 +118,7 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
     let before = classes(world).get("high").await.unwrap();
 
     let elsewhere = ["adopt", "priorityclass", "high", "--giveway-namespace", "elsewhere"];
-    refused(
+    expect_failure(
         &giveway(world, &elsewhere).await,
         1,
         "error: PriorityClass high: namespaces \"elsewhere\" not found: --giveway-namespace names the namespace in which Giveway is installed",
@@ -139,17 +139,17 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
         (class.value, &class.description, &class.metadata.labels, annotation(&class, ANNOTATION_THRESHOLD)),
         (1000, &before.description, &before.metadata.labels, Some("5000"))
     );
-    assert_eq!(left(world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(world).await, Vec::<String>::new());
     let again = giveway(world, &["adopt", "priorityclass", "high"]).await;
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is managed already\n");
-    // The manifest from which it was made can be applied again.
+    // The original manifest can still be applied.
     world.apply(&manifest).await.unwrap();
 
     let nodes = world.nodes(1).cpus(2).create().await;
     world.fill(&nodes).priority("low").singles().await;
     let probe = world.pod("probe").priority("high").build();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    wait_for("admission knows the class again", MINUTE, async || {
+    wait_for("admission has observed the adopted class", MINUTE, async || {
         let pod: Pod = world.kit().api().create(&dry_run, &probe).await.map_err(|error| error.to_string())?;
         let annotations = pod.metadata.annotations.unwrap_or_default();
         let policy = annotations.get(ANNOTATION_PREEMPTION_POLICY).map(String::as_str);
@@ -167,7 +167,7 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
     assert_eq!(after.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
     assert_eq!(after.metadata.annotations, {
         let mut annotations = before.metadata.annotations.clone().unwrap();
-        // What the second `kubectl apply` wrote.
+        // This annotation was written by the second `kubectl apply`.
         let applied = "kubectl.kubernetes.io/last-applied-configuration";
         annotations.insert(applied.to_owned(), annotation(&after, applied).unwrap().to_owned());
         Some(annotations)
@@ -176,13 +176,13 @@ async fn giveway_preempts_for_an_adopted_class_and_a_released_one_is_what_it_was
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is not managed\n");
 
     let system = giveway(world, &["adopt", "priorityclass", "system-cluster-critical"]).await;
-    refused(&system, 2, "a class whose name starts with system- cannot be managed");
+    expect_failure(&system, 2, "a class whose name starts with system- cannot be managed");
     let unknown = giveway(world, &["adopt", "priorityclass", "nope"]).await;
-    refused(&unknown, 2, "error: priorityclasses.scheduling.k8s.io \"nope\" not found");
+    expect_failure(&unknown, 2, "error: priorityclasses.scheduling.k8s.io \"nope\" not found");
     world.check_promises().await;
 }
 
-async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(world: &mut World) {
+async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut World) {
     let usual = world.class("usual", 3).global_default().create().await;
     interrupt(world, "adopt", &usual).await;
     let check = giveway(world, &["check"]).await;
@@ -193,16 +193,16 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(worl
     assert!(finished.err.contains("an earlier `adopt` of PriorityClass usual was interrupted"), "{}", finished.err);
     let class = classes(world).get("usual").await.unwrap();
     assert!(is_managed(&class) && class.global_default == Some(true), "{class:?}");
-    assert_eq!(left(world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(world).await, Vec::<String>::new());
 
-    // A global default that is adopted stays one, and is one again when it is released.
+    // `adopt` and `release` keep `globalDefault`.
     for (command, managed) in [("release", false), ("adopt", true)] {
         giveway(world, &[command, "priorityclass", "usual"]).await.ok();
         let class = classes(world).get("usual").await.unwrap();
         assert_eq!((is_managed(&class), class.global_default), (managed, Some(true)), "{command}");
     }
 
-    // The other command finishes it too.
+    // `release` completes an interrupted `adopt`.
     let batch = world.class("batch", 7).create().await;
     interrupt(world, "adopt", &batch).await;
     giveway(world, &["release", "priorityclass", "batch"]).await.ok();
@@ -210,7 +210,7 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(worl
     assert_eq!((back.value, back.preemption_policy.as_deref()), (7, Some("PreemptLowerPriority")));
     assert_eq!(back.metadata.annotations, None);
 
-    // Somebody put another class in its place: that one counts, and the difference is told.
+    // If another class of this name was created meanwhile, that class is adopted and the difference is reported.
     interrupt(world, "adopt", &back).await;
     world.class("batch", 8).create().await;
     let replaced = giveway(world, &["adopt", "priorityclass", "batch"]).await;
@@ -219,27 +219,31 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(worl
     let class = classes(world).get("batch").await.unwrap();
     assert!(is_managed(&class) && class.value == 8, "{class:?}");
 
-    // Recorded, then changed by somebody before it was deleted: the change is not lost.
+    // A change that a user makes between the record and the deletion of the class is not lost.
     giveway(world, &["release", "priorityclass", "batch"]).await.ok();
     let class = classes(world).get("batch").await.unwrap();
-    record(world, "adopt", &class).await;
+    write_record(world, "adopt", &class).await;
     world.kubectl(&["annotate", "priorityclass", "batch", "note=kept"]).await.unwrap();
     giveway(world, &["adopt", "priorityclass", "batch"]).await.ok();
     let class = classes(world).get("batch").await.unwrap();
     assert_eq!((is_managed(&class), annotation(&class, "note")), (true, Some("kept")));
 
-    // Another class became the global default while this one was away.
+    // Another class became the global default while this class was deleted.
     let usual = classes(world).get("usual").await.unwrap();
     interrupt(world, "release", &usual).await;
     let other = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}\nvalue: 4\nglobalDefault: true\n";
-    // The API server remembers the class that was deleted for a moment.
-    wait_for("there may be another default", MINUTE, async || world.apply(other).await).await;
+    // For a moment the API server still has the deleted class in its cache.
+    wait_for("another class with globalDefault is accepted", MINUTE, async || world.apply(other).await).await;
     let demoted = giveway(world, &["release", "priorityclass", "usual"]).await;
-    refused(&demoted, 1, "it was released, but it is not the global default any more: PriorityClass other became that");
+    expect_failure(
+        &demoted,
+        1,
+        "it was released, but it is not the global default any more: PriorityClass other became that",
+    );
     let class = classes(world).get("usual").await.unwrap();
     assert_eq!((is_managed(&class), class.global_default.unwrap_or(false)), (false, false));
 
-    // Two at once.
+    // Two concurrent runs.
     world.class("race", 9).create().await;
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let config = world.plane().kubeconfig();
@@ -248,54 +252,54 @@ async fn an_interrupted_run_is_finished_by_the_next_one_and_nothing_is_lost(worl
     one.ok();
     two.ok();
     assert!(is_managed(&classes(world).get("race").await.unwrap()));
-    assert_eq!(left(world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
-/// Killed after every possible time, again and again: the class exists or its record does, and the next run ends it.
-async fn a_run_that_is_killed_at_any_moment_loses_nothing(world: &mut World) {
+/// Kills 40 runs after different times. After each of them the class or its record exists, and the next run completes the change.
+async fn a_run_killed_at_any_time_loses_no_class(world: &mut World) {
     let metadata = |class: &PriorityClass| (class.metadata.labels.clone(), class.value, class.description.clone());
-    let manifest = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: torn, labels: {team: a}}\nvalue: 6\ndescription: d\n";
+    let manifest = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: killed, labels: {team: a}}\nvalue: 6\ndescription: d\n";
     world.apply(manifest).await.unwrap();
-    let before = metadata(&classes(world).get("torn").await.unwrap());
+    let before = metadata(&classes(world).get("killed").await.unwrap());
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let config = world.plane().kubeconfig();
     let mut unfinished = 0;
     for round in 0..40_u64 {
         let command = if round % 2 == 0 { "adopt" } else { "release" };
         let mut killed = tokio::process::Command::new(&program)
-            .args([command, "priorityclass", "torn"])
+            .args([command, "priorityclass", "killed"])
             .env("KUBECONFIG", &config)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // Not to wait for anything: this is the moment at which it is killed.
+        // Not a wait: this is the time after which the process is killed.
         let moment = std::time::Duration::from_millis(10 + 2 * round);
         let _ = tokio::time::timeout(moment, killed.wait()).await;
         killed.kill().await.unwrap();
-        let recorded = !left(world).await.is_empty();
-        let exists = classes(world).get_opt("torn").await.unwrap().is_some();
+        let recorded = !remaining_records(world).await.is_empty();
+        let exists = classes(world).get_opt("killed").await.unwrap().is_some();
         assert!(recorded || exists, "round {round}: the class is lost");
         unfinished += u32::from(recorded);
-        giveway(world, &[command, "priorityclass", "torn"]).await.ok();
-        let class = classes(world).get("torn").await.unwrap();
+        giveway(world, &[command, "priorityclass", "killed"]).await.ok();
+        let class = classes(world).get("killed").await.unwrap();
         assert_eq!((is_managed(&class), metadata(&class)), (command == "adopt", before.clone()), "round {round}");
-        assert_eq!(left(world).await, Vec::<String>::new(), "round {round}");
+        assert_eq!(remaining_records(world).await, Vec::<String>::new(), "round {round}");
     }
     println!("{unfinished} of 40 runs were killed between writing the record and removing it");
     world.check_promises().await;
 }
 
-async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_back_with_it() {
+async fn without_the_webhook_no_class_is_deleted_and_a_deleted_class_is_recreated_afterwards() {
     let mut world = World::start().await;
     let before = world.class("high", 1000).create().await;
     world.webhook().kill();
     let said = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
-    refused(&said, 1, "error: PriorityClass high: ");
+    expect_failure(&said, 1, "error: PriorityClass high: ");
     assert!(said.err.contains("failed calling webhook") && !said.err.contains("NOT exist"), "{}", said.err);
     assert_eq!(classes(&world).get("high").await.unwrap().metadata.uid, before.metadata.uid);
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(&world).await, Vec::<String>::new());
 
     interrupt(&world, "adopt", &before).await;
     let program = paths::giveway_program("kubectl-giveway").unwrap();
@@ -303,7 +307,7 @@ async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_bac
     let adopting = run(&program, &["adopt", "priorityclass", "high"], &config, None);
     let webhook = async {
         let mut reader = log::Reader::new(&log);
-        wait_for("creating the class was tried in vain", MINUTE, async || {
+        wait_for("creating the class has failed more than once", MINUTE, async || {
             reader.read_on().map_err(|error| error.to_string())?;
             let tried = reader.lines().iter().filter(|line| {
                 line.verb == "create"
@@ -320,12 +324,12 @@ async fn while_the_webhook_is_down_nothing_is_deleted_and_what_is_gone_comes_bac
     let (adopted, ()) = tokio::join!(adopting, webhook);
     assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
     assert!(is_managed(&classes(&world).get("high").await.unwrap()));
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(&world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
-async fn uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook() {
-    // Here every new class is managed, so that a released one has to be exempt.
+async fn the_uninstall_hook_may_release_every_class() {
+    // Every new class becomes managed here, so `release` must exempt the class explicitly.
     let all = World::builder().webhook_flag("--manage-new-classes").helm_value("managedPriorityClasses=all");
     let mut world = all.start().await;
     for (name, value) in [("one", 1), ("two", 2)] {
@@ -344,13 +348,13 @@ async fn uninstalling_releases_every_class_with_the_rights_of_the_chart_s_hook()
         assert_eq!(annotation(&class, ANNOTATION_MANAGED), Some("false"), "{name}");
         assert_eq!(annotation(&class, ANNOTATION_PREEMPTION_POLICY), None, "{name}");
     }
-    assert_eq!(left(&world).await, Vec::<String>::new());
+    assert_eq!(remaining_records(&world).await, Vec::<String>::new());
     let nothing = run(&program, &["release", "--all"], &account, None).await;
     assert_eq!(nothing.ok(), "No PriorityClass is managed.\n");
     world.check_promises().await;
 }
 
-/// The kubeconfig of the ServiceAccount of the chart's uninstall hook, without its Job.
+/// Returns a kubeconfig of the ServiceAccount of the chart's uninstall hook. The Job of the hook is not created.
 async fn hook_account(world: &mut World) -> std::path::PathBuf {
     let helm = paths::control_plane_program("helm").unwrap();
     let chart = paths::repository().join("helm").display().to_string();
@@ -358,7 +362,7 @@ async fn hook_account(world: &mut World) -> std::path::PathBuf {
     let rendered = tokio::process::Command::new(helm).args(args).output().await.unwrap();
     assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
     let manifests = String::from_utf8(rendered.stdout).unwrap();
-    // The file has another hook, which runs last.
+    // The file also has another hook, which runs last.
     let (jobs, rights): (Vec<&str>, Vec<&str>) = manifests
         .split("\n---\n")
         .filter(|document| document.contains("\n  name: giveway-uninstall\n"))

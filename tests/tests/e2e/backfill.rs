@@ -1,4 +1,5 @@
-//! The threshold on pods: copied by admission, filled back by the operator when admission was away, forged by nobody.
+//! The threshold annotation of pods: admission copies it from the class, the operator back-fills it on pods that were created
+//! while the webhook was down, and users cannot forge it.
 
 use crate::MINUTE;
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
@@ -13,9 +14,9 @@ use k8s_openapi::jiff::Timestamp;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold;
+            a_namespaced_user_cannot_set_change_or_remove_a_threshold;
         own:
-            pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_older_ones_keep_what_they_have;
+            pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unchanged;
     ]
 }
 
@@ -31,17 +32,17 @@ async fn wait_annotation(pod: &PodHandle, key: &str, value: &str) {
     .await;
 }
 
-/// Times in the API are whole seconds: waits until what happens next is later than the creation of the pod.
+/// Waits until the clock shows a later second than the creation of the pod, because times in the API are whole seconds.
 pub(crate) async fn wait_next_second(pod: &PodHandle) {
     let created = pod.get().await.unwrap().metadata.creation_timestamp.unwrap().0;
-    wait_for("the second of the pod's creation is over", MINUTE, async || {
+    wait_for("a second later than the pod's creation", MINUTE, async || {
         let now = Timestamp::now();
         if now.as_second() > created.as_second() { Ok(()) } else { Err(now.to_string()) }
     })
     .await;
 }
 
-async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_older_ones_keep_what_they_have() {
+async fn pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unchanged() {
     let mut world = World::start().await;
     world.class("service", 10).create().await;
     world.class("job", 5).managed().create().await;
@@ -49,7 +50,7 @@ async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_o
     wait_next_second(&before).await;
     let set = |value: &str| format!("{ANNOTATION_THRESHOLD}={value}");
     world.kubectl(&["annotate", "priorityclass", "service", &set("5000")]).await.unwrap();
-    // Admission copies the threshold as soon as it has seen it; the operator fills it back where it had not.
+    // Admission copies the threshold once it has observed the change of the class; the operator back-fills the pods created before that.
     let seen = world.pod("seen").priority("service").create().await;
     wait_annotation(&seen, ANNOTATION_THRESHOLD, "5000").await;
 
@@ -65,7 +66,7 @@ async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_o
     wait_annotation(&job, ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority").await;
     assert_eq!(annotation(&before, ANNOTATION_THRESHOLD).await, None, "its class had no threshold when it was created");
 
-    // Admission never looks at pods in kube-system.
+    // The webhook does not receive pods in kube-system, so the operator back-fills them.
     let system = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"system","namespace":"kube-system"},
         "spec":{"priorityClassName":"job","containers":[{"name":"c","image":"none"}]}}"#;
     world.apply(system).await.unwrap();
@@ -77,7 +78,7 @@ async fn pods_that_were_created_while_the_webhook_was_away_are_filled_back_and_o
     })
     .await;
 
-    // The class may change; pods keep theirs, also those that were filled back.
+    // Existing pods keep their threshold when the class changes, back-filled pods included.
     wait_next_second(&job).await;
     world.kubectl(&["annotate", "--overwrite", "priorityclass", "service", &set("7000")]).await.unwrap();
     world.webhook().kill();
@@ -101,7 +102,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pods}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
 ";
 
-/// A pod of jane's, who may do anything with pods of her namespace.
+/// Creates a pod as user `jane`, who has all rights on pods in her namespace.
 async fn janes_pod(world: &World, name: &str, class: &str, threshold: Option<&str>) -> Result<String, String> {
     let annotations = threshold.map(|value| serde_json::json!({ ANNOTATION_THRESHOLD: value }));
     let pod = serde_json::json!({
@@ -115,12 +116,13 @@ async fn janes_pod(world: &World, name: &str, class: &str, threshold: Option<&st
     world.kubectl(&["--as", "jane", "create", "-f", &file.path().display().to_string()]).await
 }
 
-async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a_threshold(world: &World) {
+async fn a_namespaced_user_cannot_set_change_or_remove_a_threshold(world: &World) {
     world.apply(ROLE).await.unwrap();
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     world.class("plain", 10).create().await;
-    wait_for("jane may create pods", MINUTE, async || janes_pod(world, "mine", "guarded", None).await).await;
-    wait_for("the plain pod is there", MINUTE, async || janes_pod(world, "plain", "plain", None).await).await;
+    wait_for("user jane may create pods", MINUTE, async || janes_pod(world, "mine", "guarded", None).await).await;
+    wait_for("the pod of class plain is created", MINUTE, async || janes_pod(world, "plain", "plain", None).await)
+        .await;
 
     let provided = |given: &str, computed: &str| {
         format!(
@@ -130,7 +132,7 @@ async fn a_namespaced_user_can_neither_invent_nor_change_nor_remove_nor_borrow_a
     for (class, given, computed) in [
         ("guarded", "6000", "5000"),
         ("plain", "100", "no value"),
-        // What another class gives, taken along to a class that gives nothing.
+        // The threshold of another class, on a pod whose class has none.
         ("plain", "5000", "no value"),
     ] {
         let said = janes_pod(world, "forged", class, Some(given)).await.unwrap_err();

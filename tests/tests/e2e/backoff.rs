@@ -1,4 +1,4 @@
-//! After plans that came to nothing a group waits for longer and longer, but not when room appears.
+//! The time between plans of a group grows after each cancelled plan, but free capacity is used immediately.
 
 use crate::ledger::planned;
 use crate::{MINUTE, SCHEDULED};
@@ -15,19 +15,19 @@ use kube::api::DeleteParams;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once;
+            a_gang_in_back_off_is_bound_to_a_new_node_immediately;
     ]
 }
 
-/// Each plan that comes to nothing doubles the time until the next one, from half a second on.
+/// Number of plans that the test cancels. Each cancelled plan doubles the time until the next one, from half a second on.
 const PLANS: usize = 7;
 
-async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
+async fn a_gang_in_back_off_is_bound_to_a_new_node_immediately() {
     let (world, gang, _) = planned().await;
     let plans: Api<Preemption> = Api::all(world.client());
     let mut last = String::new();
     for _ in 0..PLANS {
-        let plan = wait_for("there is another plan", 2 * MINUTE, async || {
+        let plan = wait_for("a new plan is stored", 2 * MINUTE, async || {
             let plan = gang.wait_plan(PlanState::Planned, 2 * MINUTE).await;
             if plan.id == last { Err(plan.id) } else { Ok(plan) }
         })
@@ -35,7 +35,7 @@ async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
         plans.delete(&plan.id, &DeleteParams::default()).await.unwrap();
         last = plan.id;
     }
-    let words = wait_for("the group says when it tries again", MINUTE, async || {
+    let words = wait_for("the condition names the time of the next plan", MINUTE, async || {
         let conditions = gang.get().await.status.unwrap_or_default().conditions;
         let said = find(&conditions, SCHEDULED).map(|told| told.message.clone()).unwrap_or_default();
         if said.contains("the next plan is made at ") { Ok(said) } else { Err(said) }
@@ -50,7 +50,7 @@ async fn a_gang_that_waits_for_its_next_plan_takes_a_new_node_at_once() {
     world.nodes(1).cpus(4).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
     let bound = world.audit().await.bindings.iter().map(|binding| binding.at).max().unwrap();
-    assert!(bound < next, "bound at {bound}, and the next plan was to come at {next}");
+    assert!(bound < next, "bound at {bound}, but the next plan was due at {next}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }

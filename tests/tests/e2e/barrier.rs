@@ -1,6 +1,6 @@
-//! The gang barrier: members are held until the whole gang has a place, then start together.
+//! The gang barrier: members stay gated until the whole gang fits, then all of them are ungated.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys;
 use giveway_tests::cluster::{Group, Shaped, scheduling_gates};
 use giveway_tests::runner::Test;
@@ -12,44 +12,49 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_gang_that_fits_is_bound_and_evicts_nobody,
-            a_gang_waits_for_its_members_and_says_how_many_are_missing,
-            members_beyond_min_count_start_when_there_is_room_and_wait_otherwise,
-            a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the_group_appears,
-            members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there;
+            a_gang_that_fits_is_bound_without_evictions,
+            a_gang_stays_gated_until_all_members_exist_and_its_condition_counts_them,
+            members_beyond_min_count_are_ungated_only_if_capacity_is_free,
+            a_pod_of_a_missing_group_stays_gated_with_an_event_until_the_group_is_created,
+            gated_members_are_ungated_when_their_basic_group_is_created;
     ]
 }
 
-/// Waits until so many pods of a group are bound, and so many are held.
+/// Waits until the status of the group counts `scheduled` bound and `held` gated pods.
 async fn wait_counts(group: &Group, scheduled: i32, held: i32) {
-    wait_for(&format!("{scheduled} pods are bound and {held} are held"), MINUTE, async || {
+    wait_for(&format!("{scheduled} pods are bound and {held} are gated"), MINUTE, async || {
         let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
         if (counts.scheduled, counts.held) == (scheduled, held) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
 }
 
-async fn a_gang_that_fits_is_bound_and_evicts_nobody(world: &World) {
+async fn a_gang_that_fits_is_bound_without_evictions(world: &World) {
     world.nodes(2).cpus(4).create().await;
     world.class("high", 1000).managed().create().await;
     let gang = world.gang("train", 8).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
-    told(&gang, SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
+    expect_condition(&gang, SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
     let status = gang.get().await.status.unwrap();
     assert_eq!(status.scheduled.as_deref(), Some("8/8"));
     assert_eq!(status.pods.unwrap().held, 0);
-    assert_eq!(status.preemption, None, "nothing was planned");
+    assert_eq!(status.preemption, None, "no plan was made");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }
 
-async fn a_gang_waits_for_its_members_and_says_how_many_are_missing(world: &World) {
+async fn a_gang_stays_gated_until_all_members_exist_and_its_condition_counts_them(world: &World) {
     world.nodes(1).cpus(8).create().await;
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 4).priority("high").create_group().await;
     gang.add_pods(3).await;
-    told(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 have a place.")
-        .await;
+    expect_condition(
+        &gang,
+        SCHEDULED,
+        "False WaitingForPods",
+        "4 pods needed, 3 exist. None starts before all 4 have a place.",
+    )
+    .await;
     for pod in &gang.pods {
         assert_eq!(scheduling_gates(&pod.get().await.unwrap()), [keys::GATE]);
     }
@@ -59,7 +64,7 @@ async fn a_gang_waits_for_its_members_and_says_how_many_are_missing(world: &Worl
     world.check_promises().await;
 }
 
-async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise(world: &World) {
+async fn members_beyond_min_count_are_ungated_only_if_capacity_is_free(world: &World) {
     world.nodes(1).cpus(3).create().await;
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 2).min_count(2).priority("high").create_group().await;
@@ -72,7 +77,7 @@ async fn members_beyond_min_count_start_when_there_is_room_and_wait_otherwise(wo
     world.check_promises().await;
 }
 
-async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the_group_appears(world: &World) {
+async fn a_pod_of_a_missing_group_stays_gated_with_an_event_until_the_group_is_created(world: &World) {
     world.nodes(1).cpus(2).create().await;
     world.class("high", 1000).managed().create().await;
     let builder = world.gang("later", 2).priority("high");
@@ -86,7 +91,7 @@ async fn a_pod_whose_group_does_not_exist_is_held_told_so_and_picked_up_when_the
     world.check_promises().await;
 }
 
-async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is_there(world: &World) {
+async fn gated_members_are_ungated_when_their_basic_group_is_created(world: &World) {
     world.nodes(1).cpus(2).create().await;
     world.class("high", 1000).managed().create().await;
     let builder = world.gang("later", 3).priority("high").basic();
@@ -96,7 +101,7 @@ async fn members_that_were_there_before_their_basic_group_start_as_soon_as_it_is
         pod.wait_event("PodGroupNotFound", MINUTE).await;
     }
     builder.create_group().await;
-    // There is room for two of them, and nobody waits for the third.
+    // Two of three pods fit and are bound without the third.
     wait_counts(&group, 2, 1).await;
     world.nodes(1).cpus(1).prefix("late").create().await;
     group.wait_bound(MINUTE).await;

@@ -1,7 +1,7 @@
-//! kube-scheduler preempts one pod of a group that gives way whole: the rest goes too, and the group says who began.
+//! kube-scheduler preempts one pod of a group in mode `PodGroup`: Giveway evicts the other pods, and a condition names the cause.
 
 use crate::backfill::wait_next_second;
-use crate::{DISRUPTED, MINUTE, SCHEDULED, told};
+use crate::{DISRUPTED, MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::SCHEDULER;
 use giveway_tests::cluster::{Group, Shaped};
@@ -14,94 +14,94 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_rest_of_the_group_goes_and_its_condition_says_who_began,
-            users_and_drains_take_single_pods_and_the_rest_stays;
+            the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the_cause,
+            pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group;
         release:
-            an_operator_that_was_away_or_is_killed_half_way_finishes_it,
-            a_guarded_budget_is_not_forced_and_says_what_waits_for_it;
+            an_operator_restarted_before_or_during_a_disruption_completes_it,
+            a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_eviction;
     ]
 }
 
-/// A class that Giveway preempts for, and one that kube-scheduler preempts for.
-async fn classes(world: &World) {
+/// Creates a managed class, for which Giveway preempts, and an unmanaged one, for which kube-scheduler preempts.
+async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
 }
 
-/// The operator leads and knows these groups: what is gone before that leaves no trace.
-async fn known(groups: &[Group]) {
+/// Waits until the operator has observed these groups as scheduled. Pods removed before that are unknown to it.
+async fn wait_observed(groups: &[Group]) {
     for group in groups {
         group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     }
 }
 
-/// The only pod that kube-scheduler took.
-async fn taken(world: &World) -> String {
+/// Returns the name of the only pod that kube-scheduler preempted.
+async fn preempted_by_scheduler(world: &World) -> String {
     let history = world.audit().await;
     let names: Vec<String> = history.removed_by(SCHEDULER).iter().map(|r| r.pod.1.clone()).collect();
     assert_eq!(names.len(), 1, "{names:?}");
     names[0].clone()
 }
 
-async fn the_rest_of_the_group_goes_and_its_condition_says_who_began(world: &World) {
-    classes(world).await;
+async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the_cause(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
-    known(&low).await;
+    wait_observed(&low).await;
     let pod = world.pod("stock").priority("stock").create().await;
     pod.wait_bound(MINUTE).await;
-    let first = taken(world).await;
-    let (gone, stays) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
-    gone.wait_gone(MINUTE).await;
+    let first = preempted_by_scheduler(world).await;
+    let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
+    disrupted.wait_gone(MINUTE).await;
     let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
-    assert_eq!(gone.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
-    assert_eq!(gone.get().await.status.unwrap().preempted_by.as_deref(), Some("kube-scheduler"));
-    assert_eq!(gone.wait_event("Preempted", MINUTE).await, words);
+    assert_eq!(disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
+    assert_eq!(disrupted.get().await.status.unwrap().preempted_by.as_deref(), Some("kube-scheduler"));
+    assert_eq!(disrupted.wait_event("Preempted", MINUTE).await, words);
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.len(), 3, "{evicted:?}");
-    stays.wait_running(MINUTE).await;
+    remaining.wait_running(MINUTE).await;
     world.check_promises().await;
 }
 
-async fn an_operator_that_was_away_or_is_killed_half_way_finishes_it() {
+async fn an_operator_restarted_before_or_during_a_disruption_completes_it() {
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
-    classes(&world).await;
+    create_classes(&world).await;
     let nodes = world.nodes(1).cpus(6).create().await;
     let low = world.fill(&nodes).priority("low").whole().grace_seconds(20).groups_of(6).await;
-    // Who was made in the second in which one is taken may have come instead, for an operator that did not see it.
+    // A pod created in the second of the preemption could be a replacement pod: an operator that did not observe it cannot tell.
     for pod in &low[0].pods {
         wait_next_second(pod).await;
     }
     world.operator().kill();
     world.pod("stock").priority("stock").create().await;
-    wait_for("kube-scheduler takes a pod", MINUTE, async || {
+    wait_for("kube-scheduler preempts a pod", MINUTE, async || {
         let taken = world.audit().await.removed_by(SCHEDULER).len();
-        if taken == 1 { Ok(()) } else { Err(format!("{taken} taken")) }
+        if taken == 1 { Ok(()) } else { Err(format!("{taken} preempted")) }
     })
     .await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.operator().start().await;
-    wait_for("some of the rest are evicted, not all", MINUTE, async || {
+    wait_for("some but not all of the remaining pods are evicted", MINUTE, async || {
         let evicted = world.audit().await.evicted().len();
         if (1..5).contains(&evicted) { Ok(()) } else { Err(format!("{evicted} of 5")) }
     })
     .await;
     world.operator().kill();
-    assert!(world.audit().await.evicted().len() < 5, "killed half way");
-    let first = taken(&world).await;
-    // What would tell a new leader of the first pod is removed: only the group's condition is left.
+    assert!(world.audit().await.evicted().len() < 5, "killed before the last eviction");
+    let first = preempted_by_scheduler(&world).await;
+    // The preempted pod is removed, so a new leader learns of the disruption only from the group's condition.
     world.kubectl(&["delete", "pod", &first, "--grace-period=0", "--force"]).await.unwrap();
     world.operator().start().await;
     low[0].wait_gone(MINUTE).await;
-    assert_eq!(world.audit().await.evicted().len(), 5, "each once");
+    assert_eq!(world.audit().await.evicted().len(), 5, "each pod is evicted once");
     world.check_promises().await;
 }
 
-async fn users_and_drains_take_single_pods_and_the_rest_stays(world: &World) {
-    classes(world).await;
+async fn pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(3).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(3).await;
-    // An operator that has not seen them whole would say that pods are missing.
+    // An operator that did not observe the complete group would report missing pods.
     for group in &low {
         group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     }
@@ -111,28 +111,28 @@ async fn users_and_drains_take_single_pods_and_the_rest_stays(world: &World) {
     world.kubectl(&["label", "pod", &low[1].pods[0].name, "drain=me"]).await.unwrap();
     world.kubectl(&["drain", &node, "--force", "--pod-selector=drain=me", "--timeout=60s"]).await.unwrap();
     low[1].pods[0].wait_gone(MINUTE).await;
-    // The operator has looked at it all when it has placed this.
+    // When this gang is scheduled, the operator has processed the deletions above.
     world.nodes(1).cpus(1).prefix("more").create().await;
     let gang = world.gang("after", 1).create().await;
     gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     for group in &low {
-        told(group, SCHEDULED, "True Scheduled", "2 pods have a node, 3 needed.").await;
+        expect_condition(group, SCHEDULED, "True Scheduled", "2 pods have a node, 3 needed.").await;
     }
     world.check_promises().await;
 }
 
-async fn a_guarded_budget_is_not_forced_and_says_what_waits_for_it() {
-    // The guard would have kept the scheduler away.
+async fn a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_eviction() {
+    // With the guard, kube-scheduler could not preempt the pod.
     let world = World::builder().helm_value("guard.enabled=false").webhook_flag("--guard=false").start().await;
     world.class("stock", 1000).create().await;
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     let low = world.gang("db", 2).whole().priority("guarded").label("app", "db").on(&nodes).create().await;
-    known(std::slice::from_ref(&low)).await;
+    wait_observed(std::slice::from_ref(&low)).await;
     world.budget("db").matching("app", "db").min_available(1).create_allowing(1).await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
-    let first = taken(&world).await;
+    let first = preempted_by_scheduler(&world).await;
     let left = low.pods.iter().find(|pod| pod.name != first).unwrap();
     let said =
         giveway_tests::cluster::wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "EvictionRefused", MINUTE)
@@ -144,7 +144,10 @@ async fn a_guarded_budget_is_not_forced_and_says_what_waits_for_it() {
             left.name
         )
     );
-    assert!(left.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()), "one must stay healthy");
+    assert!(
+        left.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()),
+        "the budget requires one healthy pod"
+    );
     world.kubectl(&["delete", "pdb", "db"]).await.unwrap();
     low.wait_gone(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);

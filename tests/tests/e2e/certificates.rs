@@ -1,5 +1,5 @@
-//! Certificates that the operator makes: authority and certificate change under load, whatever is done to the Secrets, and
-//! no admission is refused.
+//! Certificates made by the operator: no admission fails while authority and certificate are rotated under load, even if the
+//! Secrets are deleted or corrupted.
 
 use crate::MINUTE;
 use crate::cli::giveway;
@@ -32,8 +32,8 @@ use tokio::net::TcpStream;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            the_bundle_changes_hands_to_an_authority_of_the_user_and_back,
-            no_admission_is_refused_while_authority_and_certificate_change_again_and_again;
+            the_ca_bundle_can_be_handed_over_to_an_authority_of_the_user_and_back,
+            no_admission_fails_while_authority_and_certificate_are_rotated_repeatedly;
     ]
 }
 
@@ -45,10 +45,10 @@ const AUTHORITIES: usize = 10;
 const LEAVES: usize = 20;
 /// Time between two admissions: 50 a second.
 const PACE: Duration = Duration::from_millis(20);
-/// How late the API server that the test plays learns of a bundle; the operator allows for one second.
+/// Delay after which the API server simulated by the test uses a new bundle. The operator waits for one second.
 const LATE: Duration = Duration::from_millis(800);
 
-/// What is told to API servers.
+/// Returns the distinct `caBundle` values of all webhooks.
 async fn bundles(client: &Client) -> Vec<Vec<u8>> {
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
@@ -60,7 +60,7 @@ async fn bundles(client: &Client) -> Vec<Vec<u8>> {
     distinct.into_iter().collect()
 }
 
-/// The single authority that all webhooks trust, when nothing is under way.
+/// Returns the `caBundle` that all webhooks share if it holds exactly one authority, that is, while no rotation is in progress.
 async fn trusted(client: &Client) -> Result<Vec<u8>, String> {
     let bundles = bundles(client).await;
     let [bundle] = bundles.as_slice() else { return Err(format!("{} different bundles", bundles.len())) };
@@ -76,7 +76,7 @@ async fn port(client: &Client) -> u16 {
     url.trim_start_matches("https://127.0.0.1:").split('/').next().unwrap().parse().unwrap()
 }
 
-/// A new connection to the webhook by a client with these roots; the certificate that was shown.
+/// Opens a TLS connection to the webhook with these roots and returns the certificate that the webhook presented.
 async fn handshake(port: u16, roots: &[u8]) -> Result<Vec<u8>, String> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(roots) {
@@ -92,7 +92,7 @@ async fn handshake(port: u16, roots: &[u8]) -> Result<Vec<u8>, String> {
     Ok(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
 }
 
-/// What was counted under load.
+/// Counters and failures of the load.
 #[derive(Default)]
 struct Load {
     stop: AtomicBool,
@@ -107,7 +107,7 @@ impl Load {
         self.failures.lock().unwrap().push(what);
     }
 
-    /// Creates members of a gang, fifty a second, without storing them. They fail closed.
+    /// Creates members of a gang with `dryRun`, 50 per second. The webhook entry for members fails closed.
     async fn admit(self: Arc<Self>, client: Client) {
         let pods: Api<Pod> = Api::namespaced(client, "default");
         let mut shape = Shape::default();
@@ -122,7 +122,7 @@ impl Load {
                 match pods.create(&dry_run, &pod).await {
                     Ok(pod) if scheduling_gates(&pod) == [keys::GATE] => {}
                     Ok(_) => load.failed("a member was admitted without its gate".to_owned()),
-                    Err(error) => load.failed(format!("a member was refused: {error}")),
+                    Err(error) => load.failed(format!("the admission of a member failed: {error}")),
                 }
                 load.admissions.fetch_add(1, Ordering::Relaxed);
             });
@@ -130,17 +130,17 @@ impl Load {
         tasks.join_all().await;
     }
 
-    /// Connects as an API server does that keeps no connection and learns late of every bundle.
+    /// Connects like an API server that keeps no connection open and uses each bundle [`LATE`] after its change.
     async fn connect(self: Arc<Self>, client: Client) {
         let port = port(&client).await;
         while !self.stop.load(Ordering::Relaxed) {
-            let (read, told) = (Instant::now(), bundles(&client).await);
+            let (read, known) = (Instant::now(), bundles(&client).await);
             while read.elapsed() < LATE {
-                for roots in &told {
+                for roots in &known {
                     match handshake(port, roots).await {
                         Ok(shown) => drop(self.shown.lock().unwrap().insert(shown)),
                         Err(error) => self.failed(format!(
-                            "{:?} after it was told, an API server refuses the webhook: {error}",
+                            "{:?} after it has read the bundle, an API server does not trust the webhook: {error}",
                             read.elapsed()
                         )),
                     }
@@ -152,9 +152,9 @@ impl Load {
     }
 }
 
-/// Waits until the webhook shows another certificate than before, and one authority alone is trusted.
-async fn settled(client: &Client, port: u16, before: &[u8], authority: Option<&[u8]>) {
-    wait_for("the webhook shows a new certificate of the one authority", MINUTE, async || {
+/// Waits until the webhook presents another certificate than `before` and exactly one authority (other than `authority`) is trusted.
+async fn wait_rotated(client: &Client, port: u16, before: &[u8], authority: Option<&[u8]>) {
+    wait_for("the webhook presents a new certificate of the only trusted authority", MINUTE, async || {
         let bundle = trusted(client).await?;
         if authority == Some(bundle.as_slice()) {
             return Err("the authority is the old one".to_owned());
@@ -165,18 +165,18 @@ async fn settled(client: &Client, port: u16, before: &[u8], authority: Option<&[
     .await;
 }
 
-async fn no_admission_is_refused_while_authority_and_certificate_change_again_and_again() {
+async fn no_admission_fails_while_authority_and_certificate_are_rotated_repeatedly() {
     let mut world = World::builder().operator_certificates().operator_flag("--ca-settle-seconds=1").start().await;
     let client = world.client();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let port = port(&client).await;
     let load = Arc::new(Load::default());
-    let (impatient, late) = (world.client_of("somebody").await, world.client_of("late").await);
+    let (impatient, late) = (world.client_of("user").await, world.client_of("late").await);
     let tasks = [tokio::spawn(Arc::clone(&load).admit(impatient)), tokio::spawn(Arc::clone(&load).connect(late))];
     let began = Instant::now();
     let mut authorities = BTreeSet::from([trusted(&client).await.unwrap()]);
     for round in 0..AUTHORITIES {
-        // The certificate: deleted, emptied, or with a key that is none.
+        // Deletes the certificate, empties it, or writes an invalid key.
         let authority = trusted(&client).await.unwrap();
         let shown = handshake(port, &authority).await.unwrap();
         let empty = ByteString(Vec::new());
@@ -185,8 +185,8 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
             1 => write(&secrets, LEAF, json!({ "tls.crt": empty, "tls.key": empty })).await,
             _ => write(&secrets, LEAF, json!({ "tls.key": ByteString(b"nonsense".to_vec()) })).await,
         }
-        settled(&client, port, &shown, None).await;
-        // The authority: deleted, or with a key that is not its own.
+        wait_rotated(&client, port, &shown, None).await;
+        // Deletes the authority, or writes a key that does not match its certificate.
         let shown = handshake(port, &authority).await.unwrap();
         match round % 2 {
             0 => drop(secrets.delete(AUTHORITY, &DeleteParams::default()).await.unwrap()),
@@ -197,7 +197,7 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
         }
         if round == 4 {
             wait_for("the next authority is announced", MINUTE, async || {
-                let secret = secrets.get_opt(AUTHORITY).await.unwrap().ok_or("there is no Secret")?;
+                let secret = secrets.get_opt(AUTHORITY).await.unwrap().ok_or("the Secret does not exist")?;
                 let next = secret.data.unwrap_or_default().contains_key("next-ca.crt");
                 if next { Ok(()) } else { Err("not yet".to_owned()) }
             })
@@ -205,7 +205,7 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
             world.operator().kill();
             world.operator().start().await;
         }
-        settled(&client, port, &shown, Some(&authority)).await;
+        wait_rotated(&client, port, &shown, Some(&authority)).await;
         authorities.insert(trusted(&client).await.unwrap());
     }
     let took = began.elapsed();
@@ -220,10 +220,10 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     assert!(failures.is_empty(), "{} failures, the first: {:#?}", failures.len(), &failures[..failures.len().min(3)]);
     assert_eq!(authorities.len(), AUTHORITIES + 1);
     assert!(leaves >= LEAVES, "{leaves} certificates were shown");
-    // Enough for some at each moment of each change, however busy the machine is.
+    // Enough admissions that some fall into each phase of each rotation, even on a busy machine.
     assert!(admissions >= 100 * AUTHORITIES as u64, "{admissions} admissions in {took:?}");
 
-    // What was found is told.
+    // Events report what the operator found in the Secrets.
     let events =
         world.kubectl(&["get", "events", "-n", NAMESPACE, "-o", "jsonpath={.items[*].message}"]).await.unwrap();
     for text in [
@@ -236,26 +236,26 @@ async fn no_admission_is_refused_while_authority_and_certificate_change_again_an
     let check = giveway(&mut world, &["check"]).await;
     assert!(check.ok().contains("the operator renews it"), "{}", check.out);
 
-    rights(&world).await;
-    // Neither `kubectl apply` nor server-side apply of the same chart takes away what the operator wrote.
-    let told = trusted(&client).await.unwrap();
+    check_rights(&world).await;
+    // Neither `kubectl apply` nor server-side apply of the same chart removes the bundle that the operator wrote.
+    let bundle = trusted(&client).await.unwrap();
     let manifest = world.plane().manifests().display().to_string();
     for flags in [&["--server-side", "--force-conflicts"][..], &[][..]] {
         let args = [&["apply", "-f", manifest.as_str()], flags].concat();
         world.kubectl(&args).await.unwrap();
-        assert_eq!(trusted(&client).await, Ok(told.clone()), "{flags:?}");
+        assert_eq!(trusted(&client).await, Ok(bundle.clone()), "{flags:?}");
     }
-    // What somebody takes away is written again.
+    // The operator writes the bundle again after a user removed it.
     let patch = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
     world.kubectl(&["patch", "mutatingwebhookconfiguration", "giveway", "--type=json", "-p", patch]).await.unwrap();
     wait_for("the bundle is back", MINUTE, async || {
-        if trusted(&client).await? == told { Ok(()) } else { Err("another authority".to_owned()) }
+        if trusted(&client).await? == bundle { Ok(()) } else { Err("another authority".to_owned()) }
     })
     .await;
     world.check_promises().await;
 }
 
-async fn the_bundle_changes_hands_to_an_authority_of_the_user_and_back() {
+async fn the_ca_bundle_can_be_handed_over_to_an_authority_of_the_user_and_back() {
     let mut world = World::bare().await;
     let chart = paths::repository().join("helm");
     let find = |program: &str| paths::giveway_program(program).unwrap();
@@ -268,20 +268,20 @@ async fn the_bundle_changes_hands_to_an_authority_of_the_user_and_back() {
     let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values"];
     let own_values = ["--set", "webhook.certificate.secretName=mine", "--set", &bundle];
     let mine = [&upgrade[..], &own_values].concat();
-    // The field is the operator's until it is taken over, as docs/certificates.md says.
+    // The operator is the field manager until the user takes the field over, as described in docs/certificates.md.
     let refused = helm(&mut world, &mine).wait_with_output().await.unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("conflicts with \"giveway-operator\""), "{said}");
-    // An operator that still runs would take it back at once, so it is scaled to zero before.
+    // A running operator would write its own bundle again immediately, so it is stopped first.
     giveway.operator.terminate().await;
     succeeds(helm(&mut world, &[&mine[..], &["--force-conflicts"]].concat())).await;
     assert_eq!(trusted(&client).await, Ok(own));
     let args = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o", "jsonpath={..args}"];
     assert!(world.kubectl(&args).await.unwrap().contains("--certificates=external"));
-    // Once it is the user's, no flag is asked for.
+    // Once the user owns the field, helm needs no flag.
     succeeds(helm(&mut world, &mine)).await;
 
-    // And back: nobody is trusted until the operator has written its authority.
+    // Back to certificates of the operator: the bundle is empty until the operator has written it.
     let back = ["--set", "webhook.certificate.secretName=", "--set", "webhook.caBundle="];
     succeeds(helm(&mut world, &[&upgrade[..], &back].concat())).await;
     assert_eq!(bundles(&client).await, [Vec::<u8>::new()]);
@@ -300,9 +300,9 @@ async fn write(secrets: &Api<Secret>, name: &str, data: serde_json::Value) {
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "data": data }))).await.unwrap();
 }
 
-/// The webhook never reads the authority's key; the operator creates no Secrets but these two, and can point admission
-/// nowhere else.
-async fn rights(world: &World) {
+/// Checks the rights of both ServiceAccounts: the webhook cannot read the authority's key, the operator can create only these two
+/// Secrets and can change only `caBundle` of the webhook configurations.
+async fn check_rights(world: &World) {
     let account = |name: &str| format!("--as=system:serviceaccount:{NAMESPACE}:{name}");
     for (name, secret, verb, answer) in [
         ("giveway-webhook", LEAF, "get", "yes"),

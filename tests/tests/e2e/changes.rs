@@ -1,6 +1,6 @@
-//! The cluster changes while a plan is carried out.
+//! Changes of the cluster between a plan and its completion.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
@@ -20,23 +20,23 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_pod_that_its_owner_gave_years_to_end_keeps_no_room;
+            a_terminating_pod_with_a_long_grace_period_gets_at_most_an_hour;
         release_shared:
-            a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is;
+            a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_event;
         own:
-            two_nodes_of_a_plan_are_cordoned_after_its_first_eviction,
-            a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way;
+            a_plan_is_replaced_if_two_of_its_nodes_are_cordoned_after_the_first_eviction,
+            a_slowly_bound_gang_is_not_withdrawn;
         release:
-            a_gang_of_two_thousand_is_bound_at_the_rate_of_the_scheduler,
-            members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang,
-            an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one,
-            the_api_server_is_killed_while_victims_are_evicted_and_comes_back,
-            a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once;
+            a_gang_of_2000_pods_is_bound_at_the_rate_of_the_scheduler,
+            replacement_pods_stay_gated_until_their_gang_is_complete,
+            evictions_of_an_urgent_plan_precede_the_rest_of_a_large_plan,
+            a_plan_is_completed_after_the_api_server_restarts_during_evictions,
+            a_plan_is_cancelled_if_a_plan_of_higher_priority_uses_its_nodes;
     ]
 }
 
-/// Waits until so many pods were evicted at least, and says which nodes they had.
-async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
+/// Waits until pods on at least `at_least` nodes were evicted, and returns the names of these nodes.
+async fn wait_evicted_nodes(world: &World, at_least: usize) -> BTreeSet<String> {
     wait_for("victims are evicted", MINUTE, async || {
         let history = world.audit().await;
         let nodes: BTreeSet<String> = history
@@ -49,7 +49,7 @@ async fn evicted(world: &World, at_least: usize) -> BTreeSet<String> {
     .await
 }
 
-async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
+async fn a_plan_is_replaced_if_two_of_its_nodes_are_cordoned_after_the_first_eviction() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
     world.class("middle", 20).managed().create().await;
@@ -59,9 +59,9 @@ async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
     let others = world.nodes(2).cpus(1).prefix("second").create().await;
     world.fill(&others).prefix("middle").priority("middle").singles().await;
     let gang = world.gang("train", 6).priority("high").create().await;
-    let begun = evicted(&world, 1).await;
-    // Those whose turn comes last, and at once: kubectl takes as long as an eviction.
-    let left = nodes.iter().rev().filter(|node| !begun.contains(*node)).take(2);
+    let emptied = wait_evicted_nodes(&world, 1).await;
+    // Cordons the two nodes whose pods are evicted last, both at once and through the API: kubectl takes as long as an eviction.
+    let left = nodes.iter().rev().filter(|node| !emptied.contains(*node)).take(2);
     let (api, cordon) = (Api::<Node>::all(world.client()), Patch::Merge(json!({"spec": {"unschedulable": true}})));
     let params = PatchParams::default();
     join_all(left.map(|node| api.patch(node, &params, &cordon))).await.into_iter().for_each(|node| drop(node.unwrap()));
@@ -75,32 +75,35 @@ async fn two_nodes_of_a_plan_are_cordoned_after_its_first_eviction() {
     let history = world.audit().await;
     let names = history.evicted_names();
     let middle = names.iter().filter(|name| name.contains("middle")).count();
-    // One eviction may have been under way while the node was cordoned.
+    // One eviction may have been in progress while the node was cordoned.
     assert!(middle == 2 && (6..=7).contains(&names.len()), "{names:?}");
     world.check_promises().await;
 }
 
-async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() {
+async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let taken = world.nodes(1).cpus(4).prefix("taken").label("pool", "taken").create().await;
-    // Room for those that are made anew: only the barrier keeps them from starting.
+    // The replacement pods fit on this node, so only their scheduling gate keeps them pending.
     world.nodes(1).cpus(3).prefix("free").create().await;
     let batch = world.gang("batch", 4).whole().priority("low").on(&taken).create().await;
     let gang = world.gang("train", 4).priority("high").node_selector("pool", "taken").create().await;
-    evicted(&world, 1).await;
-    // As a controller does: other names, no node.
+    wait_evicted_nodes(&world, 1).await;
+    // Creates replacement pods as a controller does: with new names and without a node.
     let mut again = world.gang("batch", 4).priority("low").without_group();
     again.pods.clone_from(&batch.pods);
     again.add_pods(3).await;
     gang.wait_bound(MINUTE).await;
     batch.wait_gone(MINUTE).await;
     let words = "Was scheduled; now waits again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
-    told(&batch, SCHEDULED, "True WaitingForPods", words).await;
+    expect_condition(&batch, SCHEDULED, "True WaitingForPods", words).await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
-    assert!(!["batch-4", "batch-5", "batch-6"].into_iter().any(alone), "members started beside those that were going");
+    assert!(
+        !["batch-4", "batch-5", "batch-6"].into_iter().any(alone),
+        "replacement pods were bound while pods of the old run were terminating"
+    );
     world.nodes(1).cpus(1).prefix("late").create().await;
     again.add_pods(1).await;
     again.pods.drain(..4);
@@ -108,7 +111,7 @@ async fn members_made_anew_while_their_group_is_evicted_wait_for_a_whole_gang() 
     world.check_promises().await;
 }
 
-async fn an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one() {
+async fn evictions_of_an_urgent_plan_precede_the_rest_of_a_large_plan() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -118,45 +121,45 @@ async fn an_urgent_plan_has_its_turn_before_the_rest_of_a_large_one() {
     let small = world.nodes(1).cpus(1).label("pool", "small").prefix("small").create().await;
     world.fill(&small).prefix("one").priority("low").singles().await;
     let large = world.gang("large", 30).priority("high").node_selector("pool", "large").create().await;
-    evicted(&world, 1).await;
+    wait_evicted_nodes(&world, 1).await;
     let urgent = world.gang("urgent", 1).priority("urgent").node_selector("pool", "small").create().await;
     urgent.wait_bound(MINUTE).await;
     let names = world.audit().await.evicted_names();
     assert!(names.iter().any(|name| name.contains("one")), "{names:?}");
-    assert!(names.len() < 20, "{} were evicted before: it waited for the others", names.len());
-    // Thirty seconds of evictions are no use here: what was not asked for yet stays.
+    assert!(names.len() < 20, "{} pods were evicted first, so the urgent plan waited for the large one", names.len());
+    // Deleting the preemptor cancels the remaining evictions of the large plan, which would take 30 s.
     large.delete().await;
     world.check(&Promises::new().excuse_unbound("large", 20)).await;
 }
 
-async fn a_gang_that_the_scheduler_binds_slowly_is_not_withdrawn_half_way() {
+async fn a_slowly_bound_gang_is_not_withdrawn() {
     let world = World::builder().operator_flag("--release-timeout-seconds=1").start().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(10).cpus(32).create().await;
     let gang = world.gang("train", 300).priority("high").create().await;
-    bound_in_one_go(&gang, 2 * MINUTE).await;
+    wait_bound_by_one_plan(&gang, 2 * MINUTE).await;
     world.check_promises().await;
 }
 
-async fn a_gang_of_two_thousand_is_bound_at_the_rate_of_the_scheduler() {
+async fn a_gang_of_2000_pods_is_bound_at_the_rate_of_the_scheduler() {
     let world = World::start().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(20).cpus(100).create().await;
-    // Binding takes 40 seconds at 50 a second: longer than the time-out of 30 seconds, which progress extends.
+    // Binding takes 40 s at 50 pods per second. That exceeds the timeout of 30 s, which each binding extends.
     let gang = world.gang("train", 2_000).priority("high").create().await;
-    bound_in_one_go(&gang, 5 * MINUTE).await;
+    wait_bound_by_one_plan(&gang, 5 * MINUTE).await;
     world.check_promises().await;
 }
 
-/// The gang is bound, and its plan was neither given up nor withdrawn on the way.
-async fn bound_in_one_go(gang: &Group, limit: Duration) {
+/// Waits until the gang is bound and checks that its plan neither failed nor was cancelled.
+async fn wait_bound_by_one_plan(gang: &Group, limit: Duration) {
     gang.wait_bound(limit).await;
     let events: Vec<String> = gang.events().await.into_iter().map(|event| event.reason).collect();
     assert!(!events.iter().any(|reason| reason == "Failed" || reason == "Cancelled"), "{events:?}");
 }
 
-async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
-    // As long as the lease lives the operator waits for the API server, which takes its time to start on a busy machine.
+async fn a_plan_is_completed_after_the_api_server_restarts_during_evictions() {
+    // The operator waits for the API server until its lease expires; on a busy machine the API server starts slowly.
     let flags = ["--evictions-per-second=2", "--lease-duration-seconds=60"];
     let mut world = flags.iter().fold(World::builder(), |world, flag| world.operator_flag(flag)).start().await;
     world.class("low", 10).managed().create().await;
@@ -166,12 +169,12 @@ async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     let gang = world.gang("train", 8).priority("high").create().await;
     wait_for("the first pod is evicted", MINUTE, async || {
         let evicted = world.audit().await.evicted().len();
-        if evicted > 0 { Ok(()) } else { Err("none is".to_owned()) }
+        if evicted > 0 { Ok(()) } else { Err("no pod is evicted".to_owned()) }
     })
     .await;
     let plane = world.plane();
     plane.restart("kube-apiserver").unwrap();
-    // kube-scheduler ends when it cannot renew its lease for ten seconds: a kubelet starts it again.
+    // kube-scheduler exits when it cannot renew its lease for 10 s; this task restarts it as a kubelet would.
     let kubelet = async {
         loop {
             if plane.process("kube-scheduler").is_none_or(|process| process.exited().is_some()) {
@@ -187,11 +190,11 @@ async fn the_api_server_is_killed_while_victims_are_evicted_and_comes_back() {
     gang.wait_plan(PlanState::Completed, MINUTE).await;
     let history = world.audit().await;
     let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
-    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim once");
+    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim is evicted once");
     world.check_promises().await;
 }
 
-async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room(world: &World) {
+async fn a_terminating_pod_with_a_long_grace_period_gets_at_most_an_hour(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(1).create().await;
@@ -200,7 +203,7 @@ async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room(world: &World) {
     world.kubectl(&["delete", "pod", "slow", "--grace-period=864000", "--wait=false"]).await.unwrap();
     let gang = world.gang("train", 1).priority("high").create().await;
     let pods = world.kit().api::<Pod>();
-    let slow = wait_for("it is told to go within an hour", MINUTE, async || {
+    let slow = wait_for("the deletion grace period of pod slow is one hour", MINUTE, async || {
         let slow = pods.get("slow").await.map_err(|error| error.to_string())?;
         let given = slow.metadata.deletion_grace_period_seconds;
         if given == Some(3600) { Ok(slow) } else { Err(format!("{given:?}")) }
@@ -208,13 +211,13 @@ async fn a_pod_that_its_owner_gave_years_to_end_keeps_no_room(world: &World) {
     .await;
     let conditions = slow.status.and_then(|status| status.conditions).unwrap_or_default();
     let message = conditions.iter().find(|c| c.type_ == "DisruptionTarget").and_then(|c| c.message.clone());
-    assert!(message.is_some(), "it is told why: {conditions:?}");
+    assert!(message.is_some(), "the condition DisruptionTarget has no message: {conditions:?}");
     pods.delete("slow", &DeleteParams::default().grace_period(0)).await.unwrap();
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
 
-async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
+async fn a_plan_is_cancelled_if_a_plan_of_higher_priority_uses_its_nodes() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -222,12 +225,12 @@ async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
     let nodes = world.nodes(8).cpus(1).create().await;
     world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 8).priority("high").create().await;
-    evicted(&world, 1).await;
+    wait_evicted_nodes(&world, 1).await;
     let urgent = world.gang("urgent", 8).priority("urgent").create().await;
     urgent.wait_bound(2 * MINUTE).await;
     let message = gang.wait_event("Cancelled", MINUTE).await;
     assert!(message.starts_with("The plan does not fit any more; nobody else is evicted: "), "{message}");
-    told(
+    expect_condition(
         &gang,
         SCHEDULED,
         "False Unschedulable",
@@ -236,21 +239,21 @@ async fn a_plan_whose_nodes_a_more_important_one_takes_gives_way_at_once() {
     .await;
     let history = world.audit().await;
     let uids: BTreeSet<&str> = history.evicted().iter().map(|removal| removal.uid.as_str()).collect();
-    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim once");
+    assert_eq!((history.evicted().len(), uids.len()), (8, 8), "each victim is evicted once");
     let plan_of = |removal| history.plan_of(removal).map(|record| record.plan.preemptor.name.clone());
     let mine = history.evicted().iter().filter(|removal| plan_of(removal).as_deref() == Some("train")).count();
-    // Before the urgent one was there: one a second, and its pods take a moment to create.
-    assert!((1..8).contains(&mine), "{mine} went for the first gang");
+    // Evictions for the first gang before the urgent gang existed. There is one eviction per second.
+    assert!((1..8).contains(&mine), "{mine} pods were evicted for the first gang");
     gang.delete().await;
     world.check(&Promises::new().excuse_unbound("train", mine)).await;
 }
 
-async fn a_victim_that_never_goes_is_not_waited_for_and_the_group_says_which_one_it_is(world: &World) {
+async fn a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_event(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("middle", 20).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(1).create().await;
-    // Its node says nothing of it any more.
+    // The fake kubelet does not complete the termination of this pod.
     let stuck = world.pod("stuck").cpu(1).priority("low").grace_seconds(1).annotation(GRACE_SECONDS, "86400");
     let stuck = stuck.on(&nodes[0]).create().await;
     world.pod("other").cpu(1).priority("middle").on(&nodes[1]).grace_seconds(1).create().await;

@@ -13,7 +13,7 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            the_api_server_accepts_everything_and_finds_no_fault_with_the_policies;
+            the_api_server_accepts_the_chart_and_its_policies_pass_type_checking;
     ]
 }
 
@@ -25,7 +25,7 @@ async fn rendered(world: &World, values: &[&str]) -> String {
     world.helm(&args).await.unwrap()
 }
 
-async fn the_api_server_accepts_everything_and_finds_no_fault_with_the_policies() {
+async fn the_api_server_accepts_the_chart_and_its_policies_pass_type_checking() {
     let mut world = World::bare().await;
     world.install_crds().await;
     // `helm test` creates the second namespace only while it runs.

@@ -1,4 +1,4 @@
-//! `kubectl giveway check`: well in a healthy installation, and what is wrong is named with its remedy.
+//! `kubectl giveway check` passes on a healthy installation and names each fault with its remedy.
 
 use crate::MINUTE;
 use crate::cli::{Printed, Reader, giveway};
@@ -14,12 +14,12 @@ use serde_json::Value;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_the_webhook_stops,
-            without_giveway_every_missing_part_is_named;
+            check_passes_on_a_healthy_installation_and_names_each_later_fault,
+            check_names_every_missing_part_if_giveway_is_not_installed;
     ]
 }
 
-/// The lines of a report that fail.
+/// Returns the failed findings of a report. Checks that `ok` and the exit status agree with them.
 fn failed(printed: &Printed) -> Vec<Value> {
     let report = printed.json();
     let findings = report["findings"].as_array().unwrap().iter();
@@ -29,25 +29,25 @@ fn failed(printed: &Printed) -> Vec<Value> {
     failed
 }
 
-async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_the_webhook_stops() {
+async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     let mut world = World::start().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     world.class("web", 10).managed().annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     for name in ["web-0", "web-1"] {
         world.pod(name).priority("web").label("app", "web").on(&nodes[0]).create().await;
     }
-    // With a threshold, and without a budget: nothing to be guarded.
+    // A pod with a threshold but without a budget is not guarded.
     world.pod("other").priority("web").on(&nodes[0]).create().await;
     world.budget("web").matching("app", "web").min_available(2).create_allowing(0).await;
 
-    let well = giveway(&mut world, &["check"]).await;
-    assert!(well.ok().contains("2 guarded pods, exposed to no class."), "{}", well.out);
+    let passed = giveway(&mut world, &["check"]).await;
+    assert!(passed.ok().contains("2 guarded pods, exposed to no class."), "{}", passed.out);
     for line in ["OK      crds", "OK      webhook", "OK      operator", "OK      in-tree", "\n0 wrong, "] {
-        assert!(well.out.contains(line), "{line} is not in:\n{}", well.out);
+        assert!(passed.out.contains(line), "{line} is not in:\n{}", passed.out);
     }
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
-    // Reaching the threshold is allowed; being managed is, too.
+    // Neither a class that reaches the threshold nor a managed class is a fault.
     world.class("urgent", 5000).create().await;
     world.class("calm", 100).managed().create().await;
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
@@ -65,14 +65,14 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
     giveway(&mut world, &["adopt", "priorityclass", "batch"]).await.ok();
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
-    // Who may not read everything is told what is not known.
+    // For a user with fewer rights the report says what could not be checked.
     let reader = Reader::new(&mut world).await;
     let partly = reader.giveway(&["check"]).await;
     for part in ["Whether admission works is not known: ", "Whether an operator leads is not known: "] {
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
 
-    // A policy whose binding only warns, or that has none, protects nothing; those that come with a value are looked at as well.
+    // A policy without a binding, or with a binding that only warns, is a fault. Policies that only some chart values install are checked too.
     let action = |action: &str| format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
     let binding = ["patch", "validatingadmissionpolicybinding", "giveway-pods", "--type=merge", "-p"];
     world.kubectl(&[&binding[..], &[action("Warn").as_str()]].concat()).await.unwrap();
@@ -89,11 +89,11 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
     world.kubectl(&["apply", "-f", &manifest]).await.unwrap();
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
-    // Without an operator nobody releases what is held; the remedy does.
+    // Without an operator the gate of a pod is not removed. The remedy in the report removes it.
     world.gang("train", 2).create_group().await;
     let member = world.pod("m").label(LABEL_POD_GROUP, "train").create().await;
     world.operator().kill();
-    let lines = wait_for("the lease has run out", MINUTE, async || {
+    let lines = wait_for("the lease has expired", MINUTE, async || {
         let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
         if lines.is_empty() { Err("an operator leads".to_owned()) } else { Ok(lines) }
     })
@@ -127,7 +127,7 @@ async fn a_healthy_installation_is_well_until_a_class_exposes_guarded_pods_or_th
     world.check_promises().await;
 }
 
-async fn without_giveway_every_missing_part_is_named() {
+async fn check_names_every_missing_part_if_giveway_is_not_installed() {
     let mut world = World::bare().await;
     let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
     let messages: Vec<&str> = lines.iter().filter_map(|line| line["message"].as_str()).collect();

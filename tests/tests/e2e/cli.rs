@@ -1,4 +1,4 @@
-//! `kubectl giveway`: what it predicts is what happens, and it changes nothing.
+//! `kubectl giveway`: its predictions match the later evictions, and it writes nothing to the cluster.
 
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
@@ -17,13 +17,13 @@ use tokio::process::Command;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing,
-            why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim,
-            it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags;
+            plan_predicts_the_evicted_pods_and_writes_nothing,
+            why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had,
+            kubectl_runs_the_plugin_with_its_own_flags;
     ]
 }
 
-/// A ServiceAccount that may read, and nothing else: whatever else is tried is refused, and in the audit log.
+/// A ServiceAccount with read rights only. Other calls are denied and appear in the audit log.
 const READER: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -49,7 +49,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
 subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
 ";
 
-/// A gang as a user submits it.
+/// Manifest of a gang: a PodGroup and a Job.
 const TRAINING: &str = "
 apiVersion: scheduling.giveway.dev/v1alpha1
 kind: PodGroup
@@ -70,7 +70,7 @@ spec:
       containers: [{name: main, image: train, resources: {requests: {cpu: '1'}}}]
 ";
 
-/// What a program printed, and its exit status.
+/// Output and exit status of a program.
 pub(crate) struct Printed {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -88,7 +88,7 @@ impl Printed {
     }
 }
 
-/// Runs a program of this user with this PATH.
+/// Runs a program with this kubeconfig and, if given, this `PATH`.
 pub(crate) async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: Option<OsString>) -> Printed {
     let mut command = Command::new(program);
     command.args(args).env("KUBECONFIG", kubeconfig).env_remove("COLUMNS").env("HOME", "/nonexistent");
@@ -100,7 +100,7 @@ pub(crate) async fn run(program: &Path, args: &[&str], kubeconfig: &Path, path: 
     Printed { out: text(&output.stdout), err: text(&output.stderr), status: output.status.code() }
 }
 
-/// A user who may only read, and how to run the command line as that user.
+/// Runs `kubectl giveway` as a user that may only read.
 pub(crate) struct Reader {
     kubeconfig: PathBuf,
     program: PathBuf,
@@ -118,13 +118,13 @@ impl Reader {
     }
 }
 
-/// Runs the command line as the administrator.
+/// Runs `kubectl giveway` as the administrator.
 pub(crate) async fn giveway(world: &mut World, args: &[&str]) -> Printed {
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     run(&program, args, &world.plane().kubeconfig(), None).await
 }
 
-/// Writes of the reader, tried or done, by the audit log.
+/// Returns the reader's write requests in the audit log, denied ones included.
 async fn writes(world: &mut World) -> Vec<String> {
     let lines = world.audit_lines().await;
     let mine = lines.into_iter().filter(|line| line.user.username == "system:serviceaccount:default:reader");
@@ -152,7 +152,7 @@ async fn full_cluster(world: &World) {
     world.fill(&nodes[2..]).priority("mid").prefix("mid").singles().await;
 }
 
-async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing(world: &mut World) {
+async fn plan_predicts_the_evicted_pods_and_writes_nothing(world: &mut World) {
     full_cluster(world).await;
     let reader = Reader::new(world).await;
     let directory = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing(wor
     assert_eq!(world.kubectl(&["get", "jobs,gpg", "train", "--ignore-not-found"]).await.unwrap(), "");
     assert_eq!(writes(world).await, Vec::<String>::new());
 
-    // The snapshot of the live cluster gives the same plan, byte for byte; anonymised, the same but for the names.
+    // A snapshot of the cluster gives the same plan. An anonymized snapshot contains no names of the cluster.
     let snapshot = directory.path().join("cluster.json").display().to_string();
     reader.giveway(&["snapshot", "-o", &snapshot]).await.ok();
     let again = reader.giveway(&["plan", "-f", &manifest, "-o", "json", "--snapshot", &snapshot]).await;
@@ -191,12 +191,12 @@ async fn what_a_plan_predicts_is_who_goes_and_the_plan_itself_writes_nothing(wor
     world.check_promises().await;
 }
 
-async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim(world: &mut World) {
+async fn why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had(world: &mut World) {
     full_cluster(world).await;
     let reader = Reader::new(world).await;
-    // Too large for what may go: everything below 20 frees 8 of 12.
+    // The gang does not fit even with preemption: evicting all pods below priority 20 frees 8 CPUs of 12.
     let waiting = world.gang("patient", 12).priority("mid").create().await;
-    crate::told(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    crate::expect_condition(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
     waiting.wait_event("Unschedulable", MINUTE).await;
     let page = reader.giveway(&["why", "podgroup/patient"]).await;
     for part in [
@@ -239,19 +239,20 @@ async fn why_tells_what_a_gang_waits_for_and_who_took_the_place_of_a_victim(worl
     );
     let history = reader.giveway(&["history", "podgroup/train"]).await;
     let row = ["podgroup/default/train", "1000", "4", &format!("podgroup/default/{victim_group}"), "Completed"];
-    let told = history.ok().lines().nth(1).unwrap_or_default().split_whitespace().skip(1).take(5).collect::<Vec<_>>();
-    assert_eq!(told, row, "{}", history.out);
-    let nobody = reader.giveway(&["why", "podgroup/nobody"]).await;
-    assert_eq!(nobody.status, Some(2));
+    let columns =
+        history.ok().lines().nth(1).unwrap_or_default().split_whitespace().skip(1).take(5).collect::<Vec<_>>();
+    assert_eq!(columns, row, "{}", history.out);
+    let unknown = reader.giveway(&["why", "podgroup/unknown"]).await;
+    assert_eq!(unknown.status, Some(2));
     assert_eq!(
-        nobody.err.trim(),
-        "error: podgroup/default/nobody does not exist, and no event or plan that is kept mentions it"
+        unknown.err.trim(),
+        "error: podgroup/default/unknown does not exist, and no event or plan that is kept mentions it"
     );
     assert_eq!(writes(world).await, Vec::<String>::new());
     world.check_promises().await;
 }
 
-async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags(world: &mut World) {
+async fn kubectl_runs_the_plugin_with_its_own_flags(world: &mut World) {
     full_cluster(world).await;
     let reader = Reader::new(world).await;
     let kubectl = paths::control_plane_program("kubectl").unwrap();
@@ -259,7 +260,7 @@ async fn it_works_as_a_plugin_of_kubectl_with_kubectl_s_flags(world: &mut World)
     let directory = tempfile::tempdir().unwrap();
     let manifest = file(directory.path(), "train.yaml", TRAINING);
     let config = reader.kubeconfig.display().to_string();
-    // The kubeconfig comes from the flag: that of the environment does not exist.
+    // The kubeconfig in the flag is used; the one in the environment does not exist.
     let args = ["giveway", "plan", "--kubeconfig", &config, "--context", "giveway", "--request-timeout", "30s"];
     let args = [&args[..], &["-n", "default", "-f", &manifest]].concat();
     let nowhere = Path::new("/nonexistent/kubeconfig");

@@ -1,7 +1,7 @@
-//! Several want the same room: reservations hold, and nobody who is more important waits.
+//! Several preemptors compete for the same capacity: reservations hold, and higher priority is placed first.
 
 use crate::constraints::SOON;
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
@@ -12,16 +12,16 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not,
-            a_lower_pod_cannot_steal_the_reserved_places,
-            a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others,
-            a_preempted_group_that_is_created_anew_waits_as_a_gang_again,
+            one_of_two_gangs_of_equal_priority_is_bound_and_the_other_is_unschedulable,
+            a_pod_of_lower_priority_cannot_use_reserved_capacity,
+            an_unschedulable_gang_does_not_block_other_gangs,
+            replacement_pods_of_a_preempted_group_wait_as_a_gang,
             a_delayed_plan_reserves_no_capacity_and_its_delay_counts_from_the_first_plan,
-            a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same;
+            a_gang_is_scheduled_while_other_pods_are_being_bound;
     ]
 }
 
-async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_not(world: &World) {
+async fn one_of_two_gangs_of_equal_priority_is_bound_and_the_other_is_unschedulable(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
@@ -34,35 +34,35 @@ async fn of_two_gangs_of_one_priority_one_gets_the_room_and_the_other_says_why_n
                 return Ok((a, b));
             }
         }
-        Err("none is".to_owned())
+        Err("neither is bound".to_owned())
     })
     .await;
     winner.wait_bound(MINUTE).await;
-    told(loser, SCHEDULED, "False Unschedulable", "4 pods needed, 0 fit now.").await;
-    assert_eq!(world.audit().await.evicted().len(), 4, "the room was made once");
+    expect_condition(loser, SCHEDULED, "False Unschedulable", "4 pods needed, 0 fit now.").await;
+    assert_eq!(world.audit().await.evicted().len(), 4, "victims are evicted for one gang only");
     world.check_promises().await;
 }
 
-async fn a_lower_pod_cannot_steal_the_reserved_places(world: &World) {
+async fn a_pod_of_lower_priority_cannot_use_reserved_capacity(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("mid", 500).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
-    // Two groups with different grace: places become free one after the other, and stand empty for a while.
+    // The groups have different grace periods, so some nominated capacity is free while the gang waits for the rest.
     world.fill(&nodes[..1]).priority("low").prefix("quick").whole().groups_of(2).await;
     world.fill(&nodes[1..]).priority("low").prefix("slow").whole().grace_seconds(6).groups_of(2).await;
     let gang = world.gang("train", 4).priority("high").create().await;
     gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
-    let thief = world.pod("thief").priority("mid").create().await;
-    thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    let rival = world.pod("rival").priority("mid").create().await;
+    rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     gang.wait_bound(MINUTE).await;
     let history = world.audit().await;
-    assert!(history.bindings.iter().all(|b| b.pod.1 != "thief"), "the thief was bound");
+    assert!(history.bindings.iter().all(|b| b.pod.1 != "rival"), "the rival was bound");
     assert_eq!(history.evicted().len(), 4);
     world.check_promises().await;
 }
 
-/// A delay may be a day long, and any user can set it.
+/// A delayed plan must not reserve capacity, because any user can set a delay of up to a day.
 async fn a_delayed_plan_reserves_no_capacity_and_its_delay_counts_from_the_first_plan(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 500), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
@@ -81,7 +81,7 @@ async fn a_delayed_plan_reserves_no_capacity_and_its_delay_counts_from_the_first
     world.check_promises().await;
 }
 
-async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others(world: &World) {
+async fn an_unschedulable_gang_does_not_block_other_gangs(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("mid", 500).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -95,7 +95,7 @@ async fn a_gang_that_cannot_be_helped_does_not_stand_in_the_way_of_others(world:
     world.check_promises().await;
 }
 
-async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again(world: &World) {
+async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -104,11 +104,11 @@ async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again(world: &Wo
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     low.wait_gone(MINUTE).await;
-    // What a controller does: the same group, new pods, no node.
+    // Creates replacement pods as a controller does: in the same group, with new names and without a node.
     let mut again = world.gang("batch", 2).priority("low").without_group();
     again.add_pods(2).await;
     low.pods.clone_from(&again.pods);
-    giveway_tests::wait::wait_for("the group tells that it waits again", MINUTE, async || {
+    giveway_tests::wait::wait_for("the condition says that the group waits again", MINUTE, async || {
         let conditions = low.get().await.status.unwrap_or_default().conditions;
         let message =
             giveway_crds::condition::find(&conditions, SCHEDULED).map(|c| c.message.clone()).unwrap_or_default();
@@ -125,17 +125,17 @@ async fn a_preempted_group_that_is_created_anew_waits_as_a_gang_again(world: &Wo
     world.check_promises().await;
 }
 
-async fn a_gang_that_races_with_pods_that_are_being_scheduled_gets_its_room_all_the_same(world: &World) {
+async fn a_gang_is_scheduled_while_other_pods_are_being_bound(world: &World) {
     world.nodes(20).cpus(8).create().await;
-    // A deployment that fills the cluster, and a gang: places that were free when it was planned may be taken a
-    // moment later, before the scheduler knows of the nominations.
+    // The pods of a Deployment fill the cluster while a gang is planned. Capacity that was free for the plan may be used by other pods
+    // before kube-scheduler observes the nominations.
     let [background, gang] = ["1-background.yaml", "2-gang.yaml"].map(giveway_tests::example::path);
     world.kubectl(&["apply", "-f", &background, "-f", &gang]).await.unwrap();
-    giveway_tests::wait::wait_for("the group of the Job is made", MINUTE, async || {
+    giveway_tests::wait::wait_for("the PodGroup of the Job is created", MINUTE, async || {
         world.kubectl(&["get", "podgroup.scheduling.giveway.dev", "train"]).await
     })
     .await;
     let gang = world.gang("train", 16).without_group();
-    told(&gang, SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
+    expect_condition(&gang, SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
     world.check_promises().await;
 }

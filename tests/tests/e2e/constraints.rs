@@ -1,5 +1,5 @@
-//! Gangs whose members ask something of each other are bound by the real kube-scheduler without delay, in free room and in the place of
-//! others: what Giveway promises a member is what the scheduler then finds.
+//! Gangs with constraints between their members (spread, affinity, ports) are bound by the real kube-scheduler without delay, with
+//! and without preemption: kube-scheduler accepts the placements that Giveway planned.
 
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
@@ -14,14 +14,14 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            several_members_a_node_that_are_spread_evenly_are_bound_at_once;
+            evenly_spread_members_on_shared_nodes_are_bound_without_delay;
         release_shared:
-            gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others,
+            gangs_with_constraints_are_bound_without_delay_with_and_without_preemption,
             evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending;
     ]
 }
 
-/// Less than a plan waits for kube-scheduler before it is made anew.
+/// Deadline that is shorter than the time after which Giveway replaces a plan that kube-scheduler does not bind.
 pub const SOON: Duration = Duration::from_secs(25);
 pub const HOST: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,13 +30,13 @@ fn like(app: &str) -> Value {
     json!({"matchLabels": {"app": app}})
 }
 
-/// Members with this label are spread over the values of keys, with the skew of each.
+/// Returns spread constraints over these topology keys, each with its `maxSkew`, for pods with label `app`.
 pub fn spread(app: &str, over: &[(&str, usize)]) -> Value {
     let constraint = |(key, skew): &(&str, usize)| json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like(app)});
     json!({"topologySpreadConstraints": over.iter().map(constraint).collect::<Vec<_>>()})
 }
 
-/// Members keep to their like, or away from it.
+/// Returns a required term of `podAffinity` or `podAntiAffinity` (`kind`) to pods with label `app`.
 fn affinity(kind: &str, app: &str, key: &str) -> Value {
     let term = json!({"topologyKey": key, "labelSelector": like(app)});
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
@@ -47,7 +47,7 @@ fn both(mut one: Value, other: &Value) -> Value {
     one
 }
 
-/// Name, size, and spec of the members: on six nodes of 4 CPUs in three zones.
+/// Returns name, size and pod spec of each gang. All fit on six nodes of 4 CPUs in three zones.
 fn gangs() -> Vec<(&'static str, usize, Value)> {
     let port = json!([{"name": "main", "image": "i", "ports": [{"containerPort": 80, "hostPort": 8080}],
         "resources": {"requests": {"cpu": "1"}}}]);
@@ -67,7 +67,7 @@ fn gangs() -> Vec<(&'static str, usize, Value)> {
     ]
 }
 
-async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_of_others(world: &World) {
+async fn gangs_with_constraints_are_bound_without_delay_with_and_without_preemption(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let mut nodes = Vec::new();
@@ -88,9 +88,10 @@ async fn gangs_with_constraints_are_bound_at_once_in_free_room_and_in_the_place_
     world.check_promises().await;
 }
 
-/// kube-scheduler counts pods that are nominated to a node as if they ran there, so seven evenly spread members on one node would keep each
-/// other out. Giveway withdraws their nominations when all are ungated. A pending pod of lower priority is usually scheduled after them. It
-/// can be scheduled first after kube-scheduler tried a member too early and backs off (docs/limits.md); then it is evicted again.
+/// kube-scheduler counts nominated pods as running on their node, so the nominations of seven evenly spread members on one node would
+/// make each other unschedulable. Giveway withdraws the nominations when all members are ungated. Pending pods of lower priority are
+/// usually scheduled after the members. If kube-scheduler tried a member too early and backs off (docs/limits.md), such a pod can be
+/// bound first; it is then evicted.
 async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
@@ -112,8 +113,9 @@ async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pendin
     world.check_promises().await;
 }
 
-/// kube-scheduler counts pods that are nominated to a node as if they ran there, so three of six members would keep each other out.
-async fn several_members_a_node_that_are_spread_evenly_are_bound_at_once(world: &World) {
+/// kube-scheduler counts nominated pods as running on their node, so the nominations of three of the six members would violate the
+/// spread constraint of the others.
+async fn evenly_spread_members_on_shared_nodes_are_bound_without_delay(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;

@@ -1,4 +1,4 @@
-//! The operator is killed at the worst moments: the next one finishes the plan, and nobody is evicted twice.
+//! The operator is killed between two steps of a plan: the next leader completes the plan, and no pod is evicted twice.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_crds::plan::PlanState;
@@ -14,21 +14,21 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            killed_after_the_plan_was_stored_and_again_between_two_evictions,
+            a_plan_is_completed_if_the_operator_is_killed_before_and_between_its_evictions,
             sigterm_ends_the_operator_and_releases_the_lease_first;
         release:
             losing_the_lease_ends_the_process;
     ]
 }
 
-/// Who holds the operator's lease; empty when nobody does.
+/// Returns the holder of the operator's Lease; empty if it has none.
 pub(crate) async fn holder(world: &World) -> String {
     let args = ["get", "lease", "giveway-operator", "-n", "giveway-system", "-o", "jsonpath={.spec.holderIdentity}"];
     world.kubectl(&args).await.unwrap()
 }
 
-async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
-    // One eviction a second: there is a moment between two of them.
+async fn a_plan_is_completed_if_the_operator_is_killed_before_and_between_its_evictions() {
+    // With one eviction per second the operator can be killed between two evictions.
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -51,11 +51,11 @@ async fn killed_after_the_plan_was_stored_and_again_between_two_evictions() {
     world.operator().start().await;
     gang.wait_bound(MINUTE).await;
     let last = gang.wait_plan(PlanState::Completed, MINUTE).await;
-    assert_eq!(last.id, first.id, "the stored plan was finished, no second one was made");
+    assert_eq!(last.id, first.id, "the stored plan was completed, and no second plan was made");
     assert_ne!(last.term, first.term, "by another leader");
     let history = world.audit().await;
     let uids: BTreeSet<&str> = history.evicted().iter().map(|r| r.uid.as_str()).collect();
-    assert_eq!((history.evicted().len(), uids.len()), (6, 6), "each victim once");
+    assert_eq!((history.evicted().len(), uids.len()), (6, 6), "each victim is evicted once");
     world.check_promises().await;
 }
 
@@ -77,9 +77,9 @@ async fn sigterm_ends_the_operator_and_releases_the_lease_first() {
 
 async fn losing_the_lease_ends_the_process() {
     let mut world = World::start().await;
-    let patch = r#"{"spec":{"holderIdentity":"somebody-else","leaseDurationSeconds":3600,"renewTime":"2100-01-01T00:00:00.000000Z"}}"#;
+    let patch = r#"{"spec":{"holderIdentity":"another-instance","leaseDurationSeconds":3600,"renewTime":"2100-01-01T00:00:00.000000Z"}}"#;
     wait_for("the operator holds the lease", MINUTE, async || {
-        if holder(&world).await.is_empty() { Err("nobody does".to_owned()) } else { Ok(()) }
+        if holder(&world).await.is_empty() { Err("the lease has no holder".to_owned()) } else { Ok(()) }
     })
     .await;
     let args = ["patch", "lease", "giveway-operator", "-n", "giveway-system", "--type=merge", "-p", patch];

@@ -1,5 +1,5 @@
-//! The custom resources on a bare API server: every rule of the schema from both sides, what `kubectl get` shows, and
-//! what `kubectl explain` teaches. No webhook is there to help.
+//! The custom resources on an API server without Giveway's webhook: each schema rule with an accepted and a rejected object, and
+//! the output of `kubectl get` and `kubectl explain`.
 
 use giveway_crds::{PodGroup, Workload};
 use giveway_tests::World;
@@ -15,14 +15,14 @@ use std::fmt::Debug;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong,
-            what_is_immutable_stays_and_what_is_not_can_be_changed,
-            the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong,
-            kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_change;
+            the_schema_of_pod_groups_accepts_valid_specs_and_names_the_fault_of_others,
+            immutable_fields_cannot_be_changed_and_other_fields_can,
+            the_schema_of_workloads_accepts_valid_specs_and_names_the_fault_of_others,
+            kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_nothing;
     ]
 }
 
-/// What the API server has to say: nothing, or a refusal that contains this text.
+/// The expected answer of the API server: success, or a rejection that contains this text.
 type Verdict = Result<(), &'static str>;
 
 const ONE_OF: &str = "must specify one of: `basic`, `gang`";
@@ -43,7 +43,7 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// Creates an object that the schema may refuse, and compares the answer; nothing is stored.
+/// Creates an object with `dryRun` and compares the answer with the expected one.
 async fn try_create<K>(api: &Api<K>, case: &str, object: Value, verdict: Verdict)
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + serde::de::DeserializeOwned,
@@ -55,7 +55,7 @@ where
     compare(case, answer.map(|_| ()), verdict);
 }
 
-/// Whether a message contains this text. Kubernetes 1.33 names the type of an invalid value where newer ones name the value.
+/// Returns true if a message contains this text. Kubernetes 1.33 prints the type of an invalid value instead of the value.
 fn says(message: &str, text: &str) -> bool {
     let with_type = |type_: &&str| {
         let (path, rest) = text.split_once("Invalid value: ")?;
@@ -76,7 +76,7 @@ fn compare(case: &str, answer: Result<(), kube::Error>, verdict: Verdict) {
     }
 }
 
-async fn the_schema_of_pod_groups_accepts_what_is_right_and_names_what_is_wrong() {
+async fn the_schema_of_pod_groups_accepts_valid_specs_and_names_the_fault_of_others() {
     let world = World::bare().await;
     world.install_crds().await;
     let api: Api<PodGroup> = world.kit().api();
@@ -164,7 +164,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Creates the object, changes it, and compares the answer.
+/// Creates the object, patches it, and compares the answer to the patch with the expected one.
 async fn try_change<K>(api: &Api<K>, kind: &str, number: usize, change: Change)
 where
     K: Resource + Clone + Debug + serde::Serialize + serde::de::DeserializeOwned,
@@ -180,7 +180,7 @@ where
 
 type Change = (&'static str, Value, Value, Verdict);
 
-async fn what_is_immutable_stays_and_what_is_not_can_be_changed() {
+async fn immutable_fields_cannot_be_changed_and_other_fields_can() {
     let world = World::bare().await;
     world.install_crds().await;
     let basic = json!({"schedulingPolicy": {"basic": {}}});
@@ -270,12 +270,12 @@ const TOPOLOGY: &str = "schedulingConstraints: field is immutable: create anothe
 const TOPOLOGY_BASIC: &str = "schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`";
 const LABEL_KEY: &str = "must be the key of a node label, such as topology.kubernetes.io/zone: a name of at most 63";
 
-/// A constraint to one value of this label.
+/// Returns a topology constraint with this label key.
 fn topology(key: &str) -> Value {
     json!({"schedulingConstraints": {"topology": [{"key": key}]}})
 }
 
-/// Constraints that the schema accepts, and those that it does not, with what it says.
+/// Returns topology constraints with the expected answer of the API server.
 fn constraints() -> Vec<(&'static str, Value, Verdict)> {
     vec![
         ("a domain", topology("example.com/rack"), Ok(())),
@@ -309,7 +309,7 @@ fn constraints() -> Vec<(&'static str, Value, Verdict)> {
     ]
 }
 
-/// Changes of the constraints of an object whose spec, or template, has what `with` makes of them.
+/// Returns changes of the topology constraint of an object; `with` puts a constraint into the spec or its template.
 fn constraint_changes(with: impl Fn(Value) -> Value) -> Vec<Change> {
     let none = json!({"schedulingConstraints": null});
     vec![
@@ -323,7 +323,7 @@ fn constraint_changes(with: impl Fn(Value) -> Value) -> Vec<Change> {
 const CLASS: &str = "priorityClassName: field is immutable";
 const REFERENCE: &str = "podGroupTemplateRef: field is immutable";
 
-async fn the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong() {
+async fn the_schema_of_workloads_accepts_valid_specs_and_names_the_fault_of_others() {
     let world = World::bare().await;
     world.install_crds().await;
     let api: Api<Workload> = world.kit().api();
@@ -385,7 +385,7 @@ async fn the_schema_of_workloads_accepts_what_is_right_and_names_what_is_wrong()
     try_create(&api, "a basic template in a domain", object("Workload", "workload", &basic), Err(TOPOLOGY_BASIC)).await;
 }
 
-async fn kubectl_shows_and_explains_groups_and_applies_the_crds_twice_without_a_change() {
+async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_nothing() {
     let world = World::bare().await;
     world.install_crds().await;
     let again = world.kubectl(&["apply", "-f", "crds/"]).await.unwrap();

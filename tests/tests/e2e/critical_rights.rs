@@ -1,8 +1,9 @@
-//! Critical add-ons: what the operator may change on nodes, who makes a pod one, and that no taint stays when Giveway goes.
+//! Rights for critical add-ons: what the operator may change on nodes, which pods can become add-ons, and that uninstalling Giveway
+//! removes its taints.
 
 use crate::MINUTE;
 use crate::cli::{giveway, run};
-use crate::rights::thief;
+use crate::rights::client_with_token_of;
 use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
@@ -21,10 +22,10 @@ use std::path::PathBuf;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod;
+            the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node;
         own:
-            nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrator_names,
-            uninstalling_removes_the_operator_s_taints_and_no_others_with_the_rights_of_the_chart_s_hook;
+            pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart,
+            the_uninstall_hook_removes_only_taints_of_the_operator;
     ]
 }
 
@@ -33,7 +34,7 @@ const LEDGER: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
 const ONE: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 const TWO: &str = "7c1f0b9a-2d34-4e5f-8a6b-0123456789ab";
 
-/// The taint that keeps a node for the pod with this UID.
+/// Returns the taint with which Giveway reserves a node for the pod with this UID.
 fn ours(uid: &str) -> Value {
     taint(TAINT_CRITICAL, uid, "NoSchedule")
 }
@@ -51,10 +52,10 @@ fn tainted(name: &str, taints: &[Value]) -> Call {
 }
 
 async fn taints_of(client: &Client, name: &str) -> Value {
-    Call::get(&node(name)).allowed(client, "a look").await["spec"]["taints"].take()
+    Call::get(&node(name)).allowed(client, "a read").await["spec"]["taints"].take()
 }
 
-async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a_pod(world: &mut World) {
+async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: &mut World) {
     let dedicated = taint("dedicated", "a", "NoSchedule");
     let busy = taint("busy", "b", "PreferNoSchedule");
     let both = world.nodes(1).prefix("plain").taint("dedicated", "a", "NoSchedule");
@@ -62,7 +63,7 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     world.nodes(1).prefix("valued").taint(TAINT_CRITICAL, "true", "NoSchedule").create().await;
     world.nodes(1).prefix("bare").taint(TAINT_CRITICAL, "", "NoSchedule").create().await;
     let (plain, valued, bare) = ("plain-000", "valued-000", "bare-000");
-    let operator = thief(world, "giveway-operator").await;
+    let operator = client_with_token_of(world, "giveway-operator").await;
     let admin = world.client();
     assert_eq!(taints_of(&admin, bare).await, json!([{"key": TAINT_CRITICAL, "effect": "NoSchedule"}]));
 
@@ -77,31 +78,31 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     let change = |body: Value| Call::merge(&node(plain), &body);
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
     let with_ours = json!({"spec": {"taints": all(&[ours(ONE)]), "unschedulable": true}});
-    let crimes = [
+    let denied_calls = [
         ("no value", tainted(plain, &all(&[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"})])), taints),
         ("an empty value", tainted(plain, &all(&[ours("")])), taints),
         ("a value that is no UID", tainted(plain, &all(&[ours("true")])), taints),
-        ("a UID with something behind it", tainted(plain, &all(&[ours(&format!("{ONE}-1"))])), taints),
+        ("a UID with a suffix", tainted(plain, &all(&[ours(&format!("{ONE}-1"))])), taints),
         ("another effect", tainted(plain, &all(&[taint(TAINT_CRITICAL, ONE, "NoExecute")])), taints),
         ("another key", tainted(plain, &all(&[taint("maintenance", ONE, "NoSchedule")])), taints),
-        ("somebody's taint removed", tainted(plain, std::slice::from_ref(&dedicated)), taints),
+        ("a foreign taint removed", tainted(plain, std::slice::from_ref(&dedicated)), taints),
         ("all taints removed", change(json!({"spec": {"taints": null}})), taints),
-        ("somebody's taint changed", tainted(plain, &[taint("dedicated", "c", "NoSchedule"), busy.clone()]), taints),
+        ("a foreign taint changed", tainted(plain, &[taint("dedicated", "c", "NoSchedule"), busy.clone()]), taints),
         ("another order", tainted(plain, &[busy.clone(), dedicated.clone()]), taints),
         ("a foreign taint of this key removed", tainted(bare, &[]), taints),
         ("a foreign taint of this key with a UID", tainted(bare, &[ours(ONE)]), taints),
         ("a foreign taint of this key with a value, removed", tainted(valued, &[]), taints),
         ("a foreign taint of this key with a value, with a UID", tainted(valued, &[ours(ONE)]), taints),
-        ("a node that is closed", change(json!({"spec": {"unschedulable": true}})), spec),
-        ("a node that is closed, beside the taint", change(with_ours), spec),
-        ("another machine", change(json!({"spec": {"providerID": "cloud://evil"}})), spec),
+        ("a cordoned node", change(json!({"spec": {"unschedulable": true}})), spec),
+        ("a cordoned node, together with the taint", change(with_ours), spec),
+        ("another provider ID", change(json!({"spec": {"providerID": "cloud://evil"}})), spec),
         ("a label", change(json!({"metadata": {"labels": {"pool": "b"}}})), metadata),
         ("a label, removed", change(json!({"metadata": {"labels": {"pool": null}}})), metadata),
         ("an annotation", change(json!({"metadata": {"annotations": {"note": "b"}}})), metadata),
         ("a finalizer", change(json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
         ("an owner", change(json!({"metadata": {"ownerReferences": owner}})), metadata),
     ];
-    for (what, call, words) in crimes {
+    for (what, call, words) in denied_calls {
         call.dry().refused(&operator, what, &format!("{denied}{words}")).await;
     }
     let nothing = json!({});
@@ -114,31 +115,31 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     for (words, call) in without_right {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
     }
-    // The policy holds, too, when a role gives the operator more than it should.
+    // The policy also denies these changes if a role grants the operator more rights than the chart does.
     let wide = world.client_of(OPERATOR).await;
     let by_status = |body: Value| Call::merge(&format!("{}/status", node(plain)), &body).dry();
     let capacity = by_status(json!({"status": {"capacity": {"cpu": "1"}}}));
-    capacity.refused(&wide, "a smaller node", &format!("{denied}{status}")).await;
+    capacity.refused(&wide, "another capacity", &format!("{denied}{status}")).await;
     let label = by_status(json!({"metadata": {"labels": {"pool": "b"}}}));
-    label.refused(&wide, "a label by the status", &format!("{denied}{metadata}")).await;
+    label.refused(&wide, "a label through the status subresource", &format!("{denied}{metadata}")).await;
 
-    // Its work: the taint comes, wherever in the list, changes hands, and goes.
+    // Permitted: adding the taint at any position of the list, changing its UID, and removing it.
     let first = [&[ours(ONE)], &all(&[])[..]].concat();
     let middle = [dedicated.clone(), ours(TWO), busy.clone()];
     for list in [all(&[ours(ONE)]), all(&[ours(TWO)]), first, middle.to_vec(), all(&[])] {
-        tainted(plain, &list).allowed(&operator, "its work").await;
+        tainted(plain, &list).allowed(&operator, "a taint of the operator").await;
         assert_eq!(taints_of(&admin, plain).await, json!(list));
     }
-    // Kubernetes itself lets a node have one taint of a key and an effect: where somebody has it, there is no place for ours.
+    // Kubernetes permits one taint per key and effect, so a node with a foreign taint of this key cannot get Giveway's.
     let two = tainted(bare, &[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"}), ours(ONE)]);
     two.refused(&operator, "a second taint", "taints must be unique by key and effect pair").await;
-    // Where no taint is left the list goes, too.
+    // Removing the last taint removes the list.
     world.nodes(1).prefix("empty").create().await;
     for list in [vec![ours(ONE)], Vec::new()] {
-        tainted("empty-000", &list).allowed(&operator, "its work").await;
+        tainted("empty-000", &list).allowed(&operator, "a taint of the operator").await;
     }
     assert_eq!(taints_of(&admin, "empty-000").await, Value::Null);
-    // However much there is on it.
+    // The policy also works on a very large node object.
     let images: Vec<Value> = (0..1000)
         .map(|n| json!({"names": [format!("registry.example/a/{n}:1"), format!("registry.example/b/{n}:1")], "sizeBytes": n}))
         .collect();
@@ -149,12 +150,12 @@ async fn the_operator_s_token_changes_of_a_node_only_the_taint_with_the_uid_of_a
     let many: Vec<Value> = (0..499).map(|n| taint(&format!("t{n}"), ONE, "NoSchedule")).collect();
     tainted("empty-000", &many).allowed(&admin, "taints").await;
     let one_more = [&many[..], &[ours(ONE)]].concat();
-    tainted("empty-000", &one_more).allowed(&operator, "its work").await;
-    tainted("empty-000", &many).allowed(&operator, "its work").await;
-    // Nobody else is limited, nor pays.
+    tainted("empty-000", &one_more).allowed(&operator, "a taint of the operator").await;
+    tainted("empty-000", &many).allowed(&operator, "a taint of the operator").await;
+    // The policy does not affect other users.
     change(json!({"spec": {"unschedulable": true, "taints": [ours("true")]}})).dry().allowed(&admin, "a change").await;
 
-    // The Lease of kube-scheduler it may read, and no other one there.
+    // The operator may read the Lease of kube-scheduler and no other Lease in kube-system.
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let scheduler = Call::get(&format!("{leases}/kube-scheduler"));
     scheduler.allowed(&operator, "the scheduler's Lease").await;
@@ -185,14 +186,14 @@ fn annotation(value: &Value) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION_CRITICAL: value}}})
 }
 
-/// What the API server says of the annotation with this value.
+/// Returns the message with which the API server denies the annotation with this value.
 fn refusal(value: &str) -> String {
     format!(
         "'giveway-critical-addons' with binding 'giveway-critical-addons' denied request: metadata.annotations[scheduling.giveway.dev/critical-addon]: Invalid value: \"{value}\": a pod is made a critical add-on only in kube-system, monitoring: remove the annotation, or create the pod there; an administrator adds namespaces by the chart value criticalAddons.namespaces"
     )
 }
 
-/// Creates a pod with kubectl, and returns what that said beside its answer.
+/// Creates a pod with kubectl and returns the warnings that it printed.
 async fn kubectl_says(world: &mut World, namespace: &str, pod: &Value) -> String {
     let file = world.plane().directory().join("warned.json");
     std::fs::write(&file, pod.to_string()).unwrap();
@@ -203,38 +204,39 @@ async fn kubectl_says(world: &mut World, namespace: &str, pod: &Value) -> String
     said.trim().to_owned()
 }
 
-async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrator_names() {
+async fn pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart() {
     let builder = World::builder().helm_value("criticalAddons.namespaces={kube-system,monitoring}");
     let mut world = builder.start().await;
     let accounts = "/api/v1/namespaces/kube-system/serviceaccounts/default";
     let admin = world.client();
-    wait_for("kube-system has a ServiceAccount", MINUTE, async || Call::get(accounts).make(&admin).await).await;
+    wait_for("kube-system has its default ServiceAccount", MINUTE, async || Call::get(accounts).make(&admin).await)
+        .await;
     for namespace in ["team", "monitoring"] {
         world.namespace(namespace).await;
     }
     world.apply(TENANT).await.unwrap();
     let tenant = world.client_in("tenant", &[]).await;
-    wait_for("the tenant has his rights", MINUTE, async || Call::get(&pods("team")).make(&tenant).await).await;
+    wait_for("the tenant may list pods", MINUTE, async || Call::get(&pods("team")).make(&tenant).await).await;
     let operator = world.client_of(OPERATOR).await;
 
-    // At creation, with any value, also of a pod that says that it is static.
+    // Creating a pod with the annotation, with any value, also for a pod with the annotation of a mirror pod.
     for value in ["true", "false", ""] {
         let forged = annotated("forged", &json!({ANNOTATION_CRITICAL: value}));
         for client in [&tenant, &admin] {
             Call::post(&pods("team"), &forged).refused(client, "a critical pod", &refusal(value)).await;
         }
-        // It may create no such pod at all, so two policies object: the API server tells of one, by chance.
+        // Two policies deny this pod; the API server reports either of them.
         let said = Call::post(&pods("team"), &forged).make(&operator).await.expect_err("the operator's pod");
         assert!(said.contains(&refusal(value)) || said.contains("makes only placeholders"), "{said}");
     }
     let mirror = annotated("static", &json!({ANNOTATION_CRITICAL: "true", "kubernetes.io/config.mirror": "x"}));
-    // Two policies object, of which the API server tells one.
-    let said = Call::post(&pods("team"), &mirror).make(&tenant).await.expect_err("a pod that looks static");
+    // Two policies deny this pod; the API server reports either of them.
+    let said = Call::post(&pods("team"), &mirror).make(&tenant).await.expect_err("a forged mirror pod");
     assert!(said.contains(&refusal("true")) || said.contains("only a node makes the mirror pod"), "{said}");
     let kubelet = world.client_in("system:node:nowhere", &["system:nodes"]).await;
-    Call::post(&pods("team"), &mirror).dry().allowed(&kubelet, "a copy of a static pod").await;
+    Call::post(&pods("team"), &mirror).dry().allowed(&kubelet, "a mirror pod").await;
 
-    // Afterwards, whichever way leads to it.
+    // Adding the annotation later, through every subresource.
     Call::post(&pods("team"), &annotated("plain", &json!({}))).allowed(&tenant, "a pod").await;
     let plain = format!("{}/plain", pods("team"));
     let yes = annotation(&json!("true"));
@@ -242,26 +244,28 @@ async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrato
         Call::patch(&plain, &yes).refused(client, "a critical pod, later", &refusal("true")).await;
     }
     let by_status = Call::patch(&format!("{plain}/status"), &yes);
-    by_status.refused(&admin, "a critical pod, by its status", &refusal("true")).await;
+    by_status.refused(&admin, "a critical pod, through the status subresource", &refusal("true")).await;
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "nowhere"},
         "metadata": {"name": "plain", "annotations": {ANNOTATION_CRITICAL: "true"}}});
     let bindings = [format!("{plain}/binding"), "/api/v1/namespaces/team/bindings".to_owned()];
     for path in bindings {
-        Call::post(&path, &binding).refused(&admin, "a critical pod, by a binding", &refusal("true")).await;
+        Call::post(&path, &binding).refused(&admin, "a critical pod, through a binding", &refusal("true")).await;
     }
-    Call::patch(&plain, &json!({"metadata": {"annotations": {"note": "b"}}})).allowed(&tenant, "his own").await;
+    Call::patch(&plain, &json!({"metadata": {"annotations": {"note": "b"}}}))
+        .allowed(&tenant, "another annotation")
+        .await;
 
-    // Where it counts the administrator does as he likes.
+    // In the namespaces of the chart the administrator may add and remove the annotation.
     let addon = annotated("addon", &json!({ANNOTATION_CRITICAL: "true"}));
     for namespace in ["kube-system", "monitoring"] {
         Call::post(&pods(namespace), &addon).allowed(&admin, "an add-on").await;
         Call::post(&pods(namespace), &annotated("later", &json!({}))).allowed(&admin, "a pod").await;
         let later = format!("{}/later", pods(namespace));
         Call::patch(&later, &yes).allowed(&admin, "an add-on, later").await;
-        Call::patch(&later, &annotation(&Value::Null)).allowed(&admin, "an add-on no more").await;
+        Call::patch(&later, &annotation(&Value::Null)).allowed(&admin, "the annotation removed from an add-on").await;
     }
 
-    // The annotation of old is told of where it has no effect; Kubernetes itself has a word for it everywhere.
+    // The deprecated annotation causes a warning of Giveway where it has no effect, and a warning of Kubernetes everywhere.
     let old = |name: &str, value: &str| annotated(name, &json!({ANNOTATION_CRITICAL_POD: value}));
     let usual = "Warning: metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the \"priorityClassName\" field instead";
     let warning = "Warning: Validation failed for ValidatingAdmissionPolicy 'giveway-critical-pods' with binding 'giveway-critical-pods': metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: it has no effect in this namespace: it makes a pod a critical add-on only in kube-system, monitoring";
@@ -269,12 +273,12 @@ async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrato
     assert_eq!(kubectl_says(&mut world, "team", &old("other", "true")).await, usual);
     assert_eq!(kubectl_says(&mut world, "monitoring", &old("old", "")).await, usual);
 
-    // One that was there before keeps nobody from changing the rest of the pod.
-    bind(&world, "Warn").await;
+    // An annotation that existed before the policy does not prevent other changes of the pod.
+    set_action(&world, "Warn").await;
     let early = annotated("early", &json!({ANNOTATION_CRITICAL: "true"}));
     wait_for("the policy is not in force", MINUTE, async || Call::post(&pods("team"), &early).make(&tenant).await)
         .await;
-    bind(&world, "Deny").await;
+    set_action(&world, "Deny").await;
     let again = Call::post(&pods("team"), &annotated("forged", &json!({ANNOTATION_CRITICAL: "true"}))).dry();
     wait_for("the policy is in force", MINUTE, async || match again.make(&tenant).await {
         Ok(_) => Err("a critical pod is allowed".to_owned()),
@@ -286,7 +290,7 @@ async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrato
     Call::patch(&early, &annotation(&json!("1"))).refused(&tenant, "another value", &refusal("1")).await;
     Call::patch(&early, &annotation(&Value::Null)).allowed(&tenant, "the annotation, removed").await;
 
-    // Without the webhook all of it holds, and add-ons are created as before.
+    // The policies also work without the webhook, and add-ons can be created.
     world.webhook().kill();
     let forged = annotated("forged", &json!({ANNOTATION_CRITICAL: "true"}));
     Call::post(&pods("team"), &forged).refused(&tenant, "a critical pod", &refusal("true")).await;
@@ -299,16 +303,16 @@ async fn nobody_makes_a_pod_critical_but_in_the_namespaces_that_the_administrato
     world.check_promises().await;
 }
 
-/// What happens with pods that the policy finds fault with.
-async fn bind(world: &World, action: &str) {
+/// Sets the validation action of the policy's binding: `Warn` or `Deny`.
+async fn set_action(world: &World, action: &str) {
     let patch = format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
     let binding = ["patch", "validatingadmissionpolicybinding", "giveway-critical-addons", "--type=merge", "-p"];
     world.kubectl(&[&binding[..], &[patch.as_str()]].concat()).await.unwrap();
 }
 
-async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_rights_of_the_chart_s_hook() {
+async fn the_uninstall_hook_removes_only_taints_of_the_operator() {
     let mut world = World::start().await;
-    // While it runs, it keeps order itself.
+    // A running operator would remove leftover taints itself.
     world.operator().kill();
     world.nodes(5).create().await;
     let (admin, operator) = (world.client(), world.client_of(OPERATOR).await);
@@ -365,8 +369,8 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
     assert_eq!(release(&[]).await.ok(), "No node has a taint of Giveway's.\n");
     expect(&after).await;
 
-    // What makes it safe beside others: the API server takes the list only for the version that was read.
-    let metadata = Call::get(&node("node-004")).allowed(&admin, "a look").await["metadata"].take();
+    // The taint list is only written if the node has not changed since it was read.
+    let metadata = Call::get(&node("node-004")).allowed(&admin, "a read").await["metadata"].take();
     let written = |uid: &Value, version: &Value| {
         let body = json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"taints": null}});
         Call::merge(&node("node-004"), &body)
@@ -376,8 +380,8 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
     let other = written(&json!(TWO), &Value::Null).make(&admin).await;
     assert!(other.is_err(), "a node of the same name is another node");
 
-    // The hook's account does nothing else, and what it is for cannot be mixed up.
-    let thief = kubeconfig::impatient_client(kube::config::Kubeconfig::read_from(&account).unwrap()).await.unwrap();
+    // The hook's ServiceAccount has no other rights, and `--taints` cannot be combined with other arguments.
+    let hook = kubeconfig::impatient_client(kube::config::Kubeconfig::read_from(&account).unwrap()).await.unwrap();
     let nothing = json!({});
     for (words, call) in [
         ("delete resource \"nodes\"", Call::delete(&node("node-000"))),
@@ -387,14 +391,14 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
         ("list resource \"secrets\"", Call::get("/api/v1/secrets")),
         ("list resource \"priorityclasses\"", Call::get("/apis/scheduling.k8s.io/v1/priorityclasses")),
     ] {
-        call.refused(&thief, "the hook's account", &format!("cannot {words}")).await;
+        call.refused(&hook, "the hook's account", &format!("cannot {words}")).await;
     }
     for args in [vec!["priorityclass", "high"], vec!["--all"]] {
         let mixed = giveway(&mut world, &[&["release", "--taints"], &args[..]].concat()).await;
         assert_eq!(mixed.status, Some(2), "{}", mixed.out);
         assert!(mixed.err.contains("cannot be used with"), "{}", mixed.err);
     }
-    // Without the kind nothing is known to be Giveway's: what looks so is named, and stays.
+    // Without the CRD no taint is known to be Giveway's. Taints that look like it are reported and kept.
     world.kubectl(&["delete", "crd", "preemptions.scheduling.giveway.dev"]).await.unwrap();
     let unknown = release(&[]).await;
     assert_eq!(unknown.status, Some(1), "{}", unknown.err);
@@ -402,7 +406,7 @@ async fn uninstalling_removes_the_operator_s_taints_and_no_others_with_the_right
     world.check_promises().await;
 }
 
-/// The kubeconfig of the ServiceAccount of the hook that removes taints, without its Job.
+/// Returns a kubeconfig of the ServiceAccount of the hook that removes taints. The Job of the hook is not created.
 async fn hook_account(world: &mut World) -> PathBuf {
     let helm = paths::control_plane_program("helm").unwrap();
     let chart = paths::repository().join("helm").display().to_string();

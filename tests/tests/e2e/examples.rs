@@ -1,6 +1,6 @@
-//! The examples that need no controllers but those of Kubernetes; the others are among the tests of `make test-kinds`.
+//! The examples that need only the controllers of Kubernetes. `make test-kinds` runs the others.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_tests::cluster::Shaped;
 use giveway_tests::example::{Example, evicted_by_group, path, wait_bound, wait_group};
 use giveway_tests::runner::Test;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_job_takes_and_gives_place_whole,
-            the_stateful_set_takes_and_gives_place_whole,
-            the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod,
-            the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds,
-            a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs;
+            the_job_preempts_and_is_preempted_as_a_whole,
+            the_stateful_set_preempts_and_is_preempted_as_a_whole,
+            the_gang_of_the_readme_preempts_single_background_pods,
+            the_deployment_preempts_whole_groups_and_its_budget_holds,
+            each_job_of_a_chain_preempts_whole_groups_only_when_it_starts;
     ]
 }
 
@@ -25,21 +25,21 @@ async fn apply(world: &World, file: &str) {
     world.kubectl(&["apply", "-f", &path(file)]).await.unwrap();
 }
 
-async fn the_job_takes_and_gives_place_whole(world: &World) {
+async fn the_job_preempts_and_is_preempted_as_a_whole(world: &World) {
     let selector = "batch.kubernetes.io/job-name=train";
     let example = Example { file: "2-gang.yaml", selector, groups: 1, size: 16 };
-    example.takes_and_gives_place(world, async |world| wait_group(world, "train", 16, "Job/train").await).await;
+    example.preempts_and_is_preempted(world, async |world| wait_group(world, "train", 16, "Job/train").await).await;
     assert_eq!(world.kubectl(&["get", "job/train", "-o", "jsonpath={.status.failed}"]).await.unwrap(), "");
     world.check_promises().await;
 }
 
-async fn the_stateful_set_takes_and_gives_place_whole(world: &World) {
+async fn the_stateful_set_preempts_and_is_preempted_as_a_whole(world: &World) {
     let example = Example { file: "7-statefulset.yaml", selector: "app=db", groups: 1, size: 3 };
-    example.takes_and_gives_place(world, async |world| wait_group(world, "db", 3, "StatefulSet/db").await).await;
+    example.preempts_and_is_preempted(world, async |world| wait_group(world, "db", 3, "StatefulSet/db").await).await;
     world.check_promises().await;
 }
 
-async fn the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod(world: &World) {
+async fn the_gang_of_the_readme_preempts_single_background_pods(world: &World) {
     world.nodes(20).cpus(8).create().await;
     apply(world, "1-background.yaml").await;
     wait_bound(world, "app=background", 160).await;
@@ -49,7 +49,7 @@ async fn the_gang_of_the_readme_takes_place_from_the_background_pod_by_pod(world
     world.check_promises().await;
 }
 
-async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds(world: &World) {
+async fn the_deployment_preempts_whole_groups_and_its_budget_holds(world: &World) {
     world.class("background", 10).managed().create().await;
     world.class("important", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(3).create().await;
@@ -58,8 +58,8 @@ async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds(worl
     apply(world, "8-deployment-with-budget.yaml").await;
     wait_bound(world, "app=api", 6).await;
     let now = world.audit().await;
-    let gone: Vec<(String, usize)> = evicted_by_group(&now, &before).into_iter().collect();
-    assert_eq!(gone, [("filler-000".to_owned(), 3), ("filler-001".to_owned(), 3)]);
+    let evicted: Vec<(String, usize)> = evicted_by_group(&now, &before).into_iter().collect();
+    assert_eq!(evicted, [("filler-000".to_owned(), 3), ("filler-001".to_owned(), 3)]);
     wait_for("the budget allows one disruption", MINUTE, async || {
         let allowed = world.kubectl(&["get", "pdb/api", "-o", "jsonpath={.status.disruptionsAllowed}"]).await?;
         if allowed == "1" { Ok(()) } else { Err(allowed) }
@@ -67,12 +67,12 @@ async fn the_deployment_takes_the_place_of_whole_gangs_and_its_budget_holds(worl
     .await;
     let gang = world.gang("train", 2).priority("important").create().await;
     let words = "pods of budget default/api, which allows 1 more disruption to preemptors below 5000.";
-    told(&gang, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
+    expect_condition(&gang, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
     assert_eq!(evicted_by_group(&world.audit().await, &now).len(), 0);
     world.check_promises().await;
 }
 
-/// What the pod of the Job `chain` runs, one container after the other: the arguments of kubectl.
+/// Returns the kubectl arguments of each container of the Job `chain`, in the order in which its pod runs them.
 async fn steps(world: &World) -> Vec<Vec<String>> {
     let text = world.kubectl(&["get", "job/chain", "-o", "jsonpath={.spec.template.spec}"]).await.unwrap();
     let spec: Value = serde_json::from_str(&text).unwrap();
@@ -81,8 +81,8 @@ async fn steps(world: &World) -> Vec<Vec<String>> {
     args.collect()
 }
 
-/// Lets the pods of a Job succeed, as a kubelet does when their containers have ended.
-async fn succeed(world: &World, job: &str) {
+/// Sets the phase of a Job's pods to `Succeeded`, as a kubelet does when their containers have ended.
+async fn set_succeeded(world: &World, job: &str) {
     let selector = format!("batch.kubernetes.io/job-name={job}");
     let names = world.kubectl(&["get", "pods", "-l", &selector, "-o", "name"]).await.unwrap();
     let done = json!({"status": {"phase": "Succeeded"}}).to_string();
@@ -91,7 +91,7 @@ async fn succeed(world: &World, job: &str) {
     }
 }
 
-async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_gangs(world: &World) {
+async fn each_job_of_a_chain_preempts_whole_groups_only_when_it_starts(world: &World) {
     world.class("background", 10).managed().create().await;
     let nodes = world.nodes(1).resource("cpu", "4500m").create().await;
     world.fill(&nodes).prefix("filler").priority("background").whole().groups_of(2).await;
@@ -100,17 +100,21 @@ async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_g
     let of = |job: &str| format!("batch.kubernetes.io/job-name={job}");
     wait_bound(world, &of("prepare"), 2).await;
     wait_bound(world, &of("chain"), 1).await;
-    let gone = evicted_by_group(&world.audit().await, &before);
-    assert_eq!(gone.values().copied().collect::<Vec<_>>(), [2], "the later Jobs hold no place: {gone:?}");
+    let evicted = evicted_by_group(&world.audit().await, &before);
+    assert_eq!(
+        evicted.values().copied().collect::<Vec<_>>(),
+        [2],
+        "Jobs that have not started preempt no pod: {evicted:?}"
+    );
     let mut running = "prepare";
     for step in steps(world).await {
-        // As the pod does it: with the rights of its ServiceAccount.
+        // Runs kubectl with the rights of the ServiceAccount of the pod.
         let mut args = vec!["--as=system:serviceaccount:default:chain"];
         args.extend(step.iter().map(String::as_str));
         match step[0].as_str() {
             "wait" => {
                 assert_eq!(step.last().unwrap(), &format!("job/{running}"));
-                succeed(world, running).await;
+                set_succeeded(world, running).await;
             }
             _ => running = if step[1] == "job/fit" { "fit" } else { "report" },
         }
@@ -122,7 +126,7 @@ async fn a_chain_of_jobs_starts_one_gang_after_the_other_in_the_place_of_whole_g
         }
     }
     assert_eq!(running, "report");
-    let gone = evicted_by_group(&world.audit().await, &before);
-    assert_eq!(gone.values().copied().collect::<Vec<_>>(), [2, 2], "{gone:?}");
+    let evicted = evicted_by_group(&world.audit().await, &before);
+    assert_eq!(evicted.values().copied().collect::<Vec<_>>(), [2, 2], "{evicted:?}");
     world.check_promises().await;
 }

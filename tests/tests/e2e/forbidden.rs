@@ -1,4 +1,4 @@
-//! Evictions that a policy forbids: the victims are spared, somebody else goes or nobody, and the reason is said.
+//! Evictions and bindings that an admission policy denies: other victims are chosen, or none, and the group's condition says why.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::audit::{OPERATOR, Promises};
@@ -18,15 +18,15 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            who_must_not_be_evicted_is_spared_and_others_go,
-            where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why;
+            other_victims_are_chosen_if_a_policy_denies_an_eviction,
+            no_pod_is_evicted_again_if_a_denied_victim_has_no_alternative;
         own:
-            a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time;
+            no_pod_is_evicted_again_for_a_member_that_cannot_be_bound;
     ]
 }
 
-/// Nobody may evict pods whose name begins with `precious`.
-async fn forbid(world: &World) {
+/// Creates a policy that denies evictions of pods whose names begin with `precious`, and waits until it is in force.
+async fn deny_evictions(world: &World) {
     let unless = "!request.name.startsWith('precious')";
     let denial = Denial {
         name: "precious",
@@ -54,15 +54,15 @@ async fn forbid(world: &World) {
     .await;
 }
 
-async fn who_must_not_be_evicted_is_spared_and_others_go(world: &World) {
+async fn other_victims_are_chosen_if_a_policy_denies_an_eviction(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("middle", 20).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
-    // The cheaper ones, and a group, which goes whole or not at all.
+    // The protected pods have the lowest priority, and they are a group in mode `PodGroup`.
     world.fill(&nodes[..1]).prefix("precious").priority("low").whole().groups_of(2).await;
     world.fill(&nodes[1..]).prefix("other").priority("middle").singles().await;
-    forbid(world).await;
+    deny_evictions(world).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     let mut evicted = world.audit().await.evicted_names();
@@ -74,14 +74,14 @@ async fn who_must_not_be_evicted_is_spared_and_others_go(world: &World) {
     world.check_promises().await;
 }
 
-async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_group_says_why(world: &World) {
+async fn no_pod_is_evicted_again_if_a_denied_victim_has_no_alternative(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
     world.fill(&nodes[..1]).prefix("precious").priority("low").singles().await;
     world.fill(&nodes[1..]).prefix("plain").priority("low").singles().await;
-    forbid(world).await;
-    // It needs the room of all four.
+    deny_evictions(world).await;
+    // The gang needs the capacity of all four pods.
     let gang = world.gang("train", 4).priority("high").create().await;
     let why = async || {
         let status = gang.get().await.status.unwrap_or_default();
@@ -89,16 +89,16 @@ async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_grou
         let said = found.map(|condition| condition.message).unwrap_or_default();
         if said.contains("precious pods stay") && said.contains("4 pods needed") { Ok(said) } else { Err(said) }
     };
-    wait_for("the group says why it waits", MINUTE, why).await;
+    wait_for("the condition names the policy", MINUTE, why).await;
     let first = world.audit().await.evicted_names();
     assert!(first.len() <= 2 && first.iter().all(|name| name.contains("plain")), "{first:?}");
-    // Those that went are made anew, as their owner does, and everything is as before: nobody goes this time.
+    // The evicted pods are recreated, as a controller would do. The state is as before, so no pod may be evicted this time.
     for number in 0..first.len() {
         world.pod(&format!("again-{number}")).priority("low").create().await.wait_bound(MINUTE).await;
     }
-    // Something that a decision may depend on, so that it is looked at again.
+    // A new node triggers another decision.
     world.nodes(1).cpus(1).prefix("small").create().await;
-    wait_for("it has been looked at with the new node", MINUTE, async || {
+    wait_for("the condition counts the new node", MINUTE, async || {
         let said = why().await?;
         if said.contains("1 fit now") { Ok(()) } else { Err(said) }
     })
@@ -107,17 +107,17 @@ async fn where_nobody_else_can_go_nobody_goes_in_vain_a_second_time_and_the_grou
     let preemptions = giveway_tests::cluster::stored_plans(&world.client()).await.unwrap();
     assert!(preemptions.len() <= 3, "{preemptions:?}");
     gang.delete().await;
-    // Those that went before the first answer.
+    // Evictions that were sent before the first denial was received.
     world.check(&Promises::new().excuse_unbound("train", 2)).await;
 }
 
-async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
+async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
     let world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
-    // Neither the scheduler nor the planner can know this before it is tried.
+    // Neither kube-scheduler nor the planner can predict that this policy denies the binding.
     let unless = "!request.name.startsWith('unlucky')";
     let denial = Denial {
         name: "unlucky",
@@ -141,14 +141,14 @@ async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
     let scheduled = giveway_crds::condition::types::PREEMPTION_PLANNED;
     gang.wait_condition(scheduled, "False", "Failed", MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
-    // Its owner makes it anew, and it gets its place back. Nobody takes that again.
+    // The victim is recreated, as a controller would do, and bound again. It must not be evicted a second time.
     let again = world.pod("again").priority("low").create().await;
     again.wait_bound(MINUTE).await;
-    let words = wait_for("the group says why nobody goes for it", MINUTE, async || {
+    let words = wait_for("the condition says why no further pod is evicted", MINUTE, async || {
         let conditions = gang.get().await.status.unwrap_or_default().conditions;
-        let told = giveway_crds::condition::find(&conditions, SCHEDULED).map(|told| told.message.clone());
-        let told = told.unwrap_or_default();
-        if told.contains("Nobody is evicted again") { Ok(told) } else { Err(told) }
+        let message = giveway_crds::condition::find(&conditions, SCHEDULED).map(|condition| condition.message.clone());
+        let message = message.unwrap_or_default();
+        if message.contains("Nobody is evicted again") { Ok(message) } else { Err(message) }
     })
     .await;
     assert!(words.contains("for pod unlucky-0, which had a place on node "), "{words}");
@@ -157,7 +157,7 @@ async fn a_member_that_the_scheduler_cannot_bind_costs_nobody_a_second_time() {
             && words.contains("unlucky pods are not bound"),
         "{words}"
     );
-    // Those who may be bound get their room as ever.
+    // A gang whose pods may be bound still preempts.
     let lucky = world.gang("lucky", 1).priority("high").create().await;
     lucky.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names()[0], "again");

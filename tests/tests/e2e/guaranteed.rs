@@ -1,6 +1,6 @@
-//! Guaranteed budgets (KEP-3280) on both sides of the threshold, and what preemptor, victim and budget tell of it.
+//! Guaranteed budgets (KEP-3280) and preemptors below and at the threshold, with the events on preemptor, victim and budget.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::{PodHandle, Shaped, wait_for_event};
@@ -13,15 +13,15 @@ use k8s_openapi::api::core::v1::Pod;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            below_the_threshold_the_budget_holds_and_everybody_says_why,
-            from_the_threshold_on_the_budget_may_be_violated,
-            two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_none_above,
-            a_refused_victim_is_left_out_and_another_one_goes;
+            below_the_threshold_the_budget_holds_and_its_events_say_why,
+            a_preemptor_that_reaches_the_threshold_may_violate_the_budget,
+            a_pod_under_two_budgets_is_evicted_only_by_preemptors_that_reach_the_threshold,
+            another_victim_is_evicted_if_a_budget_refuses_the_first;
     ]
 }
 
-/// Pods `db-0` and so on, guarded up to priority 5000, on one node that they fill.
-async fn guarded(world: &World, count: usize) -> Vec<PodHandle> {
+/// Fills one node with pods `db-0` and so on whose class has threshold 5000.
+async fn create_guarded_pods(world: &World, count: usize) -> Vec<PodHandle> {
     world.class("guarded", 10).annotation(ANNOTATION_THRESHOLD, "5000").create().await;
     world.class("high", 1000).managed().create().await;
     world.class("top", 5000).managed().create().await;
@@ -34,13 +34,13 @@ async fn guarded(world: &World, count: usize) -> Vec<PodHandle> {
     pods
 }
 
-async fn below_the_threshold_the_budget_holds_and_everybody_says_why(world: &World) {
-    guarded(world, 4).await;
+async fn below_the_threshold_the_budget_holds_and_its_events_say_why(world: &World) {
+    create_guarded_pods(world, 4).await;
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
     let words =
         "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     let train = world.gang("train", 3).priority("high").create().await;
-    told(&train, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
+    expect_condition(&train, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
     assert!(train.wait_event("UnschedulableGuaranteedBudget", MINUTE).await.contains(words));
     let said = wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "GuaranteedBudget", MINUTE).await;
     assert_eq!(said, format!("Pod group default/train of priority 1000 waits: {words}"));
@@ -50,7 +50,7 @@ async fn below_the_threshold_the_budget_holds_and_everybody_says_why(world: &Wor
         "1 of 1 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     assert!(said.ends_with(one), "{said}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    // What the budget allows may go.
+    // A preemptor that needs no more than the allowance is bound.
     let small = world.pod("small").priority("high").create().await;
     small.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
@@ -58,20 +58,23 @@ async fn below_the_threshold_the_budget_holds_and_everybody_says_why(world: &Wor
     world.check_promises().await;
 }
 
-async fn from_the_threshold_on_the_budget_may_be_violated(world: &World) {
-    guarded(world, 4).await;
+async fn a_preemptor_that_reaches_the_threshold_may_violate_the_budget(world: &World) {
+    create_guarded_pods(world, 4).await;
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
     let gang = world.gang("top", 3).priority("top").create().await;
     gang.wait_bound(MINUTE).await;
     let history = world.audit().await;
     assert_eq!(history.evicted().len(), 3);
-    assert!(history.evicted().iter().any(|removal| removal.how == How::Delete), "two were refused, and deleted then");
+    assert!(
+        history.evicted().iter().any(|removal| removal.how == How::Delete),
+        "two evictions were refused, and the pods were deleted"
+    );
     assert!(history.evicted().iter().all(|removal| removal.precondition.as_deref() == Some(removal.uid.as_str())));
     world.check_promises().await;
 }
 
-async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_none_above(world: &World) {
-    let db = guarded(world, 1).await;
+async fn a_pod_under_two_budgets_is_evicted_only_by_preemptors_that_reach_the_threshold(world: &World) {
+    let db = create_guarded_pods(world, 1).await;
     world.budget("one").matching("app", "db").create_allowing(1).await;
     world.budget("two").matching("app", "db").create_allowing(1).await;
     let refusal = "The eviction of pod default/db-0 was refused: This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -89,10 +92,10 @@ async fn two_budgets_on_one_pod_count_as_a_refusal_below_the_threshold_and_as_no
     world.check_promises().await;
 }
 
-async fn a_refused_victim_is_left_out_and_another_one_goes(world: &World) {
-    let db = guarded(world, 2).await;
-    // The one that runs for the shorter time is chosen first, in whichever second each was started. It is under two budgets, which
-    // the eviction API cannot handle; the other one is under one.
+async fn another_victim_is_evicted_if_a_budget_refuses_the_first(world: &World) {
+    let db = create_guarded_pods(world, 2).await;
+    // The pod that started later is the first choice. Two budgets select it, so the Eviction API rejects its eviction; one budget
+    // selects the other pod.
     let started = |pod: Option<Pod>| pod.and_then(|pod| pod.status?.start_time).map(|time| time.0);
     let [zero, one] = [started(db[0].get().await), started(db[1].get().await)];
     assert!(zero.is_some() && one.is_some());

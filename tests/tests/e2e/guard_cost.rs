@@ -1,6 +1,6 @@
-//! What refusals cost, measured on the stock scheduler: attempts, the rate at which other pods are bound, memory.
+//! The cost of denials by the guard, measured with kube-scheduler: attempts, the rate at which other pods are bound, memory.
 //!
-//! The figures are printed by `make bench-guard`, which runs what is ignored here. Tests count attempts and memory, not time: other tests
+//! `make bench-guard` runs the benchmarks and prints the figures. Tests check attempts and memory but not time, because other tests
 //! run on the same machine.
 
 use crate::MINUTE;
@@ -23,40 +23,40 @@ use std::time::{Duration, Instant};
 pub fn tests() -> Vec<Test> {
     tests![
         release_shared:
-            a_refused_pod_is_tried_a_few_times_a_minute;
+            a_denied_preemption_is_retried_a_few_times_per_minute;
         release:
-            a_thousand_held_refusals_take_little_memory_and_all_are_answered;
+            a_thousand_delayed_denials_use_little_memory_and_are_all_answered;
         bench:
-            a_held_refusal_costs_the_scheduler_next_to_nothing,
-            a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it;
+            a_delayed_denial_barely_slows_the_scheduler,
+            many_delayed_denials_slow_the_scheduler_but_do_not_stop_it;
     ]
 }
 
-/// Pods that have nothing to do with any of it.
+/// Number of pods without a relation to the guard.
 const UNRELATED: usize = 200;
-/// Refusals that are held at the same time.
+/// Number of denials that are delayed at the same time.
 const HELD: usize = 1000;
-/// The metric of those.
+/// Metric that counts the delayed denials.
 const HELD_NOW: &str = "giveway_webhook_guard_held_refusals";
-/// Pods that are refused at the same time.
+/// Number of preemptors that are denied at the same time.
 const CROWD: usize = 100;
 const CONCURRENCY: usize = 16;
 
-/// A full, guarded pool with this many places, and a pool with room for everything else.
-async fn stage(world: &World, places: usize) -> Vec<Pod> {
+/// Creates a pool that is full of `count` guarded pods, and a pool with free capacity for all other pods.
+async fn stage(world: &World, count: usize) -> Vec<Pod> {
     classes(world).await;
-    world.nodes(places / 4).cpus(4).label("pool", "guarded").create().await;
+    world.nodes(count / 4).cpus(4).label("pool", "guarded").create().await;
     world.nodes(10).prefix("free").cpus(64).label("pool", "free").create().await;
-    service(world, places, places).await
+    service(world, count, count).await
 }
 
-/// A preemptor that fits nowhere but in the guarded pool.
+/// Creates a preemptor that fits in the guarded pool only.
 async fn preemptor(world: &World, name: &str) -> PodHandle {
     world.pod(name).priority("high").node_selector("pool", "guarded").create().await
 }
 
-/// Creates the unrelated pods and returns how many of them were bound a second, from the first creation to the last
-/// binding; then removes them.
+/// Creates the unrelated pods, waits until all are bound and removes them. Returns the pods bound per second, from the first creation
+/// to the last binding.
 async fn binding_rate(world: &World, round: &str) -> f64 {
     let Kit { client, namespace } = world.namespace(&format!("unrelated-{round}")).await;
     let api = kube::Api::<Pod>::namespaced(client, &namespace);
@@ -74,25 +74,25 @@ async fn binding_rate(world: &World, round: &str) -> f64 {
     wait_for("all unrelated pods are bound", MINUTE, async || {
         let waiting = ListParams::default().fields("spec.nodeName=");
         let waiting = api.list(&waiting).await.map_err(|error| error.to_string())?.items.len();
-        if waiting == 0 { Ok(()) } else { Err(format!("{waiting} wait")) }
+        if waiting == 0 { Ok(()) } else { Err(format!("{waiting} are pending")) }
     })
     .await;
     let rate = UNRELATED as f64 / start.elapsed().as_secs_f64();
     api.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
-    wait_for("the unrelated pods are gone", MINUTE, async || {
+    wait_for("the unrelated pods are removed", MINUTE, async || {
         let left = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
-        if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+        if left == 0 { Ok(()) } else { Err(format!("{left} exist")) }
     })
     .await;
     rate
 }
 
-/// The better of two rounds: the machine has other work.
+/// Returns the higher rate of two rounds, because the machine runs other work.
 async fn best_rate(world: &World, round: &str) -> f64 {
     binding_rate(world, &format!("{round}-1")).await.max(binding_rate(world, &format!("{round}-2")).await)
 }
 
-/// Refusals a minute, counted for this long.
+/// Returns denials per minute, counted for this time.
 async fn attempts_per_minute(world: &mut World, time: Duration) -> f64 {
     let (before, start) = (metric(world, REFUSED).await, Instant::now());
     tokio::time::sleep(time).await;
@@ -100,19 +100,19 @@ async fn attempts_per_minute(world: &mut World, time: Duration) -> f64 {
     refused as f64 * 60.0 / start.elapsed().as_secs_f64()
 }
 
-async fn a_refused_pod_is_tried_a_few_times_a_minute(world: &mut World) {
+async fn a_denied_preemption_is_retried_a_few_times_per_minute(world: &mut World) {
     stage(world, 8).await;
     let vip = preemptor(world, "vip").await;
     vip.wait_event("GuaranteedBudget", MINUTE).await;
     let attempts = attempts_per_minute(world, Duration::from_secs(25)).await;
-    assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts a minute while refusals are held for 8 s");
+    assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts per minute while denials are delayed by 8 s");
     vip.delete().await;
     vip.wait_gone(MINUTE).await;
     world.check_promises().await;
 }
 
-async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
-    // The webhook is started again on the way; the scheduler may not get through meanwhile.
+async fn a_delayed_denial_barely_slows_the_scheduler() {
+    // The webhook is restarted below; kube-scheduler must not preempt meanwhile.
     let mut world = World::builder().helm_value("guard.failurePolicy=Fail").start().await;
     stage(&world, 8).await;
     let quiet = best_rate(&world, "quiet").await;
@@ -127,21 +127,23 @@ async fn a_held_refusal_costs_the_scheduler_next_to_nothing() {
     let hasty = attempts_per_minute(&mut world, Duration::from_secs(10)).await;
     let at_once = best_rate(&world, "at-once").await;
 
-    // Without it the scheduler rests, and the audit log with it.
+    // Deleting the preemptor ends kube-scheduler's attempts, and with them the growth of the audit log.
     vip.delete().await;
     vip.wait_gone(MINUTE).await;
-    println!("guard: attempts a minute for one refused pod: {attempts:.0} held for 8 s, {hasty:.0} refused at once");
     println!(
-        "guard: {UNRELATED} unrelated pods: {quiet:.0} a second without refusals, {held:.0} ({:.2}) while they are held, {at_once:.0} ({:.2}) while they come at once",
+        "guard: attempts per minute for one denied preemptor: {attempts:.0} delayed by 8 s, {hasty:.0} without delay"
+    );
+    println!(
+        "guard: {UNRELATED} unrelated pods: {quiet:.0} per second without denials, {held:.0} ({:.2}) with delayed denials, {at_once:.0} ({:.2}) with immediate denials",
         held / quiet,
         at_once / quiet
     );
     world.check_promises().await;
 }
 
-async fn a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it() {
-    // Above the default bound answers come at once, and the scheduler never rests.
-    // Half of the places are for victims of one namespace.
+async fn many_delayed_denials_slow_the_scheduler_but_do_not_stop_it() {
+    // Above the limit denials are immediate, and kube-scheduler would retry without a pause.
+    // Victims of one namespace may use half of the limit.
     let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * CROWD)).start().await;
     stage(&world, CROWD).await;
     let quiet = best_rate(&world, "quiet").await;
@@ -150,33 +152,33 @@ async fn a_crowd_of_refused_pods_slows_the_scheduler_but_does_not_stop_it() {
         pod.create()
     });
     vips.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
-    wait_for("many refusals are held", MINUTE, async || {
+    wait_for("half of the denials are delayed", MINUTE, async || {
         let held = metric(&mut world, HELD_NOW).await;
-        if held >= CROWD as u64 / 2 { Ok(()) } else { Err(format!("{held} are held")) }
+        if held >= CROWD as u64 / 2 { Ok(()) } else { Err(format!("{held} are delayed")) }
     })
     .await;
     let crowded = best_rate(&world, "crowd").await;
     let seconds = Duration::from_secs(20);
     let attempts = attempts_per_minute(&mut world, seconds).await;
-    println!("guard: attempts a minute for {CROWD} refused pods: {attempts:.0}");
+    println!("guard: attempts per minute for {CROWD} denied preemptors: {attempts:.0}");
     println!(
-        "guard: {UNRELATED} unrelated pods: {quiet:.0} a second without refusals, {crowded:.0} ({:.2}) while {CROWD} pods are refused",
+        "guard: {UNRELATED} unrelated pods: {quiet:.0} per second without denials, {crowded:.0} ({:.2}) while {CROWD} preemptors are denied",
         crowded / quiet
     );
-    // Whoever is refused has a higher priority and is looked at first each time; the answers are spaced for this. How much slower the
-    // others are is the benchmark's matter (`make bench-guard`); here all of them were bound.
+    // Denied preemptors have a higher priority, so kube-scheduler tries them first each time; their answers are delayed for this
+    // reason. `make bench-guard` measures how much slower the other pods are bound; here all of them must be bound.
     assert!(crowded > 0.0 && attempts > 0.0, "{crowded} {attempts}");
     world.check_promises().await;
 }
 
-/// Resident memory of a process, in MiB.
+/// Returns the resident memory of a process in MiB.
 fn resident(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
 }
 
-/// A client of the webhook itself, with its URL.
+/// Returns a client that connects to the webhook directly.
 pub(crate) fn of_the_webhook(world: &mut World) -> Client {
     let args = world.webhook().program().args.clone();
     let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().to_owned();
@@ -186,8 +188,8 @@ pub(crate) fn of_the_webhook(world: &mut World) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
-    // Half of the places are for victims of one namespace.
+async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
+    // Victims of one namespace may use half of the limit.
     let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * HELD)).start().await;
     let pods = stage(&world, 8).await;
     let waiting = preemptor(&world, "vip").await;
@@ -212,7 +214,7 @@ async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
     let start = Instant::now();
     let asks: Vec<_> = asks.collect();
     let mut most = (0, before);
-    // One of the thousand places may be the real scheduler's.
+    // One of the delayed denials may be that of the real kube-scheduler.
     while !asks.iter().all(tokio::task::JoinHandle::is_finished) {
         let held = metric(&mut world, HELD_NOW).await;
         most = (most.0.max(held), most.1.max(resident(pid)));
@@ -225,12 +227,12 @@ async fn a_thousand_held_refusals_take_little_memory_and_all_are_answered() {
         refused += usize::from(answer["response"]["allowed"] == json!(false));
     }
     println!(
-        "guard: {HELD} refusals at the same time: {} held at once, {before:.0} MiB before, {:.0} MiB at most, all answered within {took:.1?}",
+        "guard: {HELD} concurrent denials: {} delayed at the same time, {before:.0} MiB before, {:.0} MiB at most, all answered within {took:.1?}",
         most.0, most.1
     );
     assert_eq!(refused, HELD);
-    assert!(most.0 >= 900, "no more than {} were held", most.0);
-    assert!(most.1 < 256.0, "{:.0} MiB: more than the chart gives the webhook", most.1);
+    assert!(most.0 >= 900, "no more than {} were delayed", most.0);
+    assert!(most.1 < 256.0, "{:.0} MiB: above the webhook's memory limit in the chart", most.1);
     assert!(metric(&mut world, "giveway_webhook_guard_unheld_refusals").await < 100);
     world.check_promises().await;
 }

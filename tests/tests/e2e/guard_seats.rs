@@ -1,4 +1,4 @@
-//! What held refusals cost the API server: each occupies a seat of the priority level that kube-scheduler shares with
+//! The cost of delayed denials for the API server: each occupies a seat of the priority level that kube-scheduler shares with
 //! kube-controller-manager.
 //!
 //! The figures are printed (`--nocapture`); docs/guard.md has them.
@@ -22,20 +22,20 @@ use tokio::task::JoinSet;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            held_refusals_leave_kube_controller_manager_its_seats;
+            delayed_denials_leave_seats_for_kube_controller_manager;
     ]
 }
 
-/// The priority level of the API server's defaults that has kube-scheduler and kube-controller-manager in it.
+/// Default priority level of kube-scheduler and kube-controller-manager.
 const LEVEL: &str = "workload-high";
-/// The most refusals that are held at the same time here.
+/// Largest number of concurrently delayed denials in this test.
 const MOST: usize = 100;
 /// The default of `--guard-max-held`; there are two webhooks by default.
 const DEFAULT_HELD: usize = 30;
-/// Pods that kube-controller-manager is to create.
+/// Number of pods that kube-controller-manager creates.
 const REPLICAS: usize = 40;
 
-/// The sum of the API server's metrics of this name and of all these labels.
+/// Returns the sum of the API server's metrics with this name and all these labels.
 async fn of_the_api_server(world: &World, name: &str, labels: &[&str]) -> f64 {
     let request = Request::get("/metrics").body(vec![]).unwrap();
     let text = world.client().request_text(request).await.unwrap();
@@ -44,7 +44,7 @@ async fn of_the_api_server(world: &World, name: &str, labels: &[&str]) -> f64 {
     meant.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// How long kube-controller-manager takes to create the pods of a new ReplicaSet, in milliseconds.
+/// Creates a ReplicaSet and returns the milliseconds until kube-controller-manager has created its pods.
 async fn replica_set(world: &World, name: &str) -> u128 {
     let sets: Api<ReplicaSet> = world.kit().api();
     let labels = json!({"app": name});
@@ -68,7 +68,7 @@ async fn replica_set(world: &World, name: &str) -> u128 {
     took
 }
 
-/// The median of three.
+/// Returns the median time of three ReplicaSets.
 async fn median(world: &World, name: &str) -> u128 {
     let mut times = Vec::new();
     for round in 0..3 {
@@ -78,7 +78,7 @@ async fn median(world: &World, name: &str) -> u128 {
     times[1]
 }
 
-/// How often requests of the level waited for a seat, and for how many seconds all together.
+/// Returns how many requests of the level waited for a seat, and the sum of their waiting times in seconds.
 async fn waits(world: &World) -> (f64, f64) {
     let name = "apiserver_flowcontrol_request_wait_duration_seconds";
     let labels = [&*format!("priority_level=\"{LEVEL}\""), "execute=\"true\""];
@@ -88,13 +88,13 @@ async fn waits(world: &World) -> (f64, f64) {
     )
 }
 
-/// The level keeps to its own seats, as when all others need theirs.
-async fn without_borrowing(world: &World) {
+/// Disables borrowing of seats for the level, which is the state when all other levels use their seats.
+async fn disable_borrowing(world: &World) {
     let spec = r#"{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}},"spec":{"limited":{"borrowingLimitPercent":0,"lendablePercent":0}}}"#;
     let args = ["patch", "prioritylevelconfiguration", LEVEL, "--type=merge", "--patch", spec];
     world.kubectl(&args).await.unwrap();
     let level = format!("priority_level=\"{LEVEL}\"");
-    wait_for("the level borrows nothing", MINUTE, async || {
+    wait_for("the level borrows no seats", MINUTE, async || {
         let limit = of_the_api_server(world, "apiserver_flowcontrol_current_limit_seats", &[&level]).await;
         let own = of_the_api_server(world, "apiserver_flowcontrol_nominal_limit_seats", &[&level]).await;
         if limit == own { Ok(()) } else { Err(format!("{limit} of {own}")) }
@@ -102,8 +102,8 @@ async fn without_borrowing(world: &World) {
     .await;
 }
 
-/// Deletes so many announced pods as kube-scheduler; measures while all of it is refused, slowly. Returns how many of
-/// the level's seats are left meanwhile, as a share of all.
+/// Marks and deletes `held` pods as kube-scheduler, and measures while the denials are delayed. Returns the share of the level's seats
+/// that is free meanwhile.
 async fn round(world: &mut World, names: &[String], held: usize, phase: &str) -> f64 {
     let (api, patch) = (world.kit().api::<Pod>(), PatchParams::default());
     for name in &names[..held] {
@@ -117,9 +117,9 @@ async fn round(world: &mut World, names: &[String], held: usize, phase: &str) ->
     }
     let level = format!("priority_level=\"{LEVEL}\"");
     let seats = async |world: &World, name: &str| of_the_api_server(world, name, &[&level]).await;
-    // Where there are not seats enough, not all of them get as far as the webhook.
+    // Without enough seats some of the deletions do not reach the webhook.
     let most = seats(world, "apiserver_flowcontrol_current_limit_seats").await.min(held as f64);
-    wait_for("the refusals are held", MINUTE, async || {
+    wait_for("the denials are delayed", MINUTE, async || {
         let now = metric(world, "giveway_webhook_guard_held_refusals").await;
         if now as f64 >= most - 2.0 { Ok(()) } else { Err(format!("{now} of {most}")) }
     })
@@ -131,16 +131,16 @@ async fn round(world: &mut World, names: &[String], held: usize, phase: &str) ->
     let after = waits(world).await;
     let (requests, seconds) = (after.0 - before.0, after.1 - before.1);
     println!(
-        "seats, {phase}: {held} held: {executing} of {limit} executing; {REPLICAS} pods of a ReplicaSet in {took} ms; {requests} requests waited {:.1} ms on average",
+        "seats, {phase}: {held} delayed: {executing} of {limit} executing; {REPLICAS} pods of a ReplicaSet in {took} ms; {requests} requests waited {:.1} ms on average",
         1000.0 * seconds / requests.max(1.0)
     );
     while let Some(done) = deletions.join_next().await {
-        assert!(done.unwrap().is_err(), "a victim that nobody may take was taken");
+        assert!(done.unwrap().is_err(), "the deletion of a guarded pod was permitted");
     }
     (limit - executing) / limit
 }
 
-async fn held_refusals_leave_kube_controller_manager_its_seats() {
+async fn delayed_denials_leave_seats_for_kube_controller_manager() {
     let flags = ["--guard-max-held=1000", "--guard-hold-seconds=8", "--guard-longest-hold-seconds=8"];
     let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;
     classes(&world).await;
@@ -149,11 +149,11 @@ async fn held_refusals_leave_kube_controller_manager_its_seats() {
     let pods = service(&world, MOST, MOST).await;
     let names: Vec<String> = pods.into_iter().filter_map(|pod| pod.metadata.name).collect();
     round(&mut world, &names, MOST, "others are idle").await;
-    without_borrowing(&world).await;
+    disable_borrowing(&world).await;
     round(&mut world, &names, 0, "others are busy").await;
     let left = round(&mut world, &names, 2 * DEFAULT_HELD, "others are busy").await;
-    assert!(left > 0.3, "beside the refusals that two webhooks hold {left:.2} of the seats are left");
+    assert!(left > 0.3, "with the denials that two webhooks delay, {left:.2} of the seats are free");
     let left = round(&mut world, &names, MOST, "others are busy").await;
-    assert!(left < 0.1, "as many as this would take them all: {left:.2} are left");
+    assert!(left < 0.1, "this number of denials should occupy all seats, but {left:.2} are free");
     world.check_promises().await;
 }

@@ -1,4 +1,4 @@
-//! The ledger as objects: who may write it, what a new leader believes of it, how large a plan may be, and what stays.
+//! Plans stored as `Preemption` objects: write access, verification by a new leader, size, and the number that is kept.
 
 use crate::MINUTE;
 use giveway_crds::plan::{PlanState, StoredPlan};
@@ -18,21 +18,21 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can,
-            victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place;
+            a_plan_that_cannot_be_stored_fails_and_the_condition_says_why,
+            victims_in_another_namespace_see_only_kind_and_uid_of_the_preemptor;
         own:
-            a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own,
-            an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded;
+            a_tenant_with_role_edit_cannot_evict_pods_with_a_forged_plan,
+            an_administrator_cancels_a_plan_by_deleting_its_preemption;
         release:
-            a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole,
+            a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_if_complete,
             only_the_latest_plans_are_kept,
-            a_group_whose_plan_does_not_exist_any_more_says_so_after_a_restart,
-            a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why;
+            after_a_restart_a_group_reports_that_its_plan_was_deleted,
+            a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled;
     ]
 }
 
-/// The classes low and high, two nodes full of pods of class low, and a gang of class high that wants both, with a plan
-/// that waits for ten minutes before its first eviction.
+/// Starts a world with two nodes full of pods of class `low` and a gang of class `high` that needs both. Returns it with the gang and
+/// its plan, whose first eviction is delayed by ten minutes.
 pub(crate) async fn planned() -> (World, giveway_tests::cluster::Group, StoredPlan) {
     let world = World::start().await;
     world.class("low", 10).managed().create().await;
@@ -45,9 +45,9 @@ pub(crate) async fn planned() -> (World, giveway_tests::cluster::Group, StoredPl
     (world, gang, plan)
 }
 
-/// Waits until the plan of this name is over, and returns it with the state in which it ended.
-async fn wait_over(world: &World, name: &str) -> Preemption {
-    wait_for(&format!("the plan {name} is over"), MINUTE, async || {
+/// Waits until the plan of this name has ended, and returns it.
+async fn wait_ended(world: &World, name: &str) -> Preemption {
+    wait_for(&format!("the plan {name} has ended"), MINUTE, async || {
         let found = Api::<Preemption>::all(world.client()).get(name).await.map_err(|error| error.to_string())?;
         match found.status.as_ref().filter(|status| status.finished_at.is_some()) {
             Some(_) => Ok(found),
@@ -57,42 +57,43 @@ async fn wait_over(world: &World, name: &str) -> Preemption {
     .await
 }
 
+/// Returns the state and message of a plan.
 fn ended(preemption: &Preemption) -> (PlanState, String) {
     let status = preemption.status.clone().unwrap_or_default();
     (status.state, status.message)
 }
 
-/// Name of the policy by which plans are refused.
-const FORBIDDEN: &str = "forbidden-by-the-test";
+/// Name of the policy that denies the creation of plans.
+const DENIED: &str = "denied-by-the-test";
 
-/// Denies what the expression does not allow, until the answer is dropped by deleting the policy.
-async fn forbid(world: &World, expression: &str) {
+/// Creates a policy that denies plans for which `expression` is false, and waits until it is in force.
+async fn deny_plans(world: &World, expression: &str) {
     let of = (keys::GROUP, "preemptions");
-    let denial =
-        Denial { name: FORBIDDEN, operation: "CREATE", of, unless: expression, message: "forbidden by the test" };
+    let denial = Denial { name: DENIED, operation: "CREATE", of, unless: expression, message: "denied by the test" };
     world.apply(&denial.manifest()).await.unwrap();
     let probe = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "probe.3"},
         "spec": {"strategy": "none", "preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1}}
     });
     let probe: Preemption = serde_json::from_value(probe).unwrap();
-    // The chart's policy lets nobody else ask.
+    // The chart's policies deny this request to all other users.
     let preemptions = Api::<Preemption>::all(world.client_of(OPERATOR).await);
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     wait_for("the policy is in force", MINUTE, async || match preemptions.create(&dry_run, &probe).await {
-        Err(error) if error.to_string().contains("forbidden by the test") => Ok(()),
+        Err(error) if error.to_string().contains("denied by the test") => Ok(()),
         answer => Err(format!("{answer:?}")),
     })
     .await;
 }
 
-async fn allow(world: &World) {
+/// Deletes the policy of [`deny_plans`].
+async fn allow_plans(world: &World) {
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-        world.kubectl(&["delete", kind, FORBIDDEN]).await.unwrap();
+        world.kubectl(&["delete", kind, DENIED]).await.unwrap();
     }
 }
 
-async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
+async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     let (mut world, gang, plan) = planned().await;
     world.operator().kill();
     world
@@ -102,7 +103,7 @@ async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
     gang.delete().await;
     let again = world.gang("train", 4).priority("low").without_pods().create().await;
     world.operator().start().await;
-    let (state, message) = ended(&wait_over(&world, &plan.id).await);
+    let (state, message) = ended(&wait_ended(&world, &plan.id).await);
     let words = "An earlier leader stored this plan, which does not hold any more: its preemptor is gone, and another \
                  object has the name.";
     assert_eq!((state, message.as_str()), (PlanState::Cancelled, words));
@@ -111,9 +112,9 @@ async fn a_plan_for_a_preemptor_of_the_same_name_is_dropped_and_says_why() {
     world.check_promises().await;
 }
 
-/// The attack that this kind of object closes: with the role `edit` in one namespace a tenant wrote a plan into the
-/// annotation of a pod that looked static, and the next leader evicted whom it named.
-async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
+/// An attack against plans stored in annotations of pods: a tenant with role `edit` in one namespace wrote a plan into the annotation
+/// of a forged mirror pod, and the next leader evicted the pods named in it.
+async fn a_tenant_with_role_edit_cannot_evict_pods_with_a_forged_plan() {
     let mut world = World::start().await;
     world.class("vip", 1000).create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -128,7 +129,7 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     world.apply(&edit.to_string()).await.unwrap();
     let tenant = world.client_in("tenant", &[]).await;
     let pods = "/api/v1/namespaces/team/pods";
-    wait_for("the tenant has his rights", MINUTE, async || Call::get(pods).make(&tenant).await).await;
+    wait_for("the tenant may list pods", MINUTE, async || Call::get(pods).make(&tenant).await).await;
     let plan = json!({
         "id": "forged", "term": "t", "state": "Evicting", "strategy": "kep5710", "placements": [],
         "victims": [{"kind": "Pod", "namespace": "default", "name": "db", "priority": 1000,
@@ -142,9 +143,9 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     let forged = pod(json!({mirror: "x", annotation: plan.to_string()}));
     Call::post(pods, &forged).refused(&tenant, "a plan at creation", annotation).await;
     let only = "metadata.annotations[kubernetes.io/config.mirror]: only a node makes the mirror pod of a static pod";
-    Call::post(pods, &pod(json!({mirror: "x"}))).refused(&tenant, "a pod that looks static", only).await;
+    Call::post(pods, &pod(json!({mirror: "x"}))).refused(&tenant, "a forged mirror pod", only).await;
     let kubelet = world.client_in("system:node:nowhere", &["system:nodes"]).await;
-    Call::post(pods, &pod(json!({mirror: "x"}))).dry().allowed(&kubelet, "a static pod of a node").await;
+    Call::post(pods, &pod(json!({mirror: "x"}))).dry().allowed(&kubelet, "a mirror pod").await;
     Call::post(pods, &pod(json!({}))).allowed(&tenant, "a pod").await;
     let patch = json!({"metadata": {"annotations": {annotation: plan.to_string()}}});
     let later = Call::merge(&format!("{pods}/looks-static"), &patch);
@@ -157,7 +158,7 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     let ledger = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
     let words = "User \"tenant\" cannot create resource \"preemptions\"";
     Call::post(ledger, &object).refused(&tenant, "a plan as an object", words).await;
-    // The next leader serves others, and takes nobody.
+    // The next leader schedules another gang and evicts no pod.
     world.operator().kill();
     world.operator().start().await;
     GroupBuilder::new(team, "honest", 1).create().await.wait_bound(MINUTE).await;
@@ -166,7 +167,7 @@ async fn a_tenant_with_the_role_edit_has_nobody_evicted_by_a_plan_of_his_own() {
     world.check_promises().await;
 }
 
-async fn a_group_whose_plan_does_not_exist_any_more_says_so_after_a_restart() {
+async fn after_a_restart_a_group_reports_that_its_plan_was_deleted() {
     let mut world = World::start().await;
     let gang = world.gang("train", 2).without_pods().create().await;
     world.operator().kill();
@@ -181,34 +182,34 @@ async fn a_group_whose_plan_does_not_exist_any_more_says_so_after_a_restart() {
     world.check_promises().await;
 }
 
-async fn a_plan_that_cannot_be_stored_fails_and_the_group_says_why_until_it_can(world: &World) {
+async fn a_plan_that_cannot_be_stored_fails_and_the_condition_says_why(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(2).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    forbid(world, "false").await;
+    deny_plans(world, "false").await;
     let gang = world.gang("train", 4).priority("high").create().await;
     let message = gang.wait_condition("PreemptionPlanned", "False", "Failed", MINUTE).await;
     assert!(message.starts_with("The plan could not be stored, so nobody was evicted: "), "{message}");
-    assert!(message.contains("forbidden by the test"), "{message}");
+    assert!(message.contains("denied by the test"), "{message}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    // Others are served meanwhile, and the group's status goes on being written.
+    // Meanwhile other gangs are bound, and the status of the group is updated.
     world.nodes(1).cpus(1).prefix("more").create().await;
     world.gang("other", 1).priority("low").create().await.wait_bound(MINUTE).await;
     let path = r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}"#;
     world.kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", path]).await.unwrap();
-    wait_for("the status tells of the new generation", MINUTE, async || {
+    wait_for("the status has the new generation", MINUTE, async || {
         let seen = gang.get().await;
-        let told = seen.status.as_ref().and_then(|status| status.observed_generation);
-        if told == seen.metadata.generation { Ok(()) } else { Err(format!("{told:?}")) }
+        let observed = seen.status.as_ref().and_then(|status| status.observed_generation);
+        if observed == seen.metadata.generation { Ok(()) } else { Err(format!("{observed:?}")) }
     })
     .await;
-    allow(world).await;
+    allow_plans(world).await;
     gang.wait_bound(2 * MINUTE).await;
     world.check_promises().await;
 }
 
-async fn an_administrator_ends_a_plan_by_deleting_it_and_the_history_is_bounded() {
+async fn an_administrator_cancels_a_plan_by_deleting_its_preemption() {
     let (world, gang, plan) = planned().await;
     let table = world.kubectl(&["get", "gpr"]).await.unwrap();
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -249,7 +250,7 @@ async fn only_the_latest_plans_are_kept() {
     world.check_promises().await;
 }
 
-async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place(world: &World) {
+async fn victims_in_another_namespace_see_only_kind_and_uid_of_the_preemptor(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -266,26 +267,30 @@ async fn victims_of_another_namespace_learn_kind_and_uid_of_who_took_their_place
     assert_eq!(message, words);
     let by = format!("a podgroup of another namespace (UID {uid})");
     assert_eq!(victims[0].get().await.status.unwrap().preempted_by, Some(by));
-    // Whatever the tenant may read in his namespace: groups, pods, events.
+    // No object that a tenant of the victims' namespace may read contains the name of the other namespace.
     for kind in ["podgroups", "pods", "events", "events.events.k8s.io"] {
         let text = world.kubectl(&["get", kind, "-n", "default", "-o", "yaml"]).await.unwrap();
         assert!(!text.contains("secret"), "{kind}: {text}");
     }
     let plan = stored_plans(&world.client()).await.unwrap().remove(0);
-    assert!(plan.reason.contains("pod group secret/train"), "administrators read names: {}", plan.reason);
+    assert!(
+        plan.reason.contains("pod group secret/train"),
+        "the plan, which administrators read, has names: {}",
+        plan.reason
+    );
     world.check_promises().await;
 }
 
-/// Victims with names of more than two hundred characters, and half as many members: five thousand, or as many as
-/// `GIVEWAY_VICTIMS` says (`make soak`: ten thousand).
-async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when_it_is_whole() {
+/// Uses 5,000 victims with names of more than 200 characters and half as many members. `GIVEWAY_VICTIMS` sets another number
+/// (`make soak`: 10,000).
+async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_if_complete() {
     let victims = std::env::var("GIVEWAY_VICTIMS").ok().map_or(5_000, |text| text.parse().expect("a number"));
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(victims / 100).cpus(100).pods(200).create().await;
     world.fill(&nodes).prefix(&"v".repeat(235)).priority("low").singles().await;
-    forbid(&world, "!object.metadata.name.endsWith('.3')").await;
+    deny_plans(&world, "!object.metadata.name.endsWith('.3')").await;
     let gang = world
         .gang("train", victims / 2)
         .cpu(2)
@@ -295,23 +300,24 @@ async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when
         .await;
     let preemptions = Api::<Preemption>::all(world.client());
     let list = async || preemptions.list_metadata(&ListParams::default()).await.unwrap();
-    wait_for("a part is stored, and not the last one", 2 * MINUTE, async || {
+    wait_for("a part other than the last one is stored", 2 * MINUTE, async || {
         let names: Vec<String> = list().await.iter().map(ResourceExt::name_any).collect();
         if names.iter().any(|name| name.ends_with(".2")) { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
     world.operator().kill();
-    let torn: Vec<String> = list().await.iter().map(ResourceExt::name_any).filter(|name| !name.contains('.')).collect();
-    allow(&world).await;
+    let incomplete: Vec<String> =
+        list().await.iter().map(ResourceExt::name_any).filter(|name| !name.contains('.')).collect();
+    allow_plans(&world).await;
     world.operator().start().await;
-    for name in &torn {
-        let (state, message) = ended(&wait_over(&world, name).await);
+    for name in &incomplete {
+        let (state, message) = ended(&wait_ended(&world, name).await);
         assert_eq!(state, PlanState::Cancelled, "{message}");
         assert!(message.starts_with("An earlier leader ended while it stored this plan: only 2 of the "), "{message}");
     }
     let plan = gang.wait_plan(PlanState::Planned, 2 * MINUTE).await;
     assert_eq!((plan.placements.len(), plan.cost.victim_pods), (victims / 2, i32::try_from(victims).unwrap()));
-    assert!(!torn.contains(&plan.id));
+    assert!(!incomplete.contains(&plan.id));
     let parts = preemptions.list(&ListParams::default()).await.unwrap().items;
     let parts: Vec<&Preemption> = parts.iter().filter(|part| part.name_any().starts_with(&plan.id)).collect();
     assert!(parts.len() > 2, "{}", parts.len());
@@ -319,12 +325,12 @@ async fn a_plan_of_thousands_of_victims_is_stored_in_parts_and_resumed_only_when
         let bytes = serde_json::to_vec(part).unwrap().len();
         assert!(bytes < 1024 * 1024, "{} takes {bytes} bytes", part.name_any());
     }
-    // After the last part: the next leader goes on with the same plan.
+    // A plan whose last part is stored is resumed by the next leader.
     world.operator().kill();
     world.operator().start().await;
-    wait_for("the plan is of the next leader's term", MINUTE, async || {
+    wait_for("the plan has the term of the next leader", MINUTE, async || {
         let status = preemptions.get(&plan.id).await.map_err(|error| error.to_string())?.status.unwrap_or_default();
-        if status.term == plan.term { Err("it is of the last one's".to_owned()) } else { Ok(()) }
+        if status.term == plan.term { Err("it has the term of the previous leader".to_owned()) } else { Ok(()) }
     })
     .await;
     let resumed = gang.wait_plan(PlanState::Planned, MINUTE).await;

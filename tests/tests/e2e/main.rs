@@ -1,5 +1,5 @@
-//! End-to-end tests on real control planes, one file for each promise. `tests/README.md` tells how to add one.
-// Tests end on the spot, with a message, when an expectation fails.
+//! End-to-end tests on real control planes, one file for each promise. `tests/README.md` explains how to add one.
+// A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod addon_cli;
@@ -31,12 +31,12 @@ mod guaranteed;
 mod guard;
 mod guard_cost;
 mod guard_seats;
-mod half_bound;
 mod helm;
 mod ledger;
 mod malformed;
 mod metrics;
 mod native;
+mod partial_gangs;
 mod policies;
 mod preemption;
 mod provisioning;
@@ -85,12 +85,12 @@ fn main() -> ExitCode {
         constraints::tests(),
         crash::tests(),
         crds::tests(),
+        critical::changes::tests(),
+        critical::contention::tests(),
         critical::crash::tests(),
-        critical::meanwhile::tests(),
         critical::restraint::tests(),
         critical::steps::tests(),
         critical::stranded::tests(),
-        critical::thieves::tests(),
         critical_rights::tests(),
         events::tests(),
         examples::tests(),
@@ -100,8 +100,8 @@ fn main() -> ExitCode {
         faults::crashes::tests(),
         faults::leaders::tests(),
         faults::outages::tests(),
+        faults::silent_watches::tests(),
         faults::soak::tests(),
-        faults::unheard::tests(),
         feasibility::tests(),
         forbidden::tests(),
         gangs::jobs::tests(),
@@ -112,12 +112,12 @@ fn main() -> ExitCode {
         guard::tests(),
         guard_cost::tests(),
         guard_seats::tests(),
-        half_bound::tests(),
         helm::tests(),
         ledger::tests(),
         malformed::tests(),
         metrics::tests(),
         native::tests(),
+        partial_gangs::tests(),
         policies::tests(),
         preemption::tests(),
         provisioning::tests(),
@@ -140,16 +140,16 @@ fn main() -> ExitCode {
     runner::run(tests.into_iter().flatten().collect()).exit_code()
 }
 
-/// The deadline of every wait: generous, because three clusters share two cores.
+/// Deadline of every wait. It is generous because three control planes share two cores.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Condition types of a PodGroup.
 const SCHEDULED: &str = giveway_crds::condition::types::INITIALLY_SCHEDULED;
 const PLANNED: &str = giveway_crds::condition::types::PREEMPTION_PLANNED;
 const DISRUPTED: &str = giveway_crds::condition::types::DISRUPTION_TARGET;
 
-/// Waits until a condition of the group says this: `True Scheduled`, and a text that its message contains.
-async fn told(group: &Group, type_: &str, state: &str, text: &str) {
-    wait_for(&format!("group {} tells {type_}={state}: {text}", group.name), MINUTE, async || {
+/// Waits until a condition of the group has this status and reason (`True Scheduled`) and a message that contains `text`.
+async fn expect_condition(group: &Group, type_: &str, state: &str, text: &str) {
+    wait_for(&format!("condition {type_} of PodGroup {} is {state}: {text}", group.name), MINUTE, async || {
         let conditions = group.get().await.status.unwrap_or_default().conditions;
         let Some(found) = condition::find(&conditions, type_) else { return Err(format!("no condition {type_}")) };
         let is = format!("{} {}", found.status, found.reason);

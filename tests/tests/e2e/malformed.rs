@@ -1,4 +1,4 @@
-//! Objects that admission would have refused, stored while it was away: skipped, reported, and in nobody's way.
+//! Invalid objects that were stored while admission was down: the operator reports them and handles all others.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::cluster::Shaped;
@@ -11,21 +11,21 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_group_of_an_unknown_class_says_so_and_the_others_go_on;
+            a_group_of_an_unknown_class_has_a_condition_and_does_not_affect_others;
         own:
-            a_group_that_cannot_be_read_is_counted_and_the_others_go_on;
+            an_unreadable_group_is_counted_and_does_not_affect_others;
     ]
 }
 
-/// Takes away every admission webhook of Giveway.
-async fn without_admission(world: &World) {
+/// Deletes all webhook configurations of Giveway.
+async fn remove_webhooks(world: &World) {
     world.kubectl(&["delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all"]).await.unwrap();
 }
 
-async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on(world: &World) {
+async fn a_group_of_an_unknown_class_has_a_condition_and_does_not_affect_others(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
-    without_admission(world).await;
+    remove_webhooks(world).await;
     let manifest = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: broken}\nspec:\n  schedulingPolicy: {gang: {minCount: 2}}\n  priorityClassName: missing\n";
     wait_for("the group is stored without admission", MINUTE, async || world.apply(manifest).await).await;
     let broken = world.gang("broken", 2).without_group();
@@ -38,12 +38,12 @@ async fn a_group_of_an_unknown_class_says_so_and_the_others_go_on(world: &World)
     world.check_promises().await;
 }
 
-async fn a_group_that_cannot_be_read_is_counted_and_the_others_go_on() {
+async fn an_unreadable_group_is_counted_and_does_not_affect_others() {
     let mut world = World::start().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
-    without_admission(&world).await;
-    // A CRD without validation lets anything in, as an older version of it might have.
+    remove_webhooks(&world).await;
+    // A CRD without validation accepts invalid objects, as an older version of the CRD might have.
     let open = r#"[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]"#;
     world.kubectl(&["patch", "crd", "podgroups.scheduling.giveway.dev", "--type=json", "-p", open]).await.unwrap();
     let manifest = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: unreadable}\nspec:\n  schedulingPolicy: {gang: {minCount: three}}\n";

@@ -15,14 +15,14 @@ use std::process::{Command, Stdio};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_preemption_is_counted_by_class_way_and_cause_and_pending_groups_by_reason;
+            preemptions_and_pending_groups_are_counted_with_their_labels;
         release:
             promtool_accepts_the_metrics_of_both_daemons;
     ]
 }
 
 /// Waits until the metrics of the operator contain all these lines.
-async fn shows(world: &World, what: &str, lines: &[&str]) {
+async fn wait_metrics(world: &World, what: &str, lines: &[&str]) {
     wait_for(what, MINUTE, async || {
         let metrics = world.operator_metrics().await;
         let missing = lines.iter().find(|line| !metrics.lines().any(|there| there == **line));
@@ -31,7 +31,7 @@ async fn shows(world: &World, what: &str, lines: &[&str]) {
     .await;
 }
 
-async fn a_preemption_is_counted_by_class_way_and_cause_and_pending_groups_by_reason() {
+async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
@@ -49,22 +49,22 @@ async fn a_preemption_is_counted_by_class_way_and_cause_and_pending_groups_by_re
         "giveway_operator_held_pods 0",
         "# TYPE giveway_operator_evictions_total counter",
     ];
-    shows(&world, "the preemption is counted", &counted).await;
+    wait_metrics(&world, "the preemption is counted", &counted).await;
     // The gang needs more than the cluster has, and its class has no victims of lower priority.
     let patient = world.gang("patient", 20).priority("low").create().await;
     let waiting =
         [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
-    shows(&world, "a pending group is counted", &waiting).await;
+    wait_metrics(&world, "a pending group is counted", &waiting).await;
     for pod in &patient.pods {
         pod.delete().await;
     }
     patient.delete().await;
-    let over = [
+    let none_pending = [
         r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 0"#,
         r#"giveway_operator_oldest_waiting_group_age_seconds{class="low"} 0"#,
         "giveway_operator_held_pods 0",
     ];
-    shows(&world, "no group is pending any more", &over).await;
+    wait_metrics(&world, "no group is pending", &none_pending).await;
 
     let operator = world.operator_metrics().await;
     for start in [

@@ -1,8 +1,8 @@
-//! Groups of Kubernetes itself (`scheduling.k8s.io`, gate `GenericWorkload` on): what they are as victims, that Giveway
-//! preempts for none of their pods, and what `export` and `import` print of them.
+//! Native groups of Kubernetes (`scheduling.k8s.io`, feature gate `GenericWorkload`): how they are evicted, that Giveway does not
+//! preempt for their pods, and the output of `export` and `import`.
 
 use crate::cli::giveway;
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::{Removal, SCHEDULER};
 use giveway_tests::cluster::{PodHandle, Shaped};
@@ -21,17 +21,17 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts,
-            a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_class,
-            giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none,
-            what_is_exported_and_imported_is_accepted_by_the_api_server;
+            a_native_group_of_mode_all_is_one_victim_with_the_priority_of_the_group,
+            a_pod_of_a_native_group_is_neither_gated_nor_a_preemptor,
+            giveway_and_kube_scheduler_preempt_only_whole_groups_side_by_side,
+            the_api_server_accepts_the_output_of_export_and_import;
     ]
 }
 
-/// How long nobody is evicted before nobody will be.
-const A_WHILE: Duration = Duration::from_secs(8);
-/// After how many milliseconds everybody has heard of a deletion, also on a machine that has other work.
-const HEARD: i128 = 2000;
+/// Time after which the tests conclude that no eviction follows.
+const NO_EVICTION: Duration = Duration::from_secs(8);
+/// Milliseconds after which all components have observed a deletion, also on a busy machine.
+const OBSERVED_AFTER: i128 = 2000;
 
 fn dynamic(world: &World, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -39,8 +39,8 @@ fn dynamic(world: &World, version: &str, kind: &str, plural: &str) -> Api<Dynami
     Api::namespaced_with(world.client(), "default", &resource)
 }
 
-/// A native group that needs this many pods; `mode` is `single` or `all`.
-async fn group(world: &World, name: &str, size: usize, mode: &str, class: &str) {
+/// Creates a native group with this `minCount`; `mode` is `single` or `all`.
+async fn create_group(world: &World, name: &str, size: usize, mode: &str, class: &str) {
     let object = json!({
         "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
         "spec": {"schedulingPolicy": {"gang": {"minCount": size}}, "disruptionMode": {mode: {}}, "priorityClassName": class}
@@ -51,7 +51,7 @@ async fn group(world: &World, name: &str, size: usize, mode: &str, class: &str) 
     assert!(stored.data["spec"]["priority"].is_i64(), "the API server resolves the class: {:#}", stored.data);
 }
 
-/// A pod of 1 CPU of a native group, which is bound where a node is named.
+/// Returns a pod of a native group that requests 1 CPU. It is bound if a node is given.
 fn pod(world: &World, name: &str, group: &str, class: &str, node: Option<&str>) -> Value {
     let builder = world.pod(name).priority(class);
     let builder = if let Some(node) = node { builder.on(node) } else { builder };
@@ -68,8 +68,8 @@ async fn try_create(world: &World, pod: Value) -> Result<PodHandle, String> {
     Ok(PodHandle::new(world.kit(), &serde_json::from_value::<Pod>(stored).unwrap()))
 }
 
-/// Members `NAME-0` and so on, bound to these nodes in turn.
-async fn members(world: &World, group: &str, class: &str, nodes: &[String]) -> Vec<PodHandle> {
+/// Creates members `NAME-0` and so on, bound to these nodes, and waits until they run.
+async fn create_members(world: &World, group: &str, class: &str, nodes: &[String]) -> Vec<PodHandle> {
     let mut pods = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let pod = pod(world, &format!("{group}-{index}"), group, class, Some(node));
@@ -81,12 +81,12 @@ async fn members(world: &World, group: &str, class: &str, nodes: &[String]) -> V
     pods
 }
 
-/// Each node this many times.
+/// Returns a list with each node this many times.
 fn each(nodes: &[String], times: usize) -> Vec<String> {
     nodes.iter().flat_map(|node| std::iter::repeat_n(node.clone(), times)).collect()
 }
 
-async fn a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts() {
+async fn a_native_group_of_mode_all_is_one_victim_with_the_priority_of_the_group() {
     let world = World::builder().native_groups().start().await;
     for (name, value) in [("low", 10), ("mid", 50), ("upper", 500)] {
         world.class(name, value).create().await;
@@ -94,14 +94,14 @@ async fn a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts()
     world.class("between", 30).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;
-    group(&world, "old", 4, "all", "mid").await;
-    let old = members(&world, "old", "low", &each(&nodes, 2)).await;
+    create_group(&world, "old", 4, "all", "mid").await;
+    let old = create_members(&world, "old", "low", &each(&nodes, 2)).await;
     world.fill(&nodes).priority("upper").prefix("upper").singles().await;
 
-    // Above its pods' own priority, and below its own.
+    // Its priority is above that of the pods of the native group and below that of the group.
     let between = world.gang("between", 1).priority("between").create().await;
-    told(&between, SCHEDULED, "False Unschedulable", "").await;
-    tokio::time::sleep(A_WHILE).await;
+    expect_condition(&between, SCHEDULED, "False Unschedulable", "").await;
+    tokio::time::sleep(NO_EVICTION).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
 
     let gang = world.gang("train", 1).priority("high").create().await;
@@ -117,13 +117,13 @@ async fn a_native_group_of_mode_all_is_taken_whole_and_its_own_priority_counts()
     world.check_promises().await;
 }
 
-async fn a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_class() {
+async fn a_pod_of_a_native_group_is_neither_gated_nor_a_preemptor() {
     let world = World::builder().native_groups().start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    group(&world, "native", 1, "single", "high").await;
+    create_group(&world, "native", 1, "single", "high").await;
     for name in ["native", "nowhere"] {
         let waits = try_create(&world, pod(&world, &format!("of-{name}"), name, "high", None)).await.unwrap();
         let spec = waits.get().await.unwrap().spec.unwrap();
@@ -131,18 +131,18 @@ async fn a_pod_of_a_native_group_is_neither_held_nor_preempted_for_whatever_its_
     }
     let mut both = pod(&world, "both", "native", "high", None);
     both["metadata"]["labels"]["scheduling.giveway.dev/pod-group"] = json!("ours");
-    let refused = try_create(&world, both).await.err().unwrap();
+    let rejection = try_create(&world, both).await.err().unwrap();
     let words =
         "the pod belongs to the native pod group \"native\" (spec.schedulingGroup), and a pod belongs to one group";
-    assert!(refused.contains(words), "{refused}");
-    tokio::time::sleep(A_WHILE).await;
+    assert!(rejection.contains(words), "{rejection}");
+    tokio::time::sleep(NO_EVICTION).await;
     let history = world.audit().await;
     assert_eq!(history.evicted_names(), Vec::<String>::new());
-    assert!(history.plans.is_empty(), "nothing is planned for them");
+    assert!(history.plans.is_empty(), "no plan is made for them");
     world.check_promises().await;
 }
 
-async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none() {
+async fn giveway_and_kube_scheduler_preempt_only_whole_groups_side_by_side() {
     let world = World::builder().native_groups().start().await;
     world.class("low", 10).create().await;
     world.class("stock", 900).create().await;
@@ -150,10 +150,10 @@ async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none()
     let nodes = world.nodes(4).cpus(4).create().await;
     for (index, node) in nodes.iter().enumerate() {
         let name = format!("low-{index}");
-        group(&world, &name, 4, "all", "low").await;
-        members(&world, &name, "low", &each(std::slice::from_ref(node), 4)).await;
+        create_group(&world, &name, 4, "all", "low").await;
+        create_members(&world, &name, "low", &each(std::slice::from_ref(node), 4)).await;
     }
-    group(&world, "theirs", 4, "all", "stock").await;
+    create_group(&world, "theirs", 4, "all", "stock").await;
     let mut theirs = Vec::new();
     for index in 0..4 {
         let pod = pod(&world, &format!("theirs-{index}"), "theirs", "stock", None);
@@ -164,27 +164,27 @@ async fn giveway_and_kube_scheduler_preempt_for_their_own_groups_and_tear_none()
     for pod in &theirs {
         pod.wait_bound(MINUTE).await;
     }
-    wait_for("nobody is evicted any more", MINUTE, async || {
+    wait_for("no pod was removed for 4 s", MINUTE, async || {
         let before = world.audit().await.removals.len();
-        tokio::time::sleep(A_WHILE / 2).await;
-        if world.audit().await.removals.len() == before { Ok(()) } else { Err("still".to_owned()) }
+        tokio::time::sleep(NO_EVICTION / 2).await;
+        if world.audit().await.removals.len() == before { Ok(()) } else { Err("a pod was removed".to_owned()) }
     })
     .await;
     let history = world.audit().await;
     assert!(history.evicted().len() <= 4, "no more than one group for ours: {:?}", history.evicted_names());
-    let taken = history.removed_by(SCHEDULER);
-    assert!(!taken.is_empty(), "every place was taken: kube-scheduler had to preempt for theirs");
-    // Both may ask for a pod at once, which costs it nothing; nobody asks for one whose deletion he has heard of.
+    let preempted = history.removed_by(SCHEDULER);
+    assert!(!preempted.is_empty(), "the cluster was full, so kube-scheduler had to preempt for its group");
+    // Both may delete the same pod at the same time, which does no harm. Neither deletes a pod whose deletion it has observed.
     let evicted = history.evicted();
-    let after = |taken: &&&Removal| {
-        evicted.iter().any(|e| e.uid == taken.uid && e.at.duration_since(taken.at).as_millis() > HEARD)
+    let after = |removal: &&&Removal| {
+        evicted.iter().any(|e| e.uid == removal.uid && e.at.duration_since(removal.at).as_millis() > OBSERVED_AFTER)
     };
-    let twice: Vec<_> = taken.iter().filter(after).collect();
-    assert!(twice.is_empty(), "no pod is taken a second time: {twice:?}");
+    let twice: Vec<_> = preempted.iter().filter(after).collect();
+    assert!(twice.is_empty(), "Giveway evicted pods that kube-scheduler had deleted: {twice:?}");
     world.check_promises().await;
 }
 
-async fn what_is_exported_and_imported_is_accepted_by_the_api_server() {
+async fn the_api_server_accepts_the_output_of_export_and_import() {
     let mut world = World::builder().native_groups().start().await;
     world.class("low", 10).create().await;
     world
@@ -202,7 +202,7 @@ spec:
   - {name: worker, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup, priorityClassName: low}
 ";
     world.apply(workload).await.unwrap();
-    group(&world, "native", 3, "all", "low").await;
+    create_group(&world, "native", 3, "all", "low").await;
     let directory = tempfile::tempdir().unwrap();
     let manifest = directory.path().join("cosched.yaml");
     let coscheduling = "

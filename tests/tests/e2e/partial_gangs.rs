@@ -1,6 +1,6 @@
-//! Gangs that kube-scheduler binds by half, for a reason that nobody can know before.
+//! Partially scheduled gangs: kube-scheduler binds only some members, for a reason that Giveway cannot predict.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Denial, GRACE_SECONDS, Group};
 use giveway_tests::runner::Test;
@@ -18,15 +18,15 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first,
-            a_gang_of_which_one_member_is_bound_and_the_other_cannot_be_ungated_is_disrupted;
+            a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs,
+            a_gang_is_evicted_if_its_last_member_cannot_be_ungated;
         release:
-            a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so;
+            a_partially_scheduled_gang_without_a_controller_is_not_evicted;
     ]
 }
 
-/// Nobody binds pods whose name begins with `train-1`.
-async fn bind_no_second_pod(world: &World, node: &str) {
+/// Creates a policy that denies bindings of pods whose names begin with `train-1`, and waits until it is in force.
+async fn deny_binding_of_second_pod(world: &World, node: &str) {
     let unless = "!request.name.startsWith('train-1')";
     let denial = Denial {
         name: "no-second",
@@ -48,7 +48,7 @@ async fn bind_no_second_pod(world: &World, node: &str) {
     .await;
 }
 
-/// The Job `train` of two pods, with a group of two.
+/// Creates the Job `train` of two pods and its group.
 async fn train(world: &World) -> Group {
     let group = world.gang("train", 2).without_pods().create().await;
     let job: Job = serde_json::from_value(json!({
@@ -56,7 +56,7 @@ async fn train(world: &World) -> Group {
         "spec": {
             "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 20,
             "template": {
-                // Those that are made instead are there while these still end.
+                // The pods terminate slowly, so their replacements exist while they are still terminating.
                 "metadata": {
                     "labels": {giveway_crds::keys::LABEL_POD_GROUP: "train"},
                     "annotations": {GRACE_SECONDS: "4"}
@@ -71,7 +71,7 @@ async fn train(world: &World) -> Group {
     group
 }
 
-/// The pods of the Job that are not going.
+/// Returns the pods of the Job that are not terminating.
 async fn pods(world: &World) -> Vec<Pod> {
     let list = Api::<Pod>::default_namespaced(world.client());
     let all = list.list(&ListParams::default().labels("job-name=train")).await.unwrap().items;
@@ -82,14 +82,14 @@ fn uids(pods: &[Pod]) -> Vec<String> {
     pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect()
 }
 
-async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_lets_others_go_first() {
+async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
         .operator_flag("--half-bound-timeout=8s")
         .start()
         .await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    bind_no_second_pod(&world, &nodes[0]).await;
+    deny_binding_of_second_pod(&world, &nodes[0]).await;
     let train = train(&world).await;
     let first = wait_for("one of two pods is bound", MINUTE, async || {
         let pods = pods(&world).await;
@@ -97,30 +97,31 @@ async fn a_gang_that_stays_bound_by_half_is_taken_down_waits_together_again_and_
         if (pods.len(), bound) == (2, 1) { Ok(pods) } else { Err(format!("{bound} of {}", pods.len())) }
     })
     .await;
-    // Younger, and without a place while the first one holds half of the node.
+    // This gang is younger and does not fit while the first one uses half of the node.
     let other = world.gang("other", 2).create().await;
-    let told = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
+    let condition = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
     let words = "The gang has been partially scheduled for 8 s: 1 of 2 needed pods is bound. All its ungated pods are evicted, so \
                  that the pods that replace them start together.";
-    assert!(told.starts_with(words) && told.contains("second pods are not bound"), "{told}");
+    assert!(condition.starts_with(words) && condition.contains("second pods are not bound"), "{condition}");
     let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
     let start = "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after ";
     assert!(words.starts_with(start), "{words}");
     other.wait_bound(MINUTE).await;
-    let again = wait_for("both pods are made anew and wait together", MINUTE, async || {
+    let again = wait_for("both pods are recreated and gated", MINUTE, async || {
         let pods = pods(&world).await;
-        let held = pods.iter().filter(|pod| !giveway_tests::cluster::scheduling_gates(pod).is_empty()).count();
-        if (pods.len(), held) == (2, 2) { Ok(pods) } else { Err(format!("{held} of {} are held", pods.len())) }
+        let gated = pods.iter().filter(|pod| !giveway_tests::cluster::scheduling_gates(pod).is_empty()).count();
+        if (pods.len(), gated) == (2, 2) { Ok(pods) } else { Err(format!("{gated} of {} are gated", pods.len())) }
     })
     .await;
-    assert!(uids(&again).iter().all(|uid| !uids(&first).contains(uid)), "none stayed");
+    assert!(uids(&again).iter().all(|uid| !uids(&first).contains(uid)), "both pods were replaced");
     train.wait_condition("DisruptionTarget", "False", "WaitingForPods", MINUTE).await;
-    assert_eq!(world.audit().await.evicted().len(), 2, "once each");
+    assert_eq!(world.audit().await.evicted().len(), 2, "each pod is evicted once");
     world.check(&Promises::new().allow_taken_down(2)).await;
 }
 
-/// A policy denies the removal of the scheduling gates of pods whose name begins with `train-1`.
-async fn ungate_no_second_pod(world: &World) {
+/// Creates a policy that denies the removal of scheduling gates of pods whose names begin with `train-1`, and waits until it is in
+/// force.
+async fn deny_ungating_of_second_pod(world: &World) {
     let unless = "!object.metadata.name.startsWith('train-1') || has(object.spec.schedulingGates)";
     let denial =
         Denial { name: "no-second", operation: "UPDATE", of: ("", "pods"), unless, message: "second pods stay gated" };
@@ -141,16 +142,16 @@ async fn ungate_no_second_pod(world: &World) {
     pods.delete("train-1-probe", &DeleteParams::default()).await.unwrap();
 }
 
-async fn a_gang_of_which_one_member_is_bound_and_the_other_cannot_be_ungated_is_disrupted() {
+async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
         .operator_flag("--half-bound-timeout=12s")
         .start()
         .await;
     world.nodes(1).cpus(2).create().await;
-    ungate_no_second_pod(&world).await;
+    deny_ungating_of_second_pod(&world).await;
     let train = train(&world).await;
-    told(&train, SCHEDULED, "False Releasing", "1 other pod of the group is bound.").await;
+    expect_condition(&train, SCHEDULED, "False Releasing", "1 other pod of the group is bound.").await;
     let words = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
     assert!(
         words.starts_with("The gang has been partially scheduled for 12 s: 1 of 2 needed pods is bound."),
@@ -168,14 +169,14 @@ async fn a_gang_of_which_one_member_is_bound_and_the_other_cannot_be_ungated_is_
     world.check(&Promises::new().allow_taken_down(1)).await;
 }
 
-async fn a_gang_with_a_pod_that_nobody_makes_anew_stays_as_it_is_and_says_so() {
+async fn a_partially_scheduled_gang_without_a_controller_is_not_evicted() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
         .operator_flag("--half-bound-timeout=5s")
         .start()
         .await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    bind_no_second_pod(&world, &nodes[0]).await;
+    deny_binding_of_second_pod(&world, &nodes[0]).await;
     let train = world.gang("train", 2).create().await;
     let words = train.wait_event("HalfBound", MINUTE).await;
     assert!(words.contains("They are not evicted, because pod train-"), "{words}");

@@ -1,5 +1,5 @@
-//! What belongs to Giveway on pods and groups, nobody else can write: not a tenant, not somebody whose role is wider than
-//! it should be, and not by a way around. Administrators can break the glass.
+//! Admission policies that protect Giveway's labels, annotations, gates, finalizers and objects against all other users, through
+//! every subresource. Administrators have break-glass rights.
 
 use crate::MINUTE;
 use giveway_crds::keys::{self, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE, LABEL_POD_GROUP};
@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot;
+            the_policies_also_apply_to_a_pod_with_50000_labels;
         own:
-            nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups,
-            the_ledger_is_the_operator_s_and_administrators_can_break_the_glass,
-            with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_writes;
+            only_the_operator_changes_labels_annotations_and_gates_of_giveway,
+            only_the_operator_writes_preemptions_and_break_glass_rights_work,
+            without_the_webhook_no_pod_with_keys_of_giveway_is_admitted;
     ]
 }
 
-/// `tenant` has the role `edit` in namespace `team`, `glass` also the right to break the glass there. `wide` has every
-/// verb on everything that matters here, in the whole cluster, and not that right.
+/// User `tenant` has role `edit` in namespace `team`; user `glass` also has the break-glass right there. User `wide` has all verbs on
+/// these resources in the whole cluster, but not the break-glass right.
 const USERS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -80,27 +80,27 @@ fn annotation(key: &str, value: &Value) -> Value {
     json!({"metadata": {"annotations": {key: value}}})
 }
 
-/// What the API server says of a changed label or annotation.
+/// Returns the message with which the API server denies a changed label or annotation.
 fn immutable(map: &str, key: &str, value: &str) -> String {
     format!("'giveway-pods' denied request: metadata.{map}[{key}]: Invalid value: \"{value}\": field is immutable")
 }
 
-/// Without the one gate, and with all others.
+/// Returns a patch that removes one scheduling gate.
 fn ungate(gate: &str) -> Value {
     json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}})
 }
 
-/// Namespace `team` with the gang `train`, whose only pod `train-0` waits for another one, and the pod `single`.
-struct Town {
+/// Namespace `team` with the gang `train`, whose only pod `train-0` is gated, the pod `single`, and clients of the users.
+struct Fixture {
     world: World,
     team: Kit,
-    held: PodHandle,
+    gated: PodHandle,
     tenant: Client,
     wide: Client,
     glass: Client,
 }
 
-impl Town {
+impl Fixture {
     async fn build() -> Self {
         let world = World::start().await;
         let team = world.namespace("team").await;
@@ -108,8 +108,8 @@ impl Town {
         let mut gang = GroupBuilder::new(team.clone(), "train", 2).create_group().await;
         gang.add_pods(1).await;
         PodBuilder::new(team.clone(), "single").create().await;
-        let held = gang.pods[0].clone();
-        wait_for("the group is protected", MINUTE, async || {
+        let gated = gang.pods[0].clone();
+        wait_for("the group has its finalizer", MINUTE, async || {
             let finalizers = gang.get().await.metadata.finalizers.unwrap_or_default();
             if finalizers.iter().any(|f| f == keys::FINALIZER_PROTECTION) {
                 Ok(())
@@ -121,19 +121,19 @@ impl Town {
         let tenant = world.client_in("tenant", &[]).await;
         let wide = world.client_in("wide", &[]).await;
         let glass = world.client_in("glass", &[]).await;
-        // RBAC learns of bindings with a delay, too.
+        // RBAC observes new bindings with a delay.
         for (client, path) in [(&tenant, GROUPS), (&glass, GROUPS), (&wide, LEDGER)] {
-            wait_for("the users have their rights", MINUTE, async || Call::get(path).make(client).await).await;
+            wait_for(&format!("the user may list {path}"), MINUTE, async || Call::get(path).make(client).await).await;
         }
-        Self { world, team, held, tenant, wide, glass }
+        Self { world, team, gated, tenant, wide, glass }
     }
 }
 
-async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups() {
-    let town = Town::build().await;
-    let (tenant, wide) = (&town.tenant, &town.wide);
+async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
+    let fixture = Fixture::build().await;
+    let (tenant, wide) = (&fixture.tenant, &fixture.wide);
 
-    // Labels and annotations of a pod: changed, removed, added, whichever way leads to them.
+    // Labels and annotations of a pod cannot be changed, removed or added, through any subresource.
     let changes = [
         (
             "another group",
@@ -177,9 +177,9 @@ async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups()
         Call::patch(&pod(name), body).refused(tenant, what, words).await;
         Call::patch(&pod(name), body).refused(wide, what, words).await;
         let by_status = Call::patch(&format!("{}/status", pod(name)), body);
-        by_status.refused(wide, &format!("{what}, by the status"), words).await;
-        // Not even the administrator: nothing of it has to be repaired by hand.
-        Call::patch(&pod(name), body).refused(&town.world.client(), what, words).await;
+        by_status.refused(wide, &format!("{what}, through the status subresource"), words).await;
+        // The rule includes administrators, because none of these keys ever has to be repaired by hand.
+        Call::patch(&pod(name), body).refused(&fixture.world.client(), what, words).await;
     }
     for (map, key) in [("labels", LABEL_POD_GROUP), ("annotations", ANNOTATION_THRESHOLD)] {
         let binding = json!({
@@ -190,19 +190,21 @@ async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups()
             "'giveway-bindings' denied request: metadata.{map}[{key}]: Forbidden: a binding would write it to the pod, where it is immutable: remove it"
         );
         Call::post(&format!("{}/binding", pod("single")), &binding).refused(wide, "a binding", &words).await;
-        Call::post("/api/v1/namespaces/team/bindings", &binding).refused(wide, "an old binding", &words).await;
+        Call::post("/api/v1/namespaces/team/bindings", &binding)
+            .refused(wide, "a binding of the deprecated resource", &words)
+            .await;
     }
 
     let gate = "spec.schedulingGates: the gate scheduling.giveway.dev/pod-group is removed by Giveway when the whole pod group has a place; `kubectl describe podgroup.scheduling.giveway.dev` says what it waits for";
     for user in [tenant, wide] {
-        Call::patch(&pod("train-0"), &ungate(GATE)).refused(user, "a pod that releases itself", gate).await;
+        Call::patch(&pod("train-0"), &ungate(GATE)).refused(user, "a user that removes the gate", gate).await;
     }
 
     let group = format!("{GROUPS}/train");
     let finalizer = "metadata.finalizers: the finalizer scheduling.giveway.dev/pod-group-protection is removed by Giveway when the last pod of the group has ended: keep it in the list, or change the group with `kubectl apply`";
     for user in [tenant, wide] {
         let removal = Call::merge(&group, &json!({"metadata": {"finalizers": null}}));
-        removal.refused(user, "a group that vanishes under its pods", finalizer).await;
+        removal.refused(user, "a user that removes the finalizer", finalizer).await;
     }
     let status = json!({"status": {"conditions": [], "preemptedBy": "podgroup/default/other"}});
     Call::merge(&format!("{group}/status"), &status)
@@ -210,22 +212,22 @@ async fn nobody_but_the_operator_changes_what_giveway_wrote_on_pods_and_groups()
         .await;
     let words = "status: Forbidden: only Giveway's operator writes it, because it goes by it";
     Call::merge(&format!("{group}/status"), &status).refused(wide, "a group's status", words).await;
-    town.world.apply("apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: w, namespace: team}\nspec: {podGroupTemplates: [{name: t, schedulingPolicy: {basic: {}}}]}\n").await.unwrap();
+    fixture.world.apply("apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: w, namespace: team}\nspec: {podGroupTemplates: [{name: t, schedulingPolicy: {basic: {}}}]}\n").await.unwrap();
     let counts = json!({"status": {"conditions": []}});
     Call::merge(&format!("{WORKLOADS}/w/status"), &counts).refused(wide, "a workload's status", words).await;
 
-    // What is theirs they can change.
-    Call::patch(&pod("train-0"), &label("app", &json!("b"))).allowed(tenant, "a label of one's own").await;
-    Call::patch(&pod("train-0"), &annotation("note", &json!("b"))).allowed(tenant, "an annotation of one's own").await;
+    // Users can change their own labels, annotations and fields.
+    Call::patch(&pod("train-0"), &label("app", &json!("b"))).allowed(tenant, "a label of the user").await;
+    Call::patch(&pod("train-0"), &annotation("note", &json!("b"))).allowed(tenant, "an annotation of the user").await;
     let count = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}});
-    Call::merge(&group, &count).allowed(tenant, "the size of one's gang").await;
-    town.world.check_promises().await;
+    Call::merge(&group, &count).allowed(tenant, "the minCount of the user's gang").await;
+    fixture.world.check_promises().await;
 }
 
-async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
-    let mut town = Town::build().await;
-    let (admin, glass, wide) = (town.world.client(), town.glass.clone(), town.wide.clone());
-    let operator = town.world.client_of("system:serviceaccount:giveway-system:giveway-operator").await;
+async fn only_the_operator_writes_preemptions_and_break_glass_rights_work() {
+    let mut fixture = Fixture::build().await;
+    let (admin, glass, wide) = (fixture.world.client(), fixture.glass.clone(), fixture.wide.clone());
+    let operator = fixture.world.client_of("system:serviceaccount:giveway-system:giveway-operator").await;
 
     // A Preemption.
     let preemptor =
@@ -241,13 +243,13 @@ async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
     };
     let words = "a Preemption is what Giveway decided: only its operator writes it, and pods are evicted by it.";
     let tenants = "cannot create resource \"preemptions\"";
-    Call::post(LEDGER, &plan("forged")).refused(&town.tenant, "a plan of a tenant", tenants).await;
-    Call::post(LEDGER, &plan("forged")).refused(&wide, "a plan of somebody's", words).await;
+    Call::post(LEDGER, &plan("forged")).refused(&fixture.tenant, "a plan of a tenant", tenants).await;
+    Call::post(LEDGER, &plan("forged")).refused(&wide, "a plan of a user with all verbs", words).await;
     Call::post(LEDGER, &plan("forged")).refused(&admin, "a plan of the administrator", words).await;
-    // The operator that runs drops it when it is the next leader; until then it is there.
-    Call::post(LEDGER, &plan("true")).dry().allowed(&operator, "a plan of the operator's").await;
-    town.world.operator().kill();
-    Call::post(LEDGER, &plan("true")).allowed(&operator, "a plan of the operator's").await;
+    // A running operator would remove the unknown plan, so it is stopped first.
+    Call::post(LEDGER, &plan("true")).dry().allowed(&operator, "a plan of the operator").await;
+    fixture.world.operator().kill();
+    Call::post(LEDGER, &plan("true")).allowed(&operator, "a plan of the operator").await;
     let one = format!("{LEDGER}/true");
     let mark = json!({"metadata": {"labels": {"a": "b"}}});
     Call::merge(&one, &mark).refused(&wide, "a changed plan", words).await;
@@ -257,42 +259,42 @@ async fn the_ledger_is_the_operator_s_and_administrators_can_break_the_glass() {
         .await;
     Call::delete(&one).refused(&wide, "a deleted plan", words).await;
     Call::delete(LEDGER).refused(&wide, "all plans deleted", words).await;
-    Call::delete(&one).allowed(&admin, "broken glass").await;
+    Call::delete(&one).allowed(&admin, "a break-glass change").await;
 
-    // With the operator away, gate and finalizer are removed by those who may.
-    let elsewhere = town.world.namespace("elsewhere").await;
+    // Without a running operator, users with the break-glass right can remove gate and finalizer.
+    let elsewhere = fixture.world.namespace("elsewhere").await;
     let mut other = GroupBuilder::new(elsewhere, "other", 2).create_group().await;
     other.add_pods(1).await;
     let foreign = Call::patch("/api/v1/namespaces/elsewhere/pods/other-0", &ungate(GATE));
     foreign.refused(&glass, "a gate of another namespace", "cannot patch resource \"pods\"").await;
-    Call::patch(&pod("train-0"), &ungate(GATE)).allowed(&glass, "broken glass").await;
-    assert_eq!(scheduling_gates(&town.held.get().await.unwrap()), Vec::<String>::new());
+    Call::patch(&pod("train-0"), &ungate(GATE)).allowed(&glass, "a break-glass change").await;
+    assert_eq!(scheduling_gates(&fixture.gated.get().await.unwrap()), Vec::<String>::new());
     let no_finalizers = json!({"metadata": {"finalizers": null}});
-    Call::merge(&format!("{GROUPS}/train"), &no_finalizers).allowed(&glass, "broken glass").await;
+    Call::merge(&format!("{GROUPS}/train"), &no_finalizers).allowed(&glass, "a break-glass change").await;
     let back = json!({"metadata": {"finalizers": [keys::FINALIZER_PROTECTION]}});
     let words = "is added by Giveway when the group has pods: leave it out";
     Call::merge(&format!("{GROUPS}/train"), &back).refused(&glass, "a finalizer put back", words).await;
     let status = Call::merge(&format!("{GROUPS}/train/status"), &json!({"status": {"conditions": []}}));
     status.refused(&admin, "a status", "only Giveway's operator writes it").await;
-    foreign.allowed(&admin, "broken glass").await;
+    foreign.allowed(&admin, "a break-glass change").await;
 
-    // A namespace goes with everything in it, finalizers included, as soon as the operator is back.
+    // A namespace can be deleted with all its groups once the operator runs again.
     let namespaces: Api<Namespace> = Api::all(admin.clone());
-    town.world.operator().start().await;
-    let mut gang = GroupBuilder::new(town.team.clone(), "late", 2).create_group().await;
+    fixture.world.operator().start().await;
+    let mut gang = GroupBuilder::new(fixture.team.clone(), "late", 2).create_group().await;
     gang.add_pods(1).await;
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
-    wait_for("the namespace is gone", MINUTE, async || {
+    wait_for("the namespace is deleted", MINUTE, async || {
         match namespaces.get_opt("team").await.map_err(|error| error.to_string())? {
             None => Ok(()),
             Some(namespace) => Err(format!("{:?}", namespace.status)),
         }
     })
     .await;
-    town.world.check_promises().await;
+    fixture.world.check_promises().await;
 }
 
-async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_writes() {
+async fn without_the_webhook_no_pod_with_keys_of_giveway_is_admitted() {
     let mut world = World::start().await;
     world.nodes(1).cpus(2).create().await;
     world.webhook().kill();
@@ -315,7 +317,7 @@ async fn with_the_webhook_down_nobody_creates_a_pod_that_carries_what_giveway_wr
     world.check_promises().await;
 }
 
-async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot(world: &World) {
+async fn the_policies_also_apply_to_a_pod_with_50000_labels(world: &World) {
     let mut pod = world.pod("huge").build();
     let many = (0..50_000).map(|n| (format!("l{n}"), String::new()));
     pod.metadata.labels.get_or_insert_default().extend(many);
@@ -323,7 +325,7 @@ async fn a_pod_with_very_many_labels_can_still_be_changed_and_its_labels_cannot(
     let (admin, path) = (world.client(), "/api/v1/namespaces/default/pods/huge");
     let operator = world.client_of("system:serviceaccount:giveway-system:giveway-operator").await;
     let condition = json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}});
-    Call::patch(&format!("{path}/status"), &condition).allowed(&operator, "a victim that is told").await;
+    Call::patch(&format!("{path}/status"), &condition).allowed(&operator, "a condition of a victim").await;
     Call::patch(path, &annotation("note", &json!("a"))).allowed(&admin, "an annotation").await;
     Call::patch(path, &label("l1", &json!("a"))).allowed(&admin, "a label").await;
     let words = immutable("labels", LABEL_POD_GROUP, "g");

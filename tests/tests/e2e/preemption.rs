@@ -1,6 +1,6 @@
-//! A gang that does not fit: who goes for it, and how the group and its victims tell it.
+//! Preemption for a gang that does not fit: its victims, and the conditions and events on the group and its victims.
 
-use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, told};
+use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::Shaped;
@@ -12,22 +12,22 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs,
-            a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says,
-            a_gang_takes_single_pods_and_whole_groups_and_says_so,
-            a_single_pod_of_a_managed_class_takes_a_whole_group,
-            members_start_only_after_victims_with_a_grace_period_are_gone,
-            the_group_s_priority_counts_and_a_difference_is_told;
+            a_gang_preempts_no_more_single_pods_than_it_needs,
+            a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes,
+            a_gang_preempts_single_pods_and_whole_groups_and_its_events_count_both,
+            a_single_pod_of_a_managed_class_preempts_a_whole_group,
+            members_are_bound_only_after_victims_with_a_grace_period_have_terminated,
+            the_priority_of_the_group_counts_and_a_condition_reports_a_mismatch;
     ]
 }
 
-async fn classes(world: &World) {
+async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
 }
 
-async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs(world: &World) {
-    classes(world).await;
+async fn a_gang_preempts_no_more_single_pods_than_it_needs(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 4).priority("high").create().await;
@@ -45,12 +45,12 @@ async fn a_gang_takes_the_places_of_single_pods_and_of_no_more_than_it_needs(wor
         let words = "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this pod is 10.";
         assert_eq!(victim.wait_event("Preempted", MINUTE).await, words);
     }
-    assert_eq!(history.marks.len(), 0, "one call is enough for each");
+    assert_eq!(history.marks.len(), 0, "each victim is evicted with one call");
     world.check_promises().await;
 }
 
-async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says(world: &World) {
-    classes(world).await;
+async fn a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(4).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     let gang = world.gang("train", 8).priority("high").create().await;
@@ -75,8 +75,8 @@ async fn a_gang_takes_whole_groups_and_every_pod_goes_where_the_plan_says(world:
     world.check_promises().await;
 }
 
-async fn a_gang_takes_single_pods_and_whole_groups_and_says_so(world: &World) {
-    classes(world).await;
+async fn a_gang_preempts_single_pods_and_whole_groups_and_its_events_count_both(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     world.fill(&nodes[..1]).priority("low").prefix("single").singles().await;
     world.fill(&nodes[1..]).priority("low").prefix("group").whole().groups_of(4).await;
@@ -91,7 +91,7 @@ async fn a_gang_takes_single_pods_and_whole_groups_and_says_so(world: &World) {
     );
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.iter().filter(|n| n.starts_with("single")).count(), 4, "{evicted:?}");
-    // Events stand back behind the calls of the preemption.
+    // Events are written after the calls of the preemption.
     gang.wait_event("Evicting", MINUTE).await;
     gang.wait_event("Completed", MINUTE).await;
     let story = world.kubectl(&["describe", "gpg", "train"]).await.unwrap();
@@ -101,29 +101,29 @@ async fn a_gang_takes_single_pods_and_whole_groups_and_says_so(world: &World) {
     world.check_promises().await;
 }
 
-async fn a_single_pod_of_a_managed_class_takes_a_whole_group(world: &World) {
-    classes(world).await;
+async fn a_single_pod_of_a_managed_class_preempts_a_whole_group(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(2).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     pod.wait_bound(MINUTE).await;
     let history = world.audit().await;
-    assert_eq!(history.evicted().len(), 2, "one group, whole: {:?}", history.evicted_names());
-    let gone = if history.evicted_names()[0].starts_with(&low[0].name) { &low[0] } else { &low[1] };
-    gone.wait_gone(MINUTE).await;
-    let message = gone.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
+    assert_eq!(history.evicted().len(), 2, "both pods of one group: {:?}", history.evicted_names());
+    let disrupted = if history.evicted_names()[0].starts_with(&low[0].name) { &low[0] } else { &low[1] };
+    disrupted.wait_gone(MINUTE).await;
+    let message = disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
     assert!(message.starts_with("Preempted by pod default/vip of priority 1000"), "{message}");
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(planned.starts_with("2 pods, among them 1 whole pod group, of priority 10 or less give way"), "{planned}");
     world.check_promises().await;
 }
 
-async fn members_start_only_after_victims_with_a_grace_period_are_gone(world: &World) {
-    classes(world).await;
+async fn members_are_bound_only_after_victims_with_a_grace_period_have_terminated(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(2).create().await;
     let low = world.fill(&nodes).priority("low").whole().grace_seconds(8).groups_of(4).await;
     let gang = world.gang("train", 4).priority("high").create().await;
-    // What a Job's podFailurePolicy looks at.
+    // The condition that a Job's podFailurePolicy matches.
     for victim in &low[0].pods {
         victim.wait_condition(DISRUPTED, "True", "EvictionByEvictionAPI", MINUTE).await;
     }
@@ -133,22 +133,22 @@ async fn members_start_only_after_victims_with_a_grace_period_are_gone(world: &W
     gang.wait_condition(PLANNED, "True", "WaitingForVictims", MINUTE).await;
     gang.wait_bound(MINUTE).await;
     let history = world.audit().await;
-    let asked = history.evicted().iter().map(|r| r.at).max().unwrap();
+    let evicted = history.evicted().iter().map(|r| r.at).max().unwrap();
     let bound = history.bindings.iter().filter(|b| b.pod.1.starts_with("train")).map(|b| b.at).min().unwrap();
-    assert!(bound.duration_since(asked).as_secs() >= 4, "bound {bound}, last eviction {asked}");
+    assert!(bound.duration_since(evicted).as_secs() >= 4, "bound {bound}, last eviction {evicted}");
     world.check_promises().await;
 }
 
-async fn the_group_s_priority_counts_and_a_difference_is_told(world: &World) {
-    classes(world).await;
+async fn the_priority_of_the_group_counts_and_a_condition_reports_a_mismatch(world: &World) {
+    create_classes(world).await;
     world.class("mid", 500).managed().create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
-    // Pods of the high class in a group of the low class give way to a gang of the class between.
+    // A gang of class `mid` preempts pods of class `high`, because their group has class `low`.
     let cheap = world.gang("cheap", 4).whole().priority("low").on(&nodes).create_group().await;
     let mut pods = world.gang("cheap", 4).priority("high").on(&nodes).without_group();
     pods.add_pods(4).await;
     let words = "4 pods have priority 1000; the group's priority 10 counts instead.";
-    told(&cheap, "PodsNotMatchingPriority", "True PriorityMismatch", words).await;
+    expect_condition(&cheap, "PodsNotMatchingPriority", "True PriorityMismatch", words).await;
     let gang = world.gang("train", 2).priority("mid").create().await;
     gang.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), ["cheap-0", "cheap-1", "cheap-2", "cheap-3"]);

@@ -1,8 +1,8 @@
-//! Gangs that wait are made visible to a cluster autoscaler, and get room from it before anybody is evicted. The autoscalers are
-//! played: what they are asked is real.
+//! Capacity requests to a cluster autoscaler for gangs that do not fit, made before any eviction. The tests play the autoscaler;
+//! the requests of the operator are real.
 
-use crate::rights::thief;
-use crate::{MINUTE, told};
+use crate::rights::client_with_token_of;
+use crate::{MINUTE, expect_condition};
 use giveway_crds::autoscaling::{ATOMIC_SCALE_UP, ProvisioningRequest};
 use giveway_crds::condition::types::CAPACITY_REQUESTED;
 use giveway_crds::keys::LABEL_PLACEHOLDER;
@@ -21,19 +21,19 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            what_is_off_has_no_rights_and_asks_nobody;
+            without_capacity_requests_the_operator_has_no_rights_for_them;
         own:
-            placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted,
-            nobody_else_makes_placeholders_and_the_operator_makes_nothing_else;
+            placeholders_request_nodes_for_a_gang_without_evictions,
+            only_the_operator_creates_placeholders_and_it_creates_no_other_pods;
         release:
-            a_request_that_fails_is_told_and_the_gang_preempts_when_its_time_is_over,
-            a_request_that_is_met_too_late_is_withdrawn_when_the_gang_preempts,
-            where_the_autoscaler_stops_the_time_passes_and_the_gang_preempts,
-            a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted;
+            a_failed_request_is_reported_and_the_gang_preempts_after_its_delay,
+            an_unfulfilled_request_is_withdrawn_when_the_gang_preempts,
+            a_gang_preempts_after_its_delay_if_the_autoscaler_adds_too_few_nodes,
+            a_fulfilled_request_lets_a_gang_start_without_evictions;
     ]
 }
 
-/// The kind of cluster-autoscaler, as far as it matters: names, the status, and that a request cannot be changed.
+/// A reduced CRD of cluster-autoscaler's ProvisioningRequest: names, status, and an immutable spec.
 const PROVISIONING_REQUESTS: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -72,6 +72,7 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 ";
 
+/// Starts a world with this method of capacity requests.
 async fn world(method: &str, flags: &[&str]) -> World {
     let flag = if method == "Placeholder" { "placeholder" } else { "provisioning-request" };
     let mut builder = World::builder()
@@ -89,8 +90,8 @@ async fn world(method: &str, flags: &[&str]) -> World {
     world
 }
 
-/// A full node, and a gang of four that would take it after so many seconds.
-async fn full(world: &World, delay: i32) -> (Vec<PodHandle>, Group) {
+/// Creates a node full of pods of class `low` and a gang of four that preempts after `delay` seconds. Returns both.
+async fn create_full_node_and_gang(world: &World, delay: i32) -> (Vec<PodHandle>, Group) {
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(delay));
@@ -101,9 +102,9 @@ fn requests(world: &World) -> Api<ProvisioningRequest> {
     Api::default_namespaced(world.client())
 }
 
-/// The one request that there is, once its templates are there.
-async fn asked(world: &World) -> ProvisioningRequest {
-    wait_for("there is a request with its templates", MINUTE, async || {
+/// Waits for the ProvisioningRequest and its pod templates, and returns the request.
+async fn wait_request(world: &World) -> ProvisioningRequest {
+    wait_for("the request and its templates exist", MINUTE, async || {
         let list = requests(world).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
         let request = list.items.into_iter().next().ok_or("no request")?;
         for set in &request.spec.pod_sets {
@@ -115,8 +116,8 @@ async fn asked(world: &World) -> ProvisioningRequest {
     .await
 }
 
-/// The autoscaler says something about a request.
-async fn say(world: &World, request: &ProvisioningRequest, types: &[&str]) {
+/// Sets conditions of these types on a request, as an autoscaler does.
+async fn set_conditions(world: &World, request: &ProvisioningRequest, types: &[&str]) {
     let condition = |type_: &&str| {
         json!({"type": type_, "status": "True", "reason": "Said", "message": "no quota in this zone",
             "lastTransitionTime": "2026-01-01T00:00:00Z"})
@@ -127,9 +128,10 @@ async fn say(world: &World, request: &ProvisioningRequest, types: &[&str]) {
     requests(world).patch_status(name, &PatchParams::default(), &status).await.unwrap();
 }
 
-async fn nothing_is_left_of_the_request(world: &World) {
+/// Waits until no ProvisioningRequest and no pod template exists.
+async fn wait_request_removed(world: &World) {
     let templates: Api<PodTemplate> = Api::default_namespaced(world.client());
-    wait_for("request and templates are gone", 2 * MINUTE, async || {
+    wait_for("request and templates are removed", 2 * MINUTE, async || {
         let all = ListParams::default();
         let left = requests(world).list(&all).await.map_err(|error| error.to_string())?.items.len();
         let more = templates.list(&all).await.map_err(|error| error.to_string())?.items.len();
@@ -138,10 +140,10 @@ async fn nothing_is_left_of_the_request(world: &World) {
     .await;
 }
 
-async fn a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted() {
+async fn a_fulfilled_request_lets_a_gang_start_without_evictions() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
-    let (low, gang) = full(&world, 600).await;
-    let request = asked(&world).await;
+    let (low, gang) = create_full_node_and_gang(&world, 600).await;
+    let request = wait_request(&world).await;
     assert_eq!(request.spec.provisioning_class_name, ATOMIC_SCALE_UP);
     let [set] = request.spec.pod_sets.as_slice() else { panic!("{request:?}") };
     assert_eq!(set.count, 4);
@@ -149,40 +151,51 @@ async fn a_request_that_is_met_gives_a_gang_room_before_anybody_is_evicted() {
     let template = templates.get(&set.pod_template_ref.name).await.unwrap().template.unwrap().spec.unwrap();
     assert!(template.scheduling_gates.is_none(), "{template:?}");
     assert_eq!(template.containers[0].resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"].0, "1");
-    told(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "which nobody has accepted yet.").await;
-    say(&world, &request, &["Accepted"]).await;
-    told(&gang, CAPACITY_REQUESTED, "True CapacityAccepted", "Room for 4 pods is asked of the cluster autoscaler")
-        .await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "which nobody has accepted yet.").await;
+    set_conditions(&world, &request, &["Accepted"]).await;
+    expect_condition(
+        &gang,
+        CAPACITY_REQUESTED,
+        "True CapacityAccepted",
+        "Room for 4 pods is asked of the cluster autoscaler",
+    )
+    .await;
     world.nodes(1).cpus(4).prefix("new").create().await;
-    say(&world, &request, &["Accepted", "Provisioned"]).await;
+    set_conditions(&world, &request, &["Accepted", "Provisioned"]).await;
     gang.wait_bound(MINUTE).await;
-    told(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
-    nothing_is_left_of_the_request(&world).await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
+    wait_request_removed(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     low[0].wait_running(MINUTE).await;
     world.check_promises().await;
 }
 
-async fn a_request_that_fails_is_told_and_the_gang_preempts_when_its_time_is_over() {
+async fn a_failed_request_is_reported_and_the_gang_preempts_after_its_delay() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
-    let (_, gang) = full(&world, 20).await;
-    let request = asked(&world).await;
-    say(&world, &request, &["Accepted", "Failed"]).await;
-    told(&gang, CAPACITY_REQUESTED, "False CapacityFailed", "no quota in this zone. It is asked again at 20").await;
+    let (_, gang) = create_full_node_and_gang(&world, 20).await;
+    let request = wait_request(&world).await;
+    set_conditions(&world, &request, &["Accepted", "Failed"]).await;
+    expect_condition(
+        &gang,
+        CAPACITY_REQUESTED,
+        "False CapacityFailed",
+        "no quota in this zone. It is asked again at 20",
+    )
+    .await;
     gang.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().len(), 4);
-    nothing_is_left_of_the_request(&world).await;
+    wait_request_removed(&world).await;
     world.check_promises().await;
 }
 
-async fn a_request_that_is_met_too_late_is_withdrawn_when_the_gang_preempts() {
+async fn an_unfulfilled_request_is_withdrawn_when_the_gang_preempts() {
     let world = world("ProvisioningRequest", &["--provisioning-first"]).await;
-    let (_, gang) = full(&world, 10).await;
-    say(&world, &asked(&world).await, &["Accepted"]).await;
+    let (_, gang) = create_full_node_and_gang(&world, 10).await;
+    set_conditions(&world, &wait_request(&world).await, &["Accepted"]).await;
     gang.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().len(), 4);
-    told(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
-    nothing_is_left_of_the_request(&world).await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
+    wait_request_removed(&world).await;
     world.check_promises().await;
 }
 
@@ -190,18 +203,19 @@ fn placeholders() -> ListParams {
     ListParams::default().labels(LABEL_PLACEHOLDER)
 }
 
-/// Adds a node of four for every four pods that kube-scheduler has no place for, up to a number, until the gang is bound.
+/// Plays an autoscaler until the gang is bound: adds a node of 4 CPUs whenever at least four pods are unschedulable, at most `limit`
+/// nodes.
 async fn autoscale(world: &World, gang: &Group, limit: usize) {
     let pods: Api<Pod> = Api::default_namespaced(world.client());
     let mut nodes = 0;
-    wait_for("the autoscaler has done its work", 2 * MINUTE, async || {
+    wait_for("the gang is bound", 2 * MINUTE, async || {
         let all = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let waits = |pod: &&Pod| {
+        let is_unschedulable = |pod: &&Pod| {
             let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
             let mut unschedulable = conditions.filter(|c| c.reason.as_deref() == Some("Unschedulable"));
             pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()) && unschedulable.next().is_some()
         };
-        if nodes < limit && all.iter().filter(waits).count() >= 4 {
+        if nodes < limit && all.iter().filter(is_unschedulable).count() >= 4 {
             world.nodes(1).cpus(4).prefix(&format!("{}-new-{nodes}", gang.name)).create().await;
             nodes += 1;
         }
@@ -212,30 +226,37 @@ async fn autoscale(world: &World, gang: &Group, limit: usize) {
     .await;
 }
 
-async fn no_placeholder_is_left(world: &World) {
+/// Waits until no placeholder exists.
+async fn wait_placeholders_removed(world: &World) {
     let pods: Api<Pod> = Api::all(world.client());
-    wait_for("no placeholder is left", MINUTE, async || {
+    wait_for("no placeholder exists", MINUTE, async || {
         let left = pods.list(&placeholders()).await.map_err(|error| error.to_string())?.items;
-        if left.is_empty() { Ok(()) } else { Err(format!("{} are", left.len())) }
+        if left.is_empty() { Ok(()) } else { Err(format!("{} exist", left.len())) }
     })
     .await;
 }
 
-async fn placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted() {
+async fn placeholders_request_nodes_for_a_gang_without_evictions() {
     let world = world("Placeholder", &["--provisioning-first", "--provisioning-after=1s"]).await;
     world.class("patient", 500).managed().never().create().await;
     let nodes = world.nodes(2).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600));
     let gang = late.create().await;
-    told(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "by as many placeholders, of which 0 have a node.").await;
+    expect_condition(
+        &gang,
+        CAPACITY_REQUESTED,
+        "True CapacityAsked",
+        "by as many placeholders, of which 0 have a node.",
+    )
+    .await;
     autoscale(&world, &gang, 2).await;
-    no_placeholder_is_left(&world).await;
-    told(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
-    // One that never preempts waits for nobody else.
+    wait_placeholders_removed(&world).await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
+    // A gang with policy `Never` depends on the autoscaler alone.
     let patient = world.gang("patient", 4).priority("patient").create().await;
     autoscale(&world, &patient, 1).await;
-    no_placeholder_is_left(&world).await;
+    wait_placeholders_removed(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     for pod in &low {
         pod.wait_running(MINUTE).await;
@@ -243,24 +264,24 @@ async fn placeholders_bring_nodes_for_a_gang_and_nobody_is_evicted() {
     world.check_promises().await;
 }
 
-async fn where_the_autoscaler_stops_the_time_passes_and_the_gang_preempts() {
+async fn a_gang_preempts_after_its_delay_if_the_autoscaler_adds_too_few_nodes() {
     let world = world("Placeholder", &["--provisioning-first"]).await;
     let nodes = world.nodes(2).cpus(4).create().await;
     world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(25));
     let gang = late.create().await;
-    told(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "").await;
     autoscale(&world, &gang, 1).await;
     let evicted = world.audit().await.evicted_names();
     assert!(evicted.len() >= 4, "{evicted:?}");
-    no_placeholder_is_left(&world).await;
+    wait_placeholders_removed(&world).await;
     world.check_promises().await;
 }
 
-/// What makes something else of a pod.
+/// Changes a pod.
 type Change<'c> = &'c dyn Fn(&mut Value);
 
-/// A pod as the operator makes placeholders.
+/// Returns a pod with the fields of a placeholder.
 fn placeholder(image: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -272,28 +293,30 @@ fn placeholder(image: &str) -> Value {
     })
 }
 
-async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
+async fn only_the_operator_creates_placeholders_and_it_creates_no_other_pods() {
     let mut world = world("Placeholder", &["--provisioning-after=1s"]).await;
     let pause = "registry.k8s.io/pause:3.10";
     let only = "only Giveway's operator makes placeholders: remove the label";
     let pods = "/api/v1/namespaces/default/pods";
-    // The administrator has every right there is.
+    // An administrator with all RBAC rights.
     let administrator = world.client();
-    Call::post(pods, &placeholder(pause)).refused(&administrator, "a placeholder of somebody's", only).await;
+    Call::post(pods, &placeholder(pause)).refused(&administrator, "a placeholder of another user", only).await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let victim = world.pod("victim").priority("low").on(&nodes[0]).create().await;
     let label = json!({"metadata": {"labels": {LABEL_PLACEHOLDER: "train"}}});
     let immutable = "field is immutable";
     let labelled = Call::merge(&format!("{pods}/victim"), &label);
-    labelled.refused(&administrator, "a pod that is made to look like one", immutable).await;
+    labelled.refused(&administrator, "a placeholder label added to a pod", immutable).await;
     world.pod("free").priority("low").node_selector("none", "such").create().await;
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": nodes[0]},
         "metadata": {"name": "free", "labels": {LABEL_PLACEHOLDER: "train"}}});
     let bound = Call::post(&format!("{pods}/free/binding"), &binding);
-    bound.refused(&administrator, "a label by a binding", "a binding would write it to the pod").await;
+    bound
+        .refused(&administrator, "a placeholder label added by a binding", "a binding would write it to the pod")
+        .await;
 
     world.kubectl(&["create", "serviceaccount", "admin"]).await.unwrap();
-    let operator = thief(&mut world, "giveway-operator").await;
+    let operator = client_with_token_of(&mut world, "giveway-operator").await;
     let words = "Giveway's operator makes only placeholders: pods of the image registry.k8s.io/pause:3.10";
     Call::post(pods, &placeholder(pause)).dry().allowed(&operator, "a placeholder").await;
     let evil = Call::post(pods, &placeholder("registry.example/evil:1"));
@@ -303,7 +326,7 @@ async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
         change(&mut pod);
         Call::post(pods, &pod)
     };
-    let crimes: [(&str, Change<'_>); 6] = [
+    let denied: [(&str, Change<'_>); 6] = [
         ("no label", &|pod| pod["metadata"]["labels"] = json!({})),
         ("a command", &|pod| pod["spec"]["containers"][0]["command"] = json!(["sh"])),
         ("the host's network", &|pod| pod["spec"]["hostNetwork"] = json!(true)),
@@ -315,36 +338,36 @@ async fn nobody_else_makes_placeholders_and_the_operator_makes_nothing_else() {
             pod["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]);
         }),
     ];
-    for (what, change) in crimes {
+    for (what, change) in denied {
         changed(change).refused(&operator, what, words).await;
     }
 
-    // Placeholders count in quotas, and a refusal is told.
+    // Placeholders count against quotas, and the condition reports a rejection.
     let quota: ResourceQuota =
         serde_json::from_value(json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "6"}}})).unwrap();
     world.kit().api::<ResourceQuota>().create(&PostParams::default(), &quota).await.unwrap();
-    wait_for("the quota is counted", MINUTE, async || {
+    wait_for("the status of the quota is computed", MINUTE, async || {
         let status = world.kit().api::<ResourceQuota>().get("few").await.map_err(|error| error.to_string())?.status;
-        if status.unwrap_or_default().used.is_some() { Ok(()) } else { Err("it is not".to_owned()) }
+        if status.unwrap_or_default().used.is_some() { Ok(()) } else { Err("its status is empty".to_owned()) }
     })
     .await;
     let gang = world.gang("train", 4).cpu(2).priority("low").create().await;
-    told(&gang, CAPACITY_REQUESTED, "False CapacityFailed", "exceeded quota: few").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityFailed", "exceeded quota: few").await;
     world.kit().api::<ResourceQuota>().delete("few", &Default::default()).await.unwrap();
     // kube-scheduler would preempt for placeholders of this class.
     world.class("plain", 20).create().await;
     let plain = world.gang("plain", 4).cpu(2).priority("plain").create().await;
-    told(&plain, CAPACITY_REQUESTED, "False CapacityFailed", "a priority class that is not managed").await;
+    expect_condition(&plain, CAPACITY_REQUESTED, "False CapacityFailed", "a priority class that is not managed").await;
     victim.wait_running(MINUTE).await;
     gang.delete().await;
     plain.delete().await;
-    no_placeholder_is_left(&world).await;
+    wait_placeholders_removed(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }
 
-async fn what_is_off_has_no_rights_and_asks_nobody(world: &mut World) {
-    let operator = thief(world, "giveway-operator").await;
+async fn without_capacity_requests_the_operator_has_no_rights_for_them(world: &mut World) {
+    let operator = client_with_token_of(world, "giveway-operator").await;
     let pods = Call::post("/api/v1/namespaces/default/pods", &placeholder("registry.k8s.io/pause:3.10"));
     pods.refused(&operator, "a placeholder", "cannot create resource \"pods\"").await;
     let list = Call::get("/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests");

@@ -1,6 +1,7 @@
-//! Most evictions a minute, in a namespace and in the cluster: who waits, what it says, and that a new leader counts on.
+//! Limits of evictions per minute, per namespace and cluster: which plans wait, what they report, and that a new leader keeps the
+//! count.
 
-use crate::{MINUTE, PLANNED, SCHEDULED, told};
+use crate::{MINUTE, PLANNED, SCHEDULED, expect_condition};
 use giveway_crds::condition;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{FillBuilder, Group, Shaped, stored_plans};
@@ -15,14 +16,14 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            with_zero_nobody_is_evicted_no_plan_is_made_and_what_fits_starts;
+            with_limit_zero_no_plan_is_made_and_gangs_that_fit_are_bound;
         release:
-            each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_leader_counts_on,
-            a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_leader_tears_nothing;
+            each_namespace_has_its_own_limit_and_a_new_leader_keeps_the_count,
+            a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leaders;
     ]
 }
 
-/// A wait for room in a minute, and for what follows.
+/// Deadline for a plan that waits for the limit of the next minute.
 const NEXT_MINUTE: Duration = Duration::from_secs(150);
 
 async fn world(flag: &str) -> World {
@@ -33,21 +34,22 @@ async fn world(flag: &str) -> World {
     world
 }
 
-/// Waits until a group is held back; the time at which it is told that there is room again.
-async fn held_back(group: &Group, text: &str) -> Timestamp {
-    told(group, SCHEDULED, "False EvictionsLimited", text).await;
-    told(group, PLANNED, "True Planned", text).await;
-    room_again(group).await
+/// Waits until the limit delays the plan of a group. Returns the time after which further evictions are permitted, as reported.
+async fn wait_limited(group: &Group, text: &str) -> Timestamp {
+    expect_condition(group, SCHEDULED, "False EvictionsLimited", text).await;
+    expect_condition(group, PLANNED, "True Planned", text).await;
+    permitted_after(group).await
 }
 
-async fn room_again(group: &Group) -> Timestamp {
+/// Returns the time in the condition of a group after which further evictions are permitted.
+async fn permitted_after(group: &Group) -> Timestamp {
     let conditions = group.get().await.status.unwrap_or_default().conditions;
     let found = condition::find(&conditions, SCHEDULED).unwrap();
     let (_, time) = found.message.split_once("there is room again at ").unwrap_or_else(|| panic!("{}", found.message));
     time.trim_end_matches('.').parse().unwrap()
 }
 
-/// When pods of a namespace were evicted, in order.
+/// Returns the sorted times of the evictions in a namespace.
 async fn evicted_in(world: &World, namespace: &str) -> Vec<Timestamp> {
     let history = world.audit().await;
     let mut times: Vec<Timestamp> =
@@ -56,7 +58,7 @@ async fn evicted_in(world: &World, namespace: &str) -> Vec<Timestamp> {
     times
 }
 
-/// Nobody went within a minute after so many others.
+/// Panics if more than `most` evictions happened within a minute.
 fn assert_rate(times: &[Timestamp], most: usize) {
     for pair in times.windows(most + 1) {
         let apart = pair[most].duration_since(pair[0]);
@@ -64,7 +66,7 @@ fn assert_rate(times: &[Timestamp], most: usize) {
     }
 }
 
-async fn each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_leader_counts_on() {
+async fn each_namespace_has_its_own_limit_and_a_new_leader_keeps_the_count() {
     let mut world = world("--evictions-per-minute-per-namespace=4").await;
     let nodes = world.nodes(3).cpus(4).create().await;
     world.fill(&nodes[..2]).priority("low").whole().groups_of(4).await;
@@ -73,19 +75,19 @@ async fn each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_le
     let first = world.gang("first", 4).priority("high").create().await;
     first.wait_bound(MINUTE).await;
     let second = world.gang("second", 4).priority("high").create().await;
-    let room = held_back(&second, "Evictions in namespace default are limited to 4 a minute").await;
+    let room = wait_limited(&second, "Evictions in namespace default are limited to 4 a minute").await;
     let plan = second.wait_plan(PlanState::Planned, MINUTE).await;
     assert!(plan.message.contains("there is room again at"), "{}", plan.message);
     second.wait_event("EvictionsLimited", MINUTE).await;
     let metrics = world.operator_metrics().await;
     assert!(metrics.contains("giveway_operator_plans_held_back 1"), "{metrics}");
-    // The next leader knows from the stored plans who went.
+    // The next leader counts past evictions from the stored plans.
     world.operator().kill();
     world.operator().start().await;
     let third = world.gang("third", 4).priority("high").create().await;
     third.wait_bound(MINUTE).await;
-    assert_eq!(evicted_in(&world, "default").await.len(), 4, "the other namespace has room of its own");
-    let same = room_again(&second).await;
+    assert_eq!(evicted_in(&world, "default").await.len(), 4, "the other namespace has a limit of its own");
+    let same = permitted_after(&second).await;
     assert!(same.duration_since(room).as_secs().abs() < 15, "{same} and {room}");
     assert_eq!(second.wait_plan(PlanState::Planned, MINUTE).await.id, plan.id, "the same plan still waits");
     second.wait_bound(NEXT_MINUTE).await;
@@ -93,28 +95,29 @@ async fn each_namespace_has_its_minute_a_plan_says_when_it_has_room_and_a_new_le
     assert_eq!((times.len(), evicted_in(&world, "other").await.len()), (8, 4));
     assert_rate(&times, 4);
     let late = times[7].duration_since(same).as_secs();
-    assert!((-1..15).contains(&late), "{late} s after the time that was told");
+    assert!((-1..15).contains(&late), "{late} s after the reported time");
     let done = second.wait_plan(PlanState::Completed, MINUTE).await;
     assert!(!done.message.contains("room again"), "{}", done.message);
     world.check_promises().await;
 }
 
-async fn a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_leader_tears_nothing() {
+async fn a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leaders() {
     let mut world = world("--evictions-per-minute-per-cluster=2").await;
     let nodes = world.nodes(3).cpus(1).create().await;
     world.fill(&nodes[..1]).priority("low").singles().await;
     let other = world.namespace("other").await;
     FillBuilder::new(other, &nodes[1..]).priority("low").singles().await;
     let gang = world.gang("train", 3).priority("high").create().await;
-    told(&gang, SCHEDULED, "False EvictionsLimited", "Evictions in the cluster are limited to 2 a minute").await;
-    wait_for("two victims are gone", MINUTE, async || {
+    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "Evictions in the cluster are limited to 2 a minute")
+        .await;
+    wait_for("two victims are evicted", MINUTE, async || {
         let evicted = world.audit().await.evicted().len();
-        if evicted == 2 { Ok(()) } else { Err(format!("{evicted} are")) }
+        if evicted == 2 { Ok(()) } else { Err(format!("{evicted} are evicted")) }
     })
     .await;
     world.operator().kill();
     world.operator().start().await;
-    told(&gang, SCHEDULED, "False EvictionsLimited", "2 of 3 victims are gone").await;
+    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "2 of 3 victims are gone").await;
     gang.wait_bound(NEXT_MINUTE).await;
     let history = world.audit().await;
     let mut times: Vec<Timestamp> = history.evicted().iter().map(|removal| removal.at).collect();
@@ -124,19 +127,19 @@ async fn a_plan_larger_than_the_clusters_minute_goes_unit_by_unit_and_a_killed_l
     world.check_promises().await;
 }
 
-async fn with_zero_nobody_is_evicted_no_plan_is_made_and_what_fits_starts() {
+async fn with_limit_zero_no_plan_is_made_and_gangs_that_fit_are_bound() {
     let mut world = world("--evictions-per-minute-per-cluster=0").await;
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("low").whole().groups_of(4).await;
     let gang = world.gang("train", 4).priority("high").create().await;
     let words =
         "Evictions are switched off by victims.evictionsPerMinute.perCluster, which is 0: it would evict 4 pods";
-    told(&gang, SCHEDULED, "False EvictionsLimited", words).await;
+    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", words).await;
     world.nodes(1).cpus(1).prefix("more").create().await;
     world.gang("fits", 1).priority("low").create().await.wait_bound(MINUTE).await;
     assert_eq!(stored_plans(&world.client()).await.unwrap().len(), 0);
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    // A larger number is a matter of a restart.
+    // A restart with a higher limit lets the gang preempt.
     world.operator().kill();
     world.operator().flag("--evictions-per-minute-per-cluster=4");
     world.operator().start().await;

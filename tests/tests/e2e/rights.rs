@@ -1,4 +1,4 @@
-//! What somebody can do who has stolen the token of a daemon: the real ServiceAccounts, against the real API server.
+//! The rights of the daemons' ServiceAccounts against the real API server: what an attacker with a stolen token could do.
 
 use giveway_crds::keys::{self, ANNOTATION_THRESHOLD, GATE};
 use giveway_tests::attack::Call;
@@ -17,22 +17,22 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_operator_s_token_changes_of_a_pod_only_what_preemption_needs,
-            the_webhook_s_token_closes_budgets_and_opens_none,
-            the_tokens_of_both_daemons_give_nothing_that_they_do_not_use;
+            the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs,
+            the_webhook_may_lower_but_not_raise_allowances_of_budgets,
+            the_daemons_have_no_rights_that_they_do_not_use;
     ]
 }
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A client with the token of a daemon.
-pub(crate) async fn thief(world: &mut World, daemon: &str) -> Client {
+/// Returns a client with the token of a daemon.
+pub(crate) async fn client_with_token_of(world: &mut World, daemon: &str) -> Client {
     let file = world.plane().directory().join(format!("{daemon}.kubeconfig"));
     kubeconfig::impatient_client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
 }
 
-/// Pod `held`, which our gate and another one hold, and pod `free`.
-async fn two_pods(world: &World) {
+/// Creates pod `held`, which has Giveway's scheduling gate and another one, and pod `free` without gates.
+async fn create_two_pods(world: &World) {
     let gate = |name: &str| PodSchedulingGate { name: name.to_owned() };
     let held = world.gang("train", 2).create_group().await;
     let mut pod: Pod = world.pod("held").label(keys::LABEL_POD_GROUP, &held.name).label("app", "a").build();
@@ -50,21 +50,21 @@ fn condition(type_: &str, status: &str) -> Value {
     json!({"status": {"conditions": [{"type": type_, "status": status, "reason": "PreemptionByScheduler", "message": "m"}]}})
 }
 
-async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs(world: &mut World) {
-    two_pods(world).await;
-    let operator = thief(world, "giveway-operator").await;
+async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(world: &mut World) {
+    create_two_pods(world).await;
+    let operator = client_with_token_of(world, "giveway-operator").await;
     let (held, free) = (format!("{PODS}/held"), format!("{PODS}/free"));
     let status = |pod: &str| format!("{pod}/status");
 
-    let work = [
+    let permitted = [
         ("its gate", Call::patch(&held, &ungate(GATE))),
-        ("a domain, while it holds the pod", Call::patch(&held, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
+        ("a node selector of a gated pod", Call::patch(&held, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
         ("its annotation", Call::patch(&free, &json!({"metadata": {"annotations": {ANNOTATION_THRESHOLD: "5"}}}))),
         ("its label", Call::patch(&free, &json!({"metadata": {"labels": {keys::LABEL_REPLICA: "5"}}}))),
         ("a nomination", Call::merge(&status(&held), &json!({"status": {"nominatedNodeName": "n"}}))),
-        ("a word to a victim", Call::patch(&status(&free), &condition("DisruptionTarget", "True"))),
+        ("a condition of a victim", Call::patch(&status(&free), &condition("DisruptionTarget", "True"))),
     ];
-    for (what, call) in work {
+    for (what, call) in permitted {
         call.dry().allowed(&operator, what).await;
     }
 
@@ -86,12 +86,12 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs(world:
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
     }}}}});
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
-    let crimes = [
+    let denied_calls = [
         ("an image", Call::patch(&free, &image), spec),
         ("an image, together with its gate", Call::patch(&held, &both), spec),
         ("a deadline", Call::patch(&free, &json!({"spec": {"activeDeadlineSeconds": 1}})), spec),
         ("an affinity", Call::patch(&held, &elsewhere), spec),
-        ("somebody else's gate", Call::patch(&held, &ungate("example.com/other")), gates),
+        ("a foreign gate", Call::patch(&held, &ungate("example.com/other")), gates),
         ("all gates", Call::merge(&held, &json!({"spec": {"schedulingGates": null}})), gates),
         ("a finalizer", Call::merge(&free, &json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
         ("an owner", Call::merge(&free, &json!({"metadata": {"ownerReferences": owner}})), metadata),
@@ -107,27 +107,27 @@ async fn the_operator_s_token_changes_of_a_pod_only_what_preemption_needs(world:
         ("a pod that has failed", Call::patch(&status(&free), &json!({"status": {"phase": "Failed"}})), state),
         ("an address", Call::patch(&status(&free), &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}})), state),
         ("a pod that is ready", Call::patch(&status(&free), &condition("Ready", "True")), conditions),
-        ("a condition of others", Call::patch(&status(&held), &condition("PodScheduled", "True")), conditions),
+        ("a foreign condition", Call::patch(&status(&held), &condition("PodScheduled", "True")), conditions),
     ];
-    for (what, call, words) in crimes {
+    for (what, call, words) in denied_calls {
         call.dry().refused(&operator, what, words).await;
     }
-    // The API server lets nobody add to the selector of a pod that nothing holds.
+    // The API server itself rejects changes to the node selector of a pod without gates.
     let moved = Call::patch(&free, &json!({"spec": {"nodeSelector": {"zone": "a"}}})).dry().make(&operator).await;
     assert!(moved.is_err_and(|said| said.contains("spec")), "{selector}");
 
-    // What it may, it really can: nothing above was refused for the dry run's sake.
+    // The operator can also make the change without `dryRun`.
     Call::patch(&held, &ungate(GATE)).allowed(&operator, "its gate").await;
     world.writes_as_the_operator();
 }
 
-async fn the_webhook_s_token_closes_budgets_and_opens_none(world: &mut World) {
+async fn the_webhook_may_lower_but_not_raise_allowances_of_budgets(world: &mut World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).label("app", "web").singles().await;
     world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
-    let webhook = thief(world, "giveway-webhook").await;
+    let webhook = client_with_token_of(world, "giveway-webhook").await;
     let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
-    let stored = Call::get(budget).allowed(&webhook, "a look").await;
+    let stored = Call::get(budget).allowed(&webhook, "a read").await;
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut object = stored.clone();
         change(&mut object);
@@ -137,23 +137,23 @@ async fn the_webhook_s_token_closes_budgets_and_opens_none(world: &mut World) {
         object["status"]["disruptionsAllowed"] = json!(0);
         object["status"]["disruptedPods"] = json!({"web-0": "2026-01-01T00:00:00Z"});
     };
-    changed(&spent).allowed(&webhook, "an allowance that is spent").await;
+    changed(&spent).allowed(&webhook, "a lowered allowance").await;
     let words = "status.disruptionsAllowed: Giveway's webhook only lowers it";
     let opened = changed(&|object| object["status"]["disruptionsAllowed"] = json!(4));
-    opened.refused(&webhook, "a budget that is opened", words).await;
+    opened.refused(&webhook, "a raised allowance", words).await;
     let words = "status: Giveway's webhook changes only disruptionsAllowed and disruptedPods";
     let healthy = changed(&|object| object["status"]["currentHealthy"] = json!(9));
-    healthy.refused(&webhook, "more healthy pods than there are", words).await;
+    healthy.refused(&webhook, "another number of healthy pods", words).await;
     let words = "metadata: Giveway's webhook changes only status";
     let labelled = changed(&|object| object["metadata"]["labels"] = json!({"a": "b"}));
     labelled.refused(&webhook, "a label", words).await;
     world.check_promises().await;
 }
 
-async fn the_tokens_of_both_daemons_give_nothing_that_they_do_not_use(world: &mut World) {
-    two_pods(world).await;
-    let operator = thief(world, "giveway-operator").await;
-    let webhook = thief(world, "giveway-webhook").await;
+async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
+    create_two_pods(world).await;
+    let operator = client_with_token_of(world, "giveway-operator").await;
+    let webhook = client_with_token_of(world, "giveway-webhook").await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "evil"},
         "spec": {"containers": [{"name": "c", "image": "registry.example/evil:1"}]}});
     let (held, secrets) = (format!("{PODS}/held"), "/api/v1/namespaces/default/secrets");

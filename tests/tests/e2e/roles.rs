@@ -1,4 +1,4 @@
-//! The chart's roles for people give what the command line needs and no more, and a refusal names the role that helps.
+//! The chart's roles for users grant what `kubectl giveway` needs and no more, and a forbidden error names the missing role.
 
 use crate::MINUTE;
 use crate::cli::{Printed, run};
@@ -16,13 +16,13 @@ use std::path::PathBuf;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_refusal_names_the_role_that_helps_and_the_role_does_help,
-            a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions;
+            a_forbidden_error_names_a_role_that_grants_the_missing_right,
+            a_tenant_may_write_groups_but_not_status_finalizers_or_preemptions;
     ]
 }
 
-/// Namespace `team` of the tenant, with accounts for three people; nobody has a role yet.
-pub(crate) const PEOPLE: &str = "
+/// Namespace `team` with the accounts `planner` and `boss` without roles, and `tenant` with role `admin`.
+pub(crate) const ACCOUNTS: &str = "
 apiVersion: v1
 kind: Namespace
 metadata: {name: team}
@@ -46,10 +46,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
 subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
 ";
 
-/// One of them, with the command line.
-pub(crate) struct Person(PathBuf);
+/// Runs `kubectl giveway` as one of these accounts.
+pub(crate) struct Account(PathBuf);
 
-impl Person {
+impl Account {
     pub(crate) async fn new(world: &World, name: &str) -> Self {
         Self(world.account("team", name).await)
     }
@@ -58,9 +58,9 @@ impl Person {
         run(&paths::giveway_program("kubectl-giveway").unwrap(), args, &self.0, None).await
     }
 
-    /// Runs the command line until its rights have arrived: RBAC learns of bindings with a delay.
+    /// Runs the command until it succeeds, because RBAC observes new bindings with a delay.
     pub(crate) async fn works(&self, args: &[&str]) -> Printed {
-        wait_for(&format!("{args:?} works"), MINUTE, async || {
+        wait_for(&format!("{args:?} succeeds"), MINUTE, async || {
             let printed = self.giveway(args).await;
             if printed.status == Some(0) { Ok(printed) } else { Err(printed.err) }
         })
@@ -68,8 +68,7 @@ impl Person {
     }
 }
 
-/// Runs the command that a refusal names: what comes after `it: ` or `them: `, with this
-/// name.
+/// Runs the commands that a forbidden error names, with `name` instead of `NAME`.
 async fn follow_advice(world: &World, said: &str, name: &str) {
     let (_, advice) = said.trim().rsplit_once(": kubectl ").unwrap_or_else(|| panic!("no advice: {said}"));
     for command in advice.split(" and kubectl ") {
@@ -78,13 +77,13 @@ async fn follow_advice(world: &World, said: &str, name: &str) {
     }
 }
 
-async fn a_refusal_names_the_role_that_helps_and_the_role_does_help(world: &World) {
-    world.apply(PEOPLE).await.unwrap();
+async fn a_forbidden_error_names_a_role_that_grants_the_missing_right(world: &World) {
+    world.apply(ACCOUNTS).await.unwrap();
     world.class("high", 1000).create().await;
     world.nodes(1).cpus(2).create().await;
     world.gang("train", 2).cpu(4).create().await;
 
-    let planner = Person::new(world, "planner").await;
+    let planner = Account::new(world, "planner").await;
     let no = planner.giveway(&["why", "podgroup/train", "-n", "default"]).await;
     let user = "system:serviceaccount:team:planner";
     assert_eq!(no.status, Some(1), "{}", no.err);
@@ -101,7 +100,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help(world: &Worl
     let snapshot = planner.works(&["snapshot", "-o", "-"]).await;
     assert!(!plan.err.contains("You may not") && !snapshot.err.contains("You may not"), "{}{}", plan.err, snapshot.err);
 
-    let boss = Person::new(world, "boss").await;
+    let boss = Account::new(world, "boss").await;
     let no = boss.giveway(&["adopt", "priorityclass", "high"]).await;
     assert_eq!(no.status, Some(1), "{}", no.err);
     let user = "system:serviceaccount:team:boss";
@@ -112,7 +111,7 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help(world: &Worl
     follow_advice(world, &no.err, "bosses").await;
     boss.works(&["adopt", "priorityclass", "high"]).await;
     boss.works(&["release", "--all"]).await;
-    // Neither role gives what the other is for, nor anything to write on groups and pods.
+    // Neither role grants the rights of the other.
     let no = boss.giveway(&["why", "-A"]).await;
     assert!(no.err.contains("giveway-planner allows it"), "{}", no.err);
     let no = planner.giveway(&["adopt", "priorityclass", "high"]).await;
@@ -120,14 +119,14 @@ async fn a_refusal_names_the_role_that_helps_and_the_role_does_help(world: &Worl
     world.check_promises().await;
 }
 
-async fn a_tenant_has_groups_and_neither_status_nor_finalizers_nor_preemptions(world: &World) {
-    world.apply(PEOPLE).await.unwrap();
-    let person = Person::new(world, "tenant").await;
-    let config = kube::config::Kubeconfig::read_from(person.0).unwrap();
+async fn a_tenant_may_write_groups_but_not_status_finalizers_or_preemptions(world: &World) {
+    world.apply(ACCOUNTS).await.unwrap();
+    let account = Account::new(world, "tenant").await;
+    let config = kube::config::Kubeconfig::read_from(account.0).unwrap();
     let tenant = kubeconfig::impatient_client(config).await.unwrap();
     let group = "/apis/scheduling.giveway.dev/v1alpha1";
     let groups = format!("{group}/namespaces/team/podgroups");
-    wait_for("the tenant has his role", MINUTE, async || Call::get(&groups).make(&tenant).await).await;
+    wait_for("the tenant may list groups", MINUTE, async || Call::get(&groups).make(&tenant).await).await;
     let nothing = serde_json::json!({});
     let refusals = [
         ("cannot list resource \"podgroups\"", Call::get(&format!("{group}/podgroups"))),

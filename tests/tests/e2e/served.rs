@@ -1,8 +1,8 @@
-//! What administrators say of namespaces: that nobody there is evicted, by the chart and by an annotation, also while a plan is
-//! carried out; and that groups are served in some of them only.
+//! Settings of administrators for namespaces: protection against evictions, by the chart and by an annotation, also during a plan;
+//! and namespaces without group scheduling.
 
 use crate::cli::giveway;
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys::{
     ANNOTATION_CRITICAL, ANNOTATION_NEVER_EVICT, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE,
     LABEL_ENABLED, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
@@ -24,21 +24,21 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod,
-            no_tenant_protects_his_namespace_whatever_he_may_do_there;
+            no_further_pod_of_a_protected_group_is_evicted_after_a_preemption_by_kube_scheduler,
+            a_tenant_cannot_protect_a_namespace_with_any_namespaced_rights;
         own:
-            nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_asks_is_told,
-            an_administrator_protects_a_namespace_and_takes_it_back,
-            a_plan_in_flight_gives_up_the_victims_that_become_protected,
-            where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted_for_them,
-            a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more,
-            a_pod_of_an_unserved_group_has_no_more_than_other_pods;
+            no_pod_is_evicted_in_a_namespace_that_the_chart_protects_and_messages_say_why,
+            an_administrator_can_protect_and_unprotect_a_namespace,
+            a_plan_is_cancelled_if_its_victims_become_protected,
+            in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod,
+            a_gated_gang_is_ungated_when_its_namespace_is_excluded,
+            group_labels_in_excluded_namespaces_do_not_bypass_admission;
     ]
 }
 
 const VAULT: &str = "/api/v1/namespaces/vault";
 
-async fn classes(world: &World) {
+async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
 }
@@ -47,34 +47,34 @@ fn never_evict(value: &Value) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION_NEVER_EVICT: value}}})
 }
 
-/// An administrator says whether somebody in namespace `vault` may be evicted.
-async fn protect(world: &World, protected: bool) {
+/// Sets or removes the annotation that protects namespace `vault`, as an administrator.
+async fn set_protected(world: &World, protected: bool) {
     let value = if protected { json!("true") } else { Value::Null };
     Call::merge(VAULT, &never_evict(&value)).allowed(&world.client(), "an administrator").await;
 }
 
-/// Single pods of low priority in this namespace that fill the nodes.
+/// Fills the nodes with single pods of low priority in this namespace.
 async fn fill(kit: &Kit, nodes: &[String]) -> Vec<PodHandle> {
     FillBuilder::new(kit.clone(), nodes).priority("low").grace_seconds(1).singles().await
 }
 
-/// How many pods of namespace `vault` were evicted.
+/// Returns the number of evicted pods of namespace `vault`.
 async fn evicted(world: &World) -> usize {
     world.audit().await.evicted().iter().filter(|removal| removal.pod.0 == "vault").count()
 }
 
-async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_asks_is_told() {
+async fn no_pod_is_evicted_in_a_namespace_that_the_chart_protects_and_messages_say_why() {
     let world = World::builder().operator_flag("--protected-namespaces=vault,else");
     let mut world = world.helm_value("victims.protectedNamespaces={vault,else}").start().await;
-    classes(&world).await;
+    create_classes(&world).await;
     let vault = world.namespace("vault").await;
     let nodes = world.nodes(1).cpus(4).create().await;
     fill(&vault, &nodes).await;
     let host = "kubernetes.io/hostname";
     let vip = world.gang("vip", 2).priority("high").node_selector(host, &nodes[0]).create().await;
     let words = "4 pods below priority 1000 are protected: nobody in their namespaces is evicted.";
-    told(&vip, SCHEDULED, "False Unschedulable", words).await;
-    // The command line knows it from the cluster, and from a snapshot of it.
+    expect_condition(&vip, SCHEDULED, "False Unschedulable", words).await;
+    // `plan` and `why` report the protection from the cluster; `plan` also reports it from a snapshot.
     for args in [&["plan", "--for", "podgroup/vip"][..], &["why", "podgroup/vip"]] {
         let page = giveway(&mut world, &[args, &["-n", "default"]].concat()).await;
         let page = page.ok();
@@ -95,7 +95,7 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
         let page = page.ok();
         assert!(page.contains(words), "{page}");
     }
-    // Others go, and the explanation says of those who stay why.
+    // Pods in other namespaces are evicted.
     let more = world.nodes(1).cpus(4).prefix("more").create().await;
     PodBuilder::new(vault.clone(), "kept").priority("low").on(&more[0]).create().await.wait_bound(MINUTE).await;
     let low = world.fill(&more).priority("low").singles().await;
@@ -106,42 +106,42 @@ async fn nobody_goes_in_a_namespace_that_the_chart_protects_and_everybody_who_as
     world.check_promises().await;
 }
 
-async fn an_administrator_protects_a_namespace_and_takes_it_back() {
+async fn an_administrator_can_protect_and_unprotect_a_namespace() {
     let world = World::builder().operator_flag("--critical-addons-after=1s").start().await;
-    classes(&world).await;
+    create_classes(&world).await;
     let vault = world.namespace("vault").await;
-    protect(&world, true).await;
+    set_protected(&world, true).await;
     let nodes = world.nodes(1).cpus(2).create().await;
     let group = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(2).await;
     let vip = world.gang("vip", 2).priority("high").create().await;
-    told(&vip, SCHEDULED, "False Unschedulable", "2 pods below priority 1000 are protected").await;
-    // Neither does a critical add-on of the lowest priority get the place.
+    expect_condition(&vip, SCHEDULED, "False Unschedulable", "2 pods below priority 1000 are protected").await;
+    // Pods in the namespace are not evicted for a critical add-on either.
     let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
     let dns = PodBuilder::new(system, "dns").annotation(ANNOTATION_CRITICAL, "true").create().await;
     let said = dns.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     assert!(said.contains("because nobody in protected namespaces is evicted"), "{said}");
     assert_eq!(evicted(&world).await, 0);
     dns.delete().await;
-    protect(&world, false).await;
+    set_protected(&world, false).await;
     vip.wait_bound(MINUTE).await;
     group[0].wait_gone(MINUTE).await;
     world.check_promises().await;
 }
 
-/// One pod after the other goes, until the namespace is protected: the rest stays, and the gang waits for other room.
-async fn a_plan_in_flight_gives_up_the_victims_that_become_protected() {
+/// The namespace becomes protected between two evictions: no further pod is evicted, and the gang waits for other capacity.
+async fn a_plan_is_cancelled_if_its_victims_become_protected() {
     let world = World::builder().operator_flag("--evictions-per-second=1").start().await;
-    classes(&world).await;
+    create_classes(&world).await;
     let vault = world.namespace("vault").await;
     let nodes = world.nodes(1).cpus(20).create().await;
     fill(&vault, &nodes).await;
     let vip = world.gang("vip", 20).priority("high").create().await;
-    wait_for("some are evicted", MINUTE, async || {
+    wait_for("the first pods are evicted", MINUTE, async || {
         let evicted = evicted(&world).await;
-        if evicted > 0 { Ok(()) } else { Err("nobody is".to_owned()) }
+        if evicted > 0 { Ok(()) } else { Err("no pod is evicted".to_owned()) }
     })
     .await;
-    protect(&world, true).await;
+    set_protected(&world, true).await;
     let plan = vip.wait_plan(PlanState::Cancelled, MINUTE).await;
     let words = "must stay: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
     assert!(
@@ -149,36 +149,37 @@ async fn a_plan_in_flight_gives_up_the_victims_that_become_protected() {
         "{}",
         plan.message
     );
-    told(&vip, SCHEDULED, "False Unschedulable", "are protected: nobody in their namespaces is evicted.").await;
+    expect_condition(&vip, SCHEDULED, "False Unschedulable", "are protected: nobody in their namespaces is evicted.")
+        .await;
     let by_then = evicted(&world).await;
     assert!(by_then < 20, "{by_then}");
-    // Room comes from elsewhere.
+    // New nodes provide the capacity instead.
     world.nodes(1).cpus(20).prefix("more").create().await;
     vip.wait_bound(MINUTE).await;
     assert_eq!(evicted(&world).await, by_then);
     world.check_promises().await;
 }
 
-/// A group that is torn already stays torn: the administrator said that nobody goes.
-async fn the_rest_of_a_protected_group_stays_when_kube_scheduler_takes_a_pod(world: &World) {
+/// Protection takes precedence over whole-group disruption, so the group stays partially disrupted.
+async fn no_further_pod_of_a_protected_group_is_evicted_after_a_preemption_by_kube_scheduler(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
     let vault = world.namespace("vault").await;
-    protect(world, true).await;
+    set_protected(world, true).await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(4).await;
     low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
-    let told = low[0].wait_event("Protected", MINUTE).await;
+    let event = low[0].wait_event("Protected", MINUTE).await;
     let words = ". Nobody else is evicted, because its namespace is protected (scheduling.giveway.dev/never-evict: \"true\"): 3 more pods stay, though the group should go whole.";
-    assert!(told.starts_with("kube-scheduler took pod ") && told.ends_with(words), "{told}");
+    assert!(event.starts_with("kube-scheduler took pod ") && event.ends_with(words), "{event}");
     assert_eq!(evicted(world).await, 0);
     world.check(&Promises::new().allow_torn(1)).await;
 }
 
-/// `owner` has every right inside namespace `vault`, and so may change the Namespace itself; `maker` may write all Namespaces;
-/// `keeper` also has the right of the chart.
-const PEOPLE: &str = "
+/// User `owner` has all rights inside namespace `vault` and may therefore change the Namespace object. User `maker` may write all
+/// Namespaces. User `keeper` also has the chart's role `giveway-namespace-admin`.
+const ACCOUNTS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: owner, namespace: vault}
@@ -203,59 +204,62 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: giveway-
 subjects: [{kind: User, name: keeper}]
 ";
 
-async fn person(world: &World, name: &str) -> Client {
+/// Returns a client of a user and waits until RBAC has observed the user's bindings.
+async fn user(world: &World, name: &str) -> Client {
     let client = world.client_in(name, &[]).await;
-    // RBAC learns of bindings with a delay.
-    wait_for(&format!("{name} has rights"), MINUTE, async || Call::get(VAULT).make(&client).await).await;
+    // RBAC observes new bindings with a delay.
+    wait_for(&format!("user {name} may read the Namespace"), MINUTE, async || Call::get(VAULT).make(&client).await)
+        .await;
     client
 }
 
-async fn no_tenant_protects_his_namespace_whatever_he_may_do_there(world: &World) {
+async fn a_tenant_cannot_protect_a_namespace_with_any_namespaced_rights(world: &World) {
     world.namespace("vault").await;
-    world.apply(PEOPLE).await.unwrap();
-    let (owner, maker, keeper) =
-        (person(world, "owner").await, person(world, "maker").await, person(world, "keeper").await);
+    world.apply(ACCOUNTS).await.unwrap();
+    let (owner, maker, keeper) = (user(world, "owner").await, user(world, "maker").await, user(world, "keeper").await);
     let words = "metadata.annotations[scheduling.giveway.dev/never-evict]: Forbidden: only an administrator sets, changes or removes it: bind the ClusterRole giveway-namespace-admin by a ClusterRoleBinding";
     let set = never_evict(&json!("true"));
     let status = format!("{VAULT}/status");
     for user in [&owner, &maker] {
         Call::merge(VAULT, &set).refused(user, "a tenant", words).await;
-        Call::merge(&status, &set).refused(user, "a tenant, by the status", words).await;
-        let mut whole = Call::get(VAULT).allowed(user, "a look").await;
+        Call::merge(&status, &set).refused(user, "a tenant, through the status subresource", words).await;
+        let mut whole = Call::get(VAULT).allowed(user, "a read").await;
         whole["metadata"]["annotations"] = json!({ANNOTATION_NEVER_EVICT: "true"});
-        Call::put(VAULT, &whole).refused(user, "a tenant, by an update", words).await;
-        Call::put(&format!("{VAULT}/finalize"), &whole).refused(user, "a tenant, by finalize", words).await;
-        // The rest of the Namespace is his.
+        Call::put(VAULT, &whole).refused(user, "a tenant, with an update", words).await;
+        Call::put(&format!("{VAULT}/finalize"), &whole)
+            .refused(user, "a tenant, through the finalize subresource", words)
+            .await;
+        // Other fields of the Namespace may be changed.
         let note = json!({"metadata": {"annotations": {"note": "mine"}, "labels": {"team": "a"}}});
         Call::merge(VAULT, &note).allowed(user, "a note").await;
     }
     let mut new = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
     Call::post("/api/v1/namespaces", &new).dry().allowed(&maker, "a namespace").await;
     new["metadata"]["annotations"] = json!({ANNOTATION_NEVER_EVICT: "true"});
-    Call::post("/api/v1/namespaces", &new).refused(&maker, "a namespace that is protected", words).await;
+    Call::post("/api/v1/namespaces", &new).refused(&maker, "a protected namespace", words).await;
 
-    // By this label groups are served where the chart says optIn.
+    // This label enables group scheduling in a namespace if the chart uses opt-in.
     let words =
         words.replace("annotations[scheduling.giveway.dev/never-evict]", "labels[scheduling.giveway.dev/enabled]");
     let enabled = json!({"metadata": {"labels": {LABEL_ENABLED: "true"}}});
     for user in [&owner, &maker] {
-        Call::merge(VAULT, &enabled).refused(user, "a tenant who opts in", &words).await;
+        Call::merge(VAULT, &enabled).refused(user, "a tenant that sets the label", &words).await;
     }
-    Call::merge(VAULT, &enabled).allowed(&keeper, "the right of the chart").await;
+    Call::merge(VAULT, &enabled).allowed(&keeper, "a user with the chart's role").await;
 
-    Call::merge(VAULT, &set).allowed(&keeper, "the right of the chart").await;
-    for (what, value) in [("taken back", Value::Null), ("changed", json!("false"))] {
+    Call::merge(VAULT, &set).allowed(&keeper, "a user with the chart's role").await;
+    for (what, value) in [("removed", Value::Null), ("changed", json!("false"))] {
         let words = "metadata.annotations[scheduling.giveway.dev/never-evict]: Forbidden";
         Call::merge(VAULT, &never_evict(&value)).refused(&owner, what, words).await;
     }
     let note = json!({"metadata": {"annotations": {"note": "again"}}});
-    Call::merge(VAULT, &note).allowed(&owner, "a note beside it").await;
-    Call::merge(VAULT, &never_evict(&Value::Null)).allowed(&keeper, "taken back").await;
+    Call::merge(VAULT, &note).allowed(&owner, "another annotation").await;
+    Call::merge(VAULT, &never_evict(&Value::Null)).allowed(&keeper, "removed").await;
     world.check_promises().await;
 }
 
-/// Groups are served everywhere but in namespaces of team `strange`.
-async fn served_but_for_strangers() -> World {
+/// Starts a world that schedules groups in all namespaces except those of team `strange`.
+async fn start_with_excluded_namespaces() -> World {
     let rule = r#"{"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["strange"]}]}"#;
     let mut world = World::builder().operator_flag(&format!("--served-namespaces={rule}"));
     for value in ["key=team", "operator=NotIn", "values={strange}"] {
@@ -264,8 +268,8 @@ async fn served_but_for_strangers() -> World {
     world.start().await
 }
 
-/// A namespace of team `strange`, by its label from the beginning.
-async fn strange(world: &World) -> Kit {
+/// Creates a namespace with label `team=strange`.
+async fn create_excluded_namespace(world: &World) -> Kit {
     let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: strange, labels: {team: strange}}\n";
     world.apply(manifest).await.unwrap();
     wait_for("the namespace has a ServiceAccount", MINUTE, async || {
@@ -275,13 +279,13 @@ async fn strange(world: &World) -> Kit {
     Kit { namespace: "strange".to_owned(), ..world.kit() }
 }
 
-/// How many pods of a group are held.
-async fn held(group: &Group) -> usize {
+/// Returns the number of gated pods of a group.
+async fn count_gated(group: &Group) -> usize {
     let members = group.members().await.unwrap();
     members.iter().filter(|pod| scheduling_gates(pod).iter().any(|gate| gate == GATE)).count()
 }
 
-/// What kubectl says beside its answer when it tries to create something.
+/// Creates objects with kubectl and `dryRun`, and returns the warnings that it printed.
 async fn kubectl_says(world: &mut World, namespace: &str, manifest: &str) -> String {
     let file = world.plane().directory().join("warned.yaml");
     std::fs::write(&file, manifest).unwrap();
@@ -293,26 +297,26 @@ async fn kubectl_says(world: &mut World, namespace: &str, manifest: &str) -> Str
     said
 }
 
-async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted_for_them() {
-    let mut world = served_but_for_strangers().await;
-    classes(&world).await;
-    let strange = strange(&world).await;
+async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod() {
+    let mut world = start_with_excluded_namespaces().await;
+    create_classes(&world).await;
+    let strange = create_excluded_namespace(&world).await;
     let nodes = world.nodes(1).cpus(4).create().await;
     FillBuilder::new(world.kit(), &nodes).priority("low").cpu(2).singles().await[0].delete().await;
     let loose = GroupBuilder::new(strange.clone(), "loose", 4).priority("high").create().await;
     let words = "Giveway serves no groups in namespace strange: its pods start one by one.";
-    told(&loose, SCHEDULED, "False NotServed", words).await;
-    wait_for("two of the four have a node, and the others are not held", MINUTE, async || {
+    expect_condition(&loose, SCHEDULED, "False NotServed", words).await;
+    wait_for("two of the four pods are bound", MINUTE, async || {
         let bound =
             loose.members().await.unwrap().iter().filter(|pod| pod.spec.as_ref().unwrap().node_name.is_some()).count();
         if bound == 2 { Ok(()) } else { Err(format!("{bound} are bound")) }
     })
     .await;
-    assert_eq!(held(&loose).await, 0);
+    assert_eq!(count_gated(&loose).await, 0);
     let page = giveway(&mut world, &["plan", "--for", "podgroup/loose", "-n", "strange"]).await;
     let page = page.ok();
     assert!(page.contains("NotServed") && page.contains(words), "{page}");
-    // Whoever submits one is told so at once.
+    // Creating members, groups or gang owners in such a namespace returns a warning.
     let warning = "Giveway serves no groups in this namespace: pods are not held, and start one by one.";
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: late, labels: {scheduling.giveway.dev/pod-group: loose}}\nspec: {containers: [{name: main, image: 'registry.example/fake:1'}]}\n";
     let group = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: other}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n";
@@ -323,34 +327,35 @@ async fn where_groups_are_not_served_pods_start_one_by_one_and_nobody_is_evicted
             assert_eq!(said.contains(warning), warned, "{namespace}: {manifest}: {said}");
         }
     }
-    // Elsewhere a gang is served as ever.
+    // In other namespaces gangs preempt as usual.
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.gang("vip", 2).priority("high").create().await.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().len(), 1);
     world.check_promises().await;
 }
 
-/// A gang that waits when its namespace is not served any more is let go.
-async fn a_gang_that_is_held_is_let_go_when_its_namespace_is_served_no_more() {
-    let world = served_but_for_strangers().await;
-    classes(&world).await;
+/// A gang is gated when its namespace becomes excluded.
+async fn a_gated_gang_is_ungated_when_its_namespace_is_excluded() {
+    let world = start_with_excluded_namespaces().await;
+    create_classes(&world).await;
     let team = world.namespace("team").await;
     world.nodes(1).cpus(4).create().await;
     let mut gang = GroupBuilder::new(team, "train", 3).priority("high").create_group().await;
     gang.add_pods(2).await;
-    told(&gang, SCHEDULED, "False WaitingForPods", "3 pods needed").await;
-    assert_eq!(held(&gang).await, 2);
+    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "3 pods needed").await;
+    assert_eq!(count_gated(&gang).await, 2);
     world.kubectl(&["label", "namespace", "team", "team=strange"]).await.unwrap();
     gang.wait_bound(MINUTE).await;
-    assert_eq!(held(&gang).await, 0);
+    assert_eq!(count_gated(&gang).await, 0);
     world.check_promises().await;
 }
 
-/// A label that turns the webhook away gives a tenant nothing that the webhook would refuse.
-async fn a_pod_of_an_unserved_group_has_no_more_than_other_pods() {
-    let world = served_but_for_strangers().await;
-    classes(&world).await;
-    let strange = strange(&world).await;
+/// Excluded namespaces are not sent to the webhook for members. Pods with group labels cannot use this to set fields that the webhook
+/// would reject.
+async fn group_labels_in_excluded_namespaces_do_not_bypass_admission() {
+    let world = start_with_excluded_namespaces().await;
+    create_classes(&world).await;
+    let strange = create_excluded_namespace(&world).await;
     let served = "Giveway serves no groups in this namespace";
     for (map, key, value) in [
         ("annotations", ANNOTATION_THRESHOLD, "2000000000"),
@@ -368,7 +373,7 @@ async fn a_pod_of_an_unserved_group_has_no_more_than_other_pods() {
     held.spec.as_mut().unwrap().scheduling_gates = Some(vec![PodSchedulingGate { name: GATE.to_owned() }]);
     let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&held).unwrap());
     call.refused(&world.client(), "the gate", served).await;
-    // Without a label the webhook says so, as everywhere.
+    // A pod without group labels is checked by the webhook as everywhere.
     let mut single = PodBuilder::new(strange, "p").priority("low").build();
     single.metadata.annotations.get_or_insert_default().insert(ANNOTATION_THRESHOLD.to_owned(), "5".to_owned());
     let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&single).unwrap());

@@ -1,4 +1,4 @@
-//! The harness itself: what it starts works, what it reads is true, and nothing is left of it.
+//! Tests of the harness: control planes work, the audit log is read correctly, and nothing is left behind.
 
 use futures::{StreamExt as _, stream};
 use giveway_tests::audit::{ADMIN, How, SCHEDULER};
@@ -17,22 +17,22 @@ use std::time::{Duration, Instant};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            pods_are_scheduled_run_and_go_and_the_audit_log_tells_it,
-            the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it,
+            the_audit_log_records_bindings_and_deletions,
+            the_oracle_recognizes_preemptions_by_kube_scheduler,
             a_budget_counts_pods_without_a_controller,
-            two_control_planes_run_side_by_side_and_leave_nothing_behind,
-            a_test_finds_nothing_of_the_test_before,
-            a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9;
+            two_control_planes_run_side_by_side_and_are_removed_completely,
+            a_reused_control_plane_has_no_objects_of_the_previous_test,
+            a_control_plane_ends_when_its_starter_is_killed;
         release:
             two_hundred_worlds_start_four_at_a_time;
     ]
 }
 
-/// Names and labels, by which objects are told apart.
+/// Columns that identify objects: name and label `team`.
 const COLUMNS: &str = "custom-columns=NAME:.metadata.name,LABELS:.metadata.labels.team";
 const LIMIT: Duration = Duration::from_secs(30);
 
-async fn pods_are_scheduled_run_and_go_and_the_audit_log_tells_it() {
+async fn the_audit_log_records_bindings_and_deletions() {
     let world = World::bare().await;
     let nodes = world.nodes(2).cpus(4).create().await;
     world.class("low", 10).create().await;
@@ -47,32 +47,32 @@ async fn pods_are_scheduled_run_and_go_and_the_audit_log_tells_it() {
     placed.wait_gone(LIMIT).await;
     quick.delete().await;
     quick.wait_gone(Duration::from_secs(10)).await;
-    let asked = Instant::now();
+    let deleted = Instant::now();
     slow.delete().await;
     slow.wait_gone(LIMIT).await;
-    let took = asked.elapsed();
-    assert!(took > Duration::from_millis(1500), "a pod with 3 s of grace was gone after {took:?}");
-    assert!(took < Duration::from_secs(10), "a pod with 3 s of grace was gone only after {took:?}");
+    let took = deleted.elapsed();
+    assert!(took > Duration::from_millis(1500), "a pod with a grace period of 3 s was removed after {took:?}");
+    assert!(took < Duration::from_secs(10), "a pod with a grace period of 3 s was removed only after {took:?}");
 
     let audit = world.audit().await;
     let removed = audit.removed_by(ADMIN);
-    let told: Vec<(&str, &str, How)> =
+    let removals: Vec<(&str, &str, How)> =
         removed.iter().map(|removal| (removal.pod.1.as_str(), removal.uid.as_str(), removal.how)).collect();
     assert_eq!(
-        told,
+        removals,
         [
             ("placed", placed.uid.as_str(), How::Delete),
             ("quick", quick.uid.as_str(), How::Delete),
             ("slow", slow.uid.as_str(), How::Delete)
         ]
     );
-    assert_eq!(audit.bindings.len(), 1, "only one pod needed the scheduler: {:?}", audit.bindings);
+    assert_eq!(audit.bindings.len(), 1, "kube-scheduler bound one pod: {:?}", audit.bindings);
     assert_eq!((audit.bindings[0].user.as_str(), audit.bindings[0].uid.as_str()), (SCHEDULER, placed.uid.as_str()));
     assert_eq!(audit.effective_priority(&placed.uid), Some(10));
     world.check_promises().await;
 }
 
-async fn the_stock_scheduler_preempts_pod_by_pod_and_the_oracle_sees_who_did_it() {
+async fn the_oracle_recognizes_preemptions_by_kube_scheduler() {
     let world = World::bare().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     world.class("low", 10).create().await;
@@ -97,7 +97,7 @@ async fn a_budget_counts_pods_without_a_controller() {
     world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
 }
 
-async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
+async fn two_control_planes_run_side_by_side_and_are_removed_completely() {
     let bare = || World::builder().bare().fresh().start();
     let (mut one, mut two) = tokio::join!(bare(), bare());
     let directories = [one.plane().directory().to_owned(), two.plane().directory().to_owned()];
@@ -113,14 +113,14 @@ async fn two_control_planes_run_side_by_side_and_leave_nothing_behind() {
     drop(one);
     drop(two);
     for pid in pids {
-        assert!(!alive(pid), "process {pid} is still there");
+        assert!(!alive(pid), "process {pid} still runs");
     }
     for directory in directories {
-        assert!(!directory.exists(), "{} is still there", directory.display());
+        assert!(!directory.exists(), "{} still exists", directory.display());
     }
 }
 
-async fn a_test_finds_nothing_of_the_test_before() {
+async fn a_reused_control_plane_has_no_objects_of_the_previous_test() {
     let mut plane = ControlPlane::start(Options::default(), State::Bare).await.unwrap();
     let all = "namespaces,nodes,priorityclasses,customresourcedefinitions,clusterroles,clusterrolebindings,\
                validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
@@ -130,9 +130,9 @@ async fn a_test_finds_nothing_of_the_test_before() {
         let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
         rows.lines().map(words).collect::<BTreeSet<String>>()
     };
-    // A new kube-controller-manager makes its accounts one after the other.
+    // A new kube-controller-manager creates its ServiceAccounts one after the other.
     let mut seen = (BTreeSet::new(), Instant::now());
-    let before = wait_for("nothing is added any more", LIMIT, async || {
+    let before = wait_for("no object was added for 2 s", LIMIT, async || {
         let now = everything(&plane).await;
         if now != seen.0 {
             seen = (now, Instant::now());
@@ -140,7 +140,7 @@ async fn a_test_finds_nothing_of_the_test_before() {
         if seen.1.elapsed() > Duration::from_secs(2) {
             Ok(seen.0.clone())
         } else {
-            Err("something was added".to_owned())
+            Err("an object was added".to_owned())
         }
     })
     .await;
@@ -164,7 +164,7 @@ async fn a_test_finds_nothing_of_the_test_before() {
     let mut plane = plane.renewed(State::Bare).await.unwrap();
     assert_eq!(plane.directory(), directory, "the same etcd and API server");
     let as_in = async |plane: &ControlPlane, wanted: &BTreeSet<String>| {
-        wait_for("everything is as it was", LIMIT, async || {
+        wait_for("all objects are as before", LIMIT, async || {
             let now = everything(plane).await;
             if now == *wanted { Ok(()) } else { Err(format!("{:?}", now.symmetric_difference(wanted))) }
         })
@@ -172,7 +172,7 @@ async fn a_test_finds_nothing_of_the_test_before() {
     };
     as_in(&plane, &before).await;
     let audit = std::fs::read_to_string(plane.audit_log()).unwrap();
-    assert!(!audit.contains("giveway-operator"), "its audit log begins anew: {audit}");
+    assert!(!audit.contains("giveway-operator"), "the audit log has entries of the previous test: {audit}");
     Giveway::install(&mut plane, &Settings::default()).await.expect("Giveway can be installed again");
     let mut plane = plane.renewed(State::Giveway).await.unwrap();
     as_in(&plane, &installed).await;
@@ -181,27 +181,27 @@ async fn a_test_finds_nothing_of_the_test_before() {
         .expect("its daemons start without the chart being applied");
 }
 
-async fn a_control_plane_ends_with_the_program_that_started_it_even_after_kill_9() {
+async fn a_control_plane_ends_when_its_starter_is_killed() {
     let program = env!("CARGO_BIN_EXE_giveway-dev");
     let mut holder = Command::new(program).arg("hold").stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut told = String::new();
+    let mut line = String::new();
     let mut output = std::io::BufReader::new(holder.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut output, &mut told).unwrap();
-    let (directory, pids) = told.trim().split_once(' ').expect("the holder prints a directory and process ids");
+    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+    let (directory, pids) = line.trim().split_once(' ').expect("the holder prints a directory and process ids");
     let pids: Vec<u32> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
-    assert!(pids.len() == 5 && pids.iter().all(|pid| alive(*pid)), "{told}");
+    assert!(pids.len() == 5 && pids.iter().all(|pid| alive(*pid)), "{line}");
 
     holder.kill().unwrap();
     holder.wait().unwrap();
-    wait_for("everything is gone", LIMIT, async || {
+    wait_for("all processes and the directory are removed", LIMIT, async || {
         let left: Vec<&u32> = pids.iter().filter(|pid| alive(**pid)).collect();
         if left.is_empty() && !Path::new(directory).exists() { Ok(()) } else { Err(format!("{left:?} {directory}")) }
     })
     .await;
 }
 
-/// Ports, directories and names of worlds do not meet: four worlds start at a time, most on the control planes of earlier ones, every
-/// tenth one on a new control plane.
+/// Worlds do not share ports, directories or names: four worlds start at a time, every tenth on a new control plane and the others on
+/// reused ones.
 async fn two_hundred_worlds_start_four_at_a_time() {
     let starts = (0..200).map(async |index| {
         let builder = if index % 10 == 0 { World::builder().fresh() } else { World::builder() };
@@ -214,7 +214,7 @@ async fn two_hundred_worlds_start_four_at_a_time() {
     assert_eq!(failed, Vec::<String>::new());
 }
 
-/// Whether a process runs; one that is dead and was not waited for by its parent does not.
+/// Returns true if a process runs. A zombie process does not count.
 fn alive(pid: u32) -> bool {
     let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();

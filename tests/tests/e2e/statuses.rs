@@ -1,6 +1,6 @@
-//! How often the operator writes the status of a group, and what becomes of an older one.
+//! How often the operator writes the status of a group, and how late or misdirected writes are handled.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::PodGroup;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::audit::log::Line;
@@ -22,21 +22,21 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs,
-            an_older_status_that_lands_late_is_put_right,
-            what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name;
+            the_status_of_a_starting_group_is_written_about_three_times,
+            a_late_write_of_an_old_status_is_corrected,
+            writes_with_the_uid_of_a_deleted_pod_are_rejected_for_its_namesake;
         release:
-            a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_now;
+            a_late_status_write_is_rejected_if_the_group_was_recreated;
     ]
 }
 
-async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_when_it_runs(world: &World) {
+async fn the_status_of_a_starting_group_is_written_about_three_times(world: &World) {
     world.class("low", 10).managed().create().await;
     let nodes = world.nodes(16).cpus(8).create().await;
     let groups = world.fill(&nodes).priority("low").whole().groups_of(8).await;
     assert_eq!(groups.len(), 16);
     for group in &groups {
-        wait_for("the status counts every pod that runs", MINUTE, async || {
+        wait_for("the status counts all running pods", MINUTE, async || {
             let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
             if (counts.scheduled, counts.running) == (8, 8) { Ok(()) } else { Err(format!("{counts:?}")) }
         })
@@ -44,57 +44,57 @@ async fn a_group_that_fills_is_written_when_it_is_made_when_it_is_placed_and_whe
     }
     let history = world.audit().await;
     let writes: usize = history.statuses.values().sum();
-    // On a machine that is busy some groups take longer to fill than numbers may gather.
+    // On a busy machine some groups take longer to start than the operator collects changes, and are written more often.
     assert!(writes <= 3 * groups.len() + groups.len() / 2, "{:?}", history.statuses);
     world.check_promises().await;
 }
 
-async fn an_older_status_that_lands_late_is_put_right(world: &World) {
+async fn a_late_write_of_an_old_status_is_corrected(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_running(MINUTE).await;
     gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
-    let right = |status: &giveway_crds::PodGroupStatus| {
+    let correct = |status: &giveway_crds::PodGroupStatus| {
         (status.scheduled.as_deref(), status.conditions.is_empty()) == (Some("2/2"), false)
     };
-    wait_for("the status is right", MINUTE, async || {
+    wait_for("the status is correct", MINUTE, async || {
         let status = gang.get().await.status.unwrap_or_default();
-        if right(&status) { Ok(()) } else { Err(format!("{status:?}")) }
+        if correct(&status) { Ok(()) } else { Err(format!("{status:?}")) }
     })
     .await;
-    // Nobody else may: it is as if an earlier write of the operator's landed late.
+    // A write with the operator's credentials, as if an earlier write of the operator arrived late.
     let groups: Api<PodGroup> = Api::default_namespaced(world.client_of(OPERATOR).await);
     let old = Patch::Merge(json!({"status": {"scheduled": "9/9", "conditions": []}}));
     groups.patch_status("train", &PatchParams::default(), &old).await.unwrap();
-    wait_for("the status is right again", MINUTE, async || {
+    wait_for("the status is correct again", MINUTE, async || {
         let status = gang.get().await.status.unwrap_or_default();
-        if right(&status) { Ok(()) } else { Err(format!("{status:?}")) }
+        if correct(&status) { Ok(()) } else { Err(format!("{status:?}")) }
     })
     .await;
     gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 
-async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_now() {
+async fn a_late_status_write_is_rejected_if_the_group_was_recreated() {
     let world = World::builder().proxy().start().await;
     world.class("high", 1000).managed().create().await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
     world.proxy().play(Box::new(move |call| {
         let first = call.path.ends_with("/podgroups/train/status") && count.fetch_add(1, Ordering::Relaxed) == 0;
         if first { Fault::Delay(Duration::from_secs(4)) } else { Fault::None }
     }));
     let first = world.gang("train", 2).priority("high").create_group().await;
     let uid = first.get().await.metadata.uid;
-    wait_for("a status is on its way", MINUTE, async || {
-        if asked.load(Ordering::Relaxed) > 0 { Ok(()) } else { Err("none is".to_owned()) }
+    wait_for("a status write is in transit", MINUTE, async || {
+        if calls.load(Ordering::Relaxed) > 0 { Ok(()) } else { Err("no write was sent".to_owned()) }
     })
     .await;
     first.delete().await;
     let namesake = world.gang("train", 5).priority("high").create_group().await;
-    assert_ne!(namesake.get().await.metadata.uid, uid, "it is another one");
-    wait_for("the late status was refused", MINUTE, async || {
+    assert_ne!(namesake.get().await.metadata.uid, uid, "the second group has another UID");
+    wait_for("the late status write is rejected", MINUTE, async || {
         let lines = world.audit_lines().await;
         let of_status = |line: &&Line| line.object_ref.name == "train" && line.object_ref.subresource == "status";
         let codes: Vec<u16> = lines.iter().filter(of_status).map(|line| line.response_status.code).collect();
@@ -102,11 +102,11 @@ async fn a_status_that_is_late_is_refused_where_the_name_is_another_group_s_by_n
     })
     .await;
     let words = "5 pods needed, 0 exist.";
-    told(&namesake, SCHEDULED, "False WaitingForPods", words).await;
+    expect_condition(&namesake, SCHEDULED, "False WaitingForPods", words).await;
     world.check_promises().await;
 }
 
-async fn what_is_meant_for_a_pod_is_refused_where_another_one_has_its_name(world: &World) {
+async fn writes_with_the_uid_of_a_deleted_pod_are_rejected_for_its_namesake(world: &World) {
     world.nodes(1).cpus(2).create().await;
     let pod = world.pod("worker").create().await;
     pod.wait_running(MINUTE).await;

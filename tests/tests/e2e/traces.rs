@@ -1,4 +1,4 @@
-//! A trace a preemption, from the admission of its pods until they are bound, and the same id in the log.
+//! Traces: one per preemption, from the admission of its pods until they are bound, with the same id in the log.
 
 use crate::MINUTE;
 use giveway_crds::plan::PlanState;
@@ -14,11 +14,11 @@ use serde_json::Value;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_id;
+            a_preemption_is_one_trace_and_the_log_has_its_id;
     ]
 }
 
-/// The value of an attribute, as text.
+/// Returns the value of an attribute as text.
 fn attribute(attributes: &Value, key: &str) -> String {
     let found = attributes.as_array().into_iter().flatten().find(|attribute| attribute["key"] == key);
     match found.map(|attribute| &attribute["value"]) {
@@ -27,19 +27,19 @@ fn attribute(attributes: &Value, key: &str) -> String {
     }
 }
 
-/// When a span began and ended, in ns since the epoch.
+/// Returns start and end of a span in ns since the epoch.
 fn times(span: &Value) -> [u64; 2] {
     ["startTimeUnixNano", "endTimeUnixNano"].map(|time| span[time].as_str().unwrap().parse().unwrap())
 }
 
-async fn a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_id() {
+async fn a_preemption_is_one_trace_and_the_log_has_its_id() {
     let collector = Collector::start().await.unwrap();
     let mut world = World::builder().operator_flag(&format!("--traces-endpoint={}", collector.url())).start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(3).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    // Who fits is nobody's preemption.
+    // A gang that fits has no trace.
     let free = world.nodes(1).cpus(1).prefix("free").create().await;
     world.gang("small", 1).priority("high").create().await.wait_bound(MINUTE).await;
     assert_eq!(free.len(), 1);
@@ -48,7 +48,7 @@ async fn a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_i
     let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
     let spans = wait_for("the collector has the trace", MINUTE, async || {
         let spans = collector.spans();
-        if spans.is_empty() { Err("it has none".to_owned()) } else { Ok(spans) }
+        if spans.is_empty() { Err("it has no spans".to_owned()) } else { Ok(spans) }
     })
     .await;
     let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
@@ -57,14 +57,14 @@ async fn a_preemption_is_one_trace_from_admission_to_bound_and_the_log_has_its_i
     let [root, stages @ ..] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!(attribute(&root["resource"], "service.name"), "giveway-operator");
     let about = &root["attributes"];
-    let told =
+    let keys =
         ["giveway.plan", "k8s.namespace.name", "giveway.preemptor.name", "giveway.victim_pods", "giveway.outcome"];
     let wanted = [plan.id.as_str(), "default", "train", "3", "Completed"];
-    assert_eq!(told.map(|key| attribute(about, key)), wanted);
+    assert_eq!(keys.map(|key| attribute(about, key)), wanted);
     let mut end = times(root)[0];
     for stage in stages {
         assert_eq!((&stage["traceId"], &stage["parentSpanId"]), (&root["traceId"], &root["spanId"]), "{stage}");
-        assert_eq!(times(stage)[0], end, "one follows the other");
+        assert_eq!(times(stage)[0], end, "each stage starts when the previous one ends");
         end = times(stage)[1];
     }
     assert_eq!(end, times(root)[1]);

@@ -1,5 +1,5 @@
-//! The chart comes, changes and goes with the real helm: its Jobs run with their own accounts, when the operator has lost
-//! its rights, and leave no taint of Giveway's on a node.
+//! Install, upgrade and uninstall with the real helm: the chart's hook Jobs run with their own ServiceAccounts after the operator has
+//! lost its rights, and remove Giveway's taints.
 
 use crate::MINUTE;
 use crate::cli::giveway as cli;
@@ -21,13 +21,13 @@ use tokio::process::{Child, Command};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_uninstalled,
-            nothing_is_taken_away_while_an_operator_leads;
+            taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
+            uninstall_removes_nothing_while_an_operator_leads;
         release:
-            the_last_job_has_its_priority_where_a_quota_must_allow_it,
-            with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone,
-            whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_tell_any_more_are_named_afterwards,
-            what_one_file_installs_goes_by_the_commands_in_its_first_lines;
+            the_uninstall_job_runs_where_a_quota_limits_its_priority_class,
+            without_the_webhook_classes_are_released_after_the_chart_is_uninstalled,
+            uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_origin,
+            the_commands_in_the_one_file_manifest_remove_all_its_objects;
     ]
 }
 
@@ -35,7 +35,7 @@ pub fn tests() -> Vec<Test> {
 const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 const NODE: &str = "/api/v1/nodes/node-000";
 
-/// Starts helm. It waits for the Jobs of hooks, which the test carries out meanwhile.
+/// Starts helm, which waits for the Jobs of hooks; the test runs their programs meanwhile.
 pub(crate) fn helm(world: &mut World, args: &[&str]) -> Child {
     let mut command = Command::new(paths::control_plane_program("helm").unwrap());
     let plane = world.plane();
@@ -45,24 +45,25 @@ pub(crate) fn helm(world: &mut World, args: &[&str]) -> Child {
     command.kill_on_drop(true).spawn().unwrap()
 }
 
+/// Waits for helm and expects it to succeed.
 pub(crate) async fn succeeds(helm: Child) {
     let output = helm.wait_with_output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Carries out the Job of a hook with the programs that were built with the tests.
+/// Runs the program of a hook's Job from the build of the tests, and returns its output.
 pub(crate) async fn carry_out(world: &mut World, job: &str) -> String {
     giveway::carry_out(world, job, |program| paths::giveway_program(program).unwrap()).await
 }
 
-/// Taints the node as an operator does that is stopped in the middle of its work.
+/// Taints the node as an operator that was stopped before it removed the taint.
 async fn taint(admin: &Client, foreign: &Value) {
     let ours = json!({"key": TAINT_CRITICAL, "value": UID, "effect": "NoSchedule"});
     let body = json!({"spec": {"taints": [foreign, ours]}});
     Call::merge(NODE, &body).allowed(admin, "a taint").await;
 }
 
-async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_uninstalled() {
+async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled() {
     let mut world = World::bare().await;
     world.nodes(2).create().await;
     let chart = paths::repository().join("helm").display().to_string();
@@ -99,11 +100,11 @@ async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_u
     assert_eq!(carry_out(&mut world, "giveway-taints").await, removed);
     again.refused(&operator, "a taint after the upgrade", no_right).await;
     succeeds(upgrade).await;
-    let node = Call::get(NODE).allowed(&admin, "a look").await;
+    let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
-    Call::get(&account).refused(&admin, "the hook's account", "not found").await;
+    Call::get(&account).refused(&admin, "the hook's ServiceAccount", "not found").await;
 
-    // With them switched on again an upgrade asks for no Job.
+    // An upgrade that enables critical add-ons runs no Job.
     succeeds(helm(&mut world, &["upgrade", "giveway", &chart, "--set", on])).await;
     wait_for("the operator may taint", MINUTE, async || again.make(&operator).await).await;
     taint(&admin, &foreign).await;
@@ -113,40 +114,40 @@ async fn no_taint_stays_when_critical_add_ons_are_switched_off_or_the_chart_is_u
     let said = again.make(&operator).await.unwrap_err();
     assert!(said.contains(no_right) || said == "Unauthorized", "{said}");
     succeeds(uninstall).await;
-    let node = Call::get(NODE).allowed(&admin, "a look").await;
+    let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
     for kind in ["clusterrole", "clusterrolebinding", "serviceaccount", "job", "deployment"] {
         let left = world.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "name"]).await.unwrap();
         assert!(!left.contains("giveway"), "{left}");
     }
-    // What happened stays readable.
+    // The stored plans can still be read.
     Call::get(&format!("{ledger}/critical")).allowed(&admin, "the history").await;
 }
 
-/// Where Kubernetes lets nobody have a system- class without a quota that says so, as on GKE.
-async fn the_last_job_has_its_priority_where_a_quota_must_allow_it() {
+/// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.
+async fn the_uninstall_job_runs_where_a_quota_limits_its_priority_class() {
     let limits = paths::repository().join("tests/controlplane/limited-classes.yaml");
     let limits = format!("--admission-control-config-file={}", limits.display());
     let mut world = World::builder().bare().server_flag(&limits).start().await;
     world.nodes(1).create().await;
     let chart = paths::repository().join("helm").display().to_string();
-    let asked = ["--create-namespace", "--set", "priorityClassQuota.enabled=true"];
-    succeeds(helm(&mut world, &[&["install", "giveway", &chart][..], &asked].concat())).await;
+    let options = ["--create-namespace", "--set", "priorityClassQuota.enabled=true"];
+    succeeds(helm(&mut world, &[&["install", "giveway", &chart][..], &options].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     carry_out(&mut world, "giveway-uninstall").await;
     carry_out(&mut world, "giveway-rest").await;
     succeeds(uninstall).await;
     let left = world.kubectl(&["get", "resourcequota,job", "-n", NAMESPACE, "-o", "name"]).await.unwrap();
     assert_eq!(left, "");
-    // Without it nobody has: the limit is real.
-    let refused =
+    // Without the quota the API server rejects the class.
+    let rejection =
         world.kubectl(&["run", "a", "--image=a", "-n", NAMESPACE, "--overrides", CRITICAL]).await.unwrap_err();
-    assert!(refused.contains("insufficient quota to match these scopes"), "{refused}");
+    assert!(rejection.contains("insufficient quota to match these scopes"), "{rejection}");
 }
 
 const CRITICAL: &str = r#"{"spec": {"priorityClassName": "system-cluster-critical"}}"#;
 
-/// A class that Giveway preempts for, as it is stored.
+/// A managed class as it is stored.
 const MANAGED: &str = "
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -159,7 +160,7 @@ value: 1000
 preemptionPolicy: Never
 ";
 
-async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
+async fn without_the_webhook_classes_are_released_after_the_chart_is_uninstalled() {
     let mut world = World::bare().await;
     world.apply(MANAGED).await.unwrap();
     let chart = paths::repository().join("helm").display().to_string();
@@ -167,25 +168,25 @@ async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
         vec!["install", "giveway", &chart, "--create-namespace", "--set", "webhook.url=https://127.0.0.1:1"];
     install.extend(["--set", "managedPriorityClasses=all"]);
     succeeds(helm(&mut world, &install)).await;
-    // Whether a class that is given back would be managed again, only the webhook knows.
+    // While the webhook configuration exists, `release` needs the webhook, because the webhook could make the class managed again.
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let kubeconfig = world.plane().kubeconfig();
     let release = async |flags: &[&str]| {
         crate::cli::run(&program, &[&["release", "--all"], flags].concat(), &kubeconfig, None).await
     };
-    wait_for("API servers ask the webhook", MINUTE, async || {
+    wait_for("API servers call the webhook", MINUTE, async || {
         let said = release(&["--dry-run"]).await;
         if said.err.contains("failed calling webhook") { Ok(()) } else { Err(said.out) }
     })
     .await;
     assert_eq!(release(&[]).await.status, Some(1));
-    // What is for afterwards is refused before.
+    // `uninstall` refuses to run before the chart is uninstalled.
     let early = cli(&mut world, &["uninstall"]).await;
     let words = "error: nothing was removed, because Giveway still runs: replicas of Deployment giveway-system/giveway-operator are 1.";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
 
     succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;
-    wait_for("API servers ask no webhook any more", MINUTE, async || {
+    wait_for("API servers no longer call the webhook", MINUTE, async || {
         let said = release(&[]).await;
         if said.out == "priorityclass.scheduling.k8s.io/high released\n" { Ok(()) } else { Err(said.err) }
     })
@@ -195,15 +196,15 @@ async fn with_the_webhook_down_classes_are_given_back_when_the_chart_is_gone() {
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
 }
 
-async fn nothing_is_taken_away_while_an_operator_leads() {
+async fn uninstall_removes_nothing_while_an_operator_leads() {
     let mut world = World::start().await;
     cli(&mut world, &["pause"]).await.ok();
     let early = cli(&mut world, &["uninstall"]).await;
     let words = " leads; it renewed the Lease giveway-system/giveway-operator ";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
     let switch = ["get", "configmap", "giveway-mode", "-n", NAMESPACE, "-o", "jsonpath={.data.mode}"];
-    assert_eq!(world.kubectl(&switch).await.unwrap(), "off", "it is paused as before");
-    // It gives its Lease back when it is asked to end.
+    assert_eq!(world.kubectl(&switch).await.unwrap(), "off", "the mode is unchanged");
+    // The operator releases its Lease on SIGTERM.
     world.operator().terminate().await;
     let said = cli(&mut world, &["uninstall"]).await;
     assert!(said.ok().contains("configmap/giveway-system/giveway-mode: deleted\n"), "{}", said.out);
@@ -212,7 +213,7 @@ async fn nothing_is_taken_away_while_an_operator_leads() {
     world.check_promises().await;
 }
 
-/// Kinds of others, of which the chart makes objects when it is asked to.
+/// Third-party kinds of which the chart can create objects.
 const KINDS: [(&str, &str, &str); 5] = [
     ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors"),
     ("monitoring.coreos.com", "PodMonitor", "podmonitors"),
@@ -221,7 +222,7 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("cert-manager.io", "Issuer", "issuers"),
 ];
 
-async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_tell_any_more_are_named_afterwards() {
+async fn uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_origin() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -258,22 +259,22 @@ async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_te
     for document in manifest.split("\n---\n") {
         let object: Value = serde_yaml_ng::from_str(document).unwrap();
         let (Some(kind), Some(name)) = (object["kind"].as_str(), object["metadata"]["name"].as_str()) else { continue };
-        let place = match object["metadata"]["namespace"].as_str() {
+        let prefix = match object["metadata"]["namespace"].as_str() {
             Some(namespace) if namespace != NAMESPACE => format!("{namespace}/"),
             _ => String::new(),
         };
-        let line = format!("{}/{place}{name}: would be deleted", kind.to_lowercase());
+        let line = format!("{}/{prefix}{name}: would be deleted", kind.to_lowercase());
         assert!(preview.ok().contains(&line), "{line} is not in:\n{}", preview.out);
         kinds.insert(kind.to_owned());
     }
     assert!(kinds.len() >= 20, "{kinds:?}");
 
-    // With the Preemptions goes what tells whose a taint is.
+    // Without Preemption objects it is unknown whether a taint is Giveway's.
     let admin = world.client();
     let foreign = json!({"key": TAINT_CRITICAL, "effect": "NoExecute"});
     taint(&admin, &foreign).await;
     succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;
-    wait_for("the kinds are gone", MINUTE, async || {
+    wait_for("the CRDs are deleted", MINUTE, async || {
         let left = world.kubectl(&["get", "crd", "-o", "name"]).await?;
         if left.contains("giveway") { Err(left) } else { Ok(()) }
     })
@@ -284,15 +285,15 @@ async fn whatever_helm_will_delete_is_named_before_and_taints_that_nobody_can_te
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     world.kubectl(&words).await.unwrap();
     cli(&mut world, &["uninstall"]).await.ok();
-    let node = Call::get(NODE).allowed(&admin, "a look").await;
+    let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
 }
 
-async fn what_one_file_installs_goes_by_the_commands_in_its_first_lines() {
+async fn the_commands_in_the_one_file_manifest_remove_all_its_objects() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;
     world.install_crds().await;
-    // A group with a member, and a node that is kept by an operator that was stopped.
+    // A group with a gated member, and a taint of an operator that was stopped.
     let group = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "train", "finalizers": [FINALIZER_PROTECTION]},
@@ -348,6 +349,6 @@ async fn what_one_file_installs_goes_by_the_commands_in_its_first_lines() {
     let left =
         world.kubectl(&["get", "crd,namespaces,clusterroles,validatingadmissionpolicies", "-o", "name"]).await.unwrap();
     assert!(!left.contains("giveway"), "{left}");
-    let node = Call::get(NODE).allowed(&world.client(), "a look").await;
+    let node = Call::get(NODE).allowed(&world.client(), "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
 }

@@ -1,5 +1,5 @@
-//! Whoever may write an object may write into its `managedFields` what the client library cannot read: a time at the end of time, and
-//! fields nested deeper than it reads. Then it would read no object of that kind any more, and nobody would be served.
+//! Objects with `managedFields` that the client library cannot parse: a time in the year 9999, and fields nested too deeply. A tenant
+//! can write them, and without a countermeasure the daemons could not list any object of that kind.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::attack::Call;
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody;
+            objects_with_unreadable_managed_fields_are_still_read;
     ]
 }
 
-/// `tenant` may do in namespace `team` what the role `edit` allows, and nothing else.
+/// User `tenant` has role `edit` in namespace `team`.
 const TENANT: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -28,7 +28,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: User, name: tenant}]
 ";
 
-/// What the managed fields hold, by a name.
+/// Returns unparsable managed fields, each with a name.
 fn poisons() -> [(&'static str, Value); 2] {
     let entry = |time: &str, fields: Value| json!([{"manager": "x", "operation": "Update", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields}]);
     let ghost = json!({"f:metadata": {"f:annotations": {"f:ghost": {}}}});
@@ -36,7 +36,7 @@ fn poisons() -> [(&'static str, Value); 2] {
     [("late", entry("9999-12-31T23:59:59Z", ghost)), ("deep", entry("2026-01-01T00:00:00Z", deep))]
 }
 
-/// Makes an object, or sees why not.
+/// Creates an object with these managed fields. Panics if the API server rejects it.
 async fn post(tenant: &Client, path: &str, name: &str, fields: &Value, mut object: Value) {
     object["metadata"] = json!({"name": name, "managedFields": fields});
     Call::post(path, &object).make(tenant).await.unwrap();
@@ -47,7 +47,7 @@ fn pod(node: &str) -> Value {
         "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "2"}}}]}})
 }
 
-async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
+async fn objects_with_unreadable_managed_fields_are_still_read() {
     let mut world = World::start().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let node: &str = nodes[0].as_ref();
@@ -57,7 +57,7 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
     world.apply(TENANT).await.unwrap();
     let tenant = world.client_in("tenant", &[]).await;
     let pods = "/api/v1/namespaces/team/pods";
-    wait_for("the tenant has his rights", MINUTE, async || Call::get(pods).make(&tenant).await).await;
+    wait_for("the tenant may list pods", MINUTE, async || Call::get(pods).make(&tenant).await).await;
 
     let giveway = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/team";
     let kind = |kind: &str| json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": kind});
@@ -77,7 +77,7 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
         post(&tenant, "/api/v1/namespaces/team/persistentvolumeclaims", name, fields, claim).await;
     }
 
-    // They were seen by watches: they are victims like everybody, and their room is not taken for free.
+    // The objects are observed through watches. The pods are ordinary victims, and the capacity that they use is not counted as free.
     let first = world.gang("first", 2).cpu(2).priority("high").create().await;
     first.wait_bound(MINUTE).await;
     let evicted = world.audit().await.evicted_names();
@@ -86,7 +86,7 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
         pod.delete().await;
     }
 
-    // One that is filled later and then deleted leaves its room.
+    // A pod whose managed fields become unparsable later, and which is then deleted, no longer uses capacity.
     for (name, fields) in &poisons() {
         let mut object = pod(node);
         object["metadata"] = json!({"name": name});
@@ -98,7 +98,7 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
     let second = world.gang("second", 2).cpu(2).priority("high").create().await;
     second.wait_bound(MINUTE).await;
 
-    // And they are listed by daemons that begin anew.
+    // Restarted daemons list the objects.
     for (name, fields) in &poisons() {
         post(&tenant, pods, name, fields, pod("none")).await;
     }
@@ -116,8 +116,8 @@ async fn managed_fields_that_nobody_can_read_hide_no_pod_and_blind_nobody() {
     for (name, _) in &poisons() {
         Call::delete(&format!("{pods}/{name}")).make(&tenant).await.unwrap();
         let group = GroupBuilder::new(team.clone(), name, 2).without_group();
-        let told = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
-        assert_eq!(told, "2 pods needed, 0 exist.");
+        let message = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+        assert_eq!(message, "2 pods needed, 0 exist.");
     }
     world.check_promises().await;
 }

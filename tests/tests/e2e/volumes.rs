@@ -1,4 +1,4 @@
-//! Volumes and devices: a bound volume pins its pod, and nobody is evicted for what is not known.
+//! Volumes and devices: a bound volume pins its pod, and no pod is evicted for claims whose feasible nodes are unknown.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
@@ -15,20 +15,20 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run,
-            nobody_is_evicted_for_an_unbound_claim_or_for_devices_and_the_gang_is_released;
+            a_bound_volume_pins_its_pod_and_no_pod_on_other_nodes_is_evicted,
+            no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungated;
     ]
 }
 
 const LEFT: &str = "Nobody is evicted for it; kube-scheduler places it.";
 
-async fn classes(world: &World) {
+async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
 }
 
-/// A claim that is bound to a volume of this node, or to none.
-async fn claim(world: &World, name: &str, node: Option<&str>) {
+/// Creates a claim. If a node is given, also creates a volume on this node and waits until the claim is bound to it.
+async fn create_claim(world: &World, name: &str, node: Option<&str>) {
     let (client, size) = (world.client(), json!({"storage": "1Gi"}));
     let namespace = "default";
     let volume = node.map(|_| format!("pv-{name}"));
@@ -61,12 +61,12 @@ async fn claim(world: &World, name: &str, node: Option<&str>) {
     }
 }
 
-async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run(world: &World) {
-    classes(world).await;
+async fn a_bound_volume_pins_its_pod_and_no_pod_on_other_nodes_is_evicted(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(1).create().await;
-    world.fill(&nodes[..1]).priority("high").prefix("stays").singles().await;
-    world.fill(&nodes[1..]).priority("low").prefix("goes").singles().await;
-    claim(world, "here", Some(&nodes[0])).await;
+    world.fill(&nodes[..1]).priority("high").prefix("high").singles().await;
+    world.fill(&nodes[1..]).priority("low").prefix("low").singles().await;
+    create_claim(world, "here", Some(&nodes[0])).await;
     let pinned = world.pod("pinned").priority("high").claim("here").create().await;
     assert_eq!(
         pinned.wait_event("Unschedulable", MINUTE).await,
@@ -74,34 +74,34 @@ async fn a_bound_volume_pins_its_pod_and_nobody_goes_where_it_cannot_run(world: 
          workload below priority 1000 would not help."
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    claim(world, "there", Some(&nodes[1])).await;
+    create_claim(world, "there", Some(&nodes[1])).await;
     let other = world.pod("other").priority("high").claim("there").create().await;
     assert_eq!(other.wait_bound(MINUTE).await, nodes[1]);
     assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }
 
-async fn nobody_is_evicted_for_an_unbound_claim_or_for_devices_and_the_gang_is_released(world: &World) {
-    classes(world).await;
+async fn no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungated(world: &World) {
+    create_classes(world).await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).priority("low").singles().await;
-    claim(world, "scratch", None).await;
-    let says = |what: &str| format!("Where it can run depends on what is not known here: {what}. {LEFT}");
+    create_claim(world, "scratch", None).await;
+    let message = |what: &str| format!("Where it can run depends on what is not known here: {what}. {LEFT}");
     let single = world.pod("single").priority("high").claim("scratch").create().await;
-    let unbound = says("claim scratch, which is bound to no volume yet");
+    let unbound = message("claim scratch, which is bound to no volume yet");
     assert_eq!(single.wait_event("Unschedulable", MINUTE).await, unbound);
     let gang = world.gang("train", 2).priority("high").claim("scratch").create().await;
     assert_eq!(gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await, unbound);
-    wait_for("the gang is released", MINUTE, async || {
+    wait_for("the gang is ungated", MINUTE, async || {
         let members: Vec<Pod> = gang.members().await.map_err(|error| error.to_string())?;
-        let held = members.iter().filter(|pod| !scheduling_gates(pod).is_empty()).count();
-        if held == 0 { Ok(()) } else { Err(format!("{held} are held")) }
+        let gated = members.iter().filter(|pod| !scheduling_gates(pod).is_empty()).count();
+        if gated == 0 { Ok(()) } else { Err(format!("{gated} are gated")) }
     })
     .await;
     let devices = world.gang("devices", 2).priority("high").device_claim("gpu").create().await;
     assert_eq!(
         devices.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await,
-        says("its resource claims (dynamic resource allocation)")
+        message("its resource claims (dynamic resource allocation)")
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;

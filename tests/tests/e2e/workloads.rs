@@ -1,6 +1,6 @@
-//! Groups that are made from a Workload's templates.
+//! Groups that the operator creates from a Workload's templates.
 
-use crate::{MINUTE, SCHEDULED, told};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
@@ -12,10 +12,10 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it,
-            a_group_cannot_vanish_under_its_members;
+            the_first_pod_of_a_replica_creates_its_group_and_the_workload_counts_it,
+            a_group_is_not_removed_while_it_has_members;
         own:
-            a_group_from_a_template_goes_when_no_pod_names_it_any_more;
+            an_unused_group_from_a_template_is_deleted;
     ]
 }
 
@@ -31,7 +31,7 @@ spec:
     priorityClassName: high
 ";
 
-async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it(world: &World) {
+async fn the_first_pod_of_a_replica_creates_its_group_and_the_workload_counts_it(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
     world.apply(WORKLOAD).await.unwrap();
@@ -44,12 +44,17 @@ async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it(w
     };
     let first = pod("a-0", "0").create().await;
     let group = world.gang("serve-worker-0", 2).without_group();
-    wait_for("the group is made", MINUTE, async || world.kubectl(&["get", "gpg", "serve-worker-0"]).await).await;
-    told(&group, SCHEDULED, "False WaitingForPods", "2 pods needed, 1 exist. None starts before all 2 have a place.")
-        .await;
+    wait_for("the group is created", MINUTE, async || world.kubectl(&["get", "gpg", "serve-worker-0"]).await).await;
+    expect_condition(
+        &group,
+        SCHEDULED,
+        "False WaitingForPods",
+        "2 pods needed, 1 exist. None starts before all 2 have a place.",
+    )
+    .await;
     let made = group.get().await;
     assert_eq!(made.spec.priority, Some(1000));
-    assert_eq!(first.get().await.unwrap().spec.unwrap().priority, Some(1000), "the group's class became the pod's");
+    assert_eq!(first.get().await.unwrap().spec.unwrap().priority, Some(1000), "the pod gets the class of its group");
     let second = pod("a-1", "0").create().await;
     first.wait_bound(MINUTE).await;
     second.wait_bound(MINUTE).await;
@@ -61,7 +66,7 @@ async fn the_first_pod_of_a_replica_makes_its_group_and_the_workload_counts_it(w
     world.check_promises().await;
 }
 
-async fn a_group_from_a_template_goes_when_no_pod_names_it_any_more() {
+async fn an_unused_group_from_a_template_is_deleted() {
     let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(4).create().await;
@@ -81,40 +86,44 @@ spec:
         let pod = world.pod(name).label(keys::LABEL_WORKLOAD, "serve").label(keys::LABEL_TEMPLATE, "worker");
         pod.label(keys::LABEL_REPLICA, replica)
     };
-    let (gone, stays) = (pod("a-0", "0").create().await, pod("b-0", "1").create().await);
+    let (deleted, waiting) = (pod("a-0", "0").create().await, pod("b-0", "1").create().await);
     for group in ["serve-worker-0", "serve-worker-1"] {
-        wait_for("the group is made", MINUTE, async || world.kubectl(&["get", "gpg", group]).await).await;
+        wait_for("the group is created", MINUTE, async || world.kubectl(&["get", "gpg", group]).await).await;
     }
-    gone.delete().await;
-    wait_for("the group that nobody uses is deleted", MINUTE, async || {
+    deleted.delete().await;
+    wait_for("the unused group is deleted", MINUTE, async || {
         let left = world.kubectl(&["get", "gpg", "-o", "jsonpath={.items[*].metadata.name}"]).await?;
         if left == "serve-worker-1 serve-worker-7" { Ok(()) } else { Err(left) }
     })
     .await;
-    // The next pod that names it makes it anew.
+    // The next pod that names the group causes its recreation.
     let (first, second) = (pod("a-1", "0").create().await, pod("a-2", "0").create().await);
     first.wait_bound(MINUTE).await;
     second.wait_bound(MINUTE).await;
-    assert_eq!(stays.get().await.unwrap().spec.unwrap().node_name, None, "it waits for another one");
+    assert_eq!(
+        waiting.get().await.unwrap().spec.unwrap().node_name,
+        None,
+        "the pod stays gated until its gang is complete"
+    );
     world.check_promises().await;
 }
 
-async fn a_group_cannot_vanish_under_its_members(world: &World) {
+async fn a_group_is_not_removed_while_it_has_members(world: &World) {
     world.class("high", 1000).managed().create().await;
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
-    wait_for("the group is protected", MINUTE, async || {
+    wait_for("the group has its finalizer", MINUTE, async || {
         let finalizers = gang.get().await.metadata.finalizers.unwrap_or_default();
         if finalizers == [keys::FINALIZER_PROTECTION] { Ok(()) } else { Err(format!("{finalizers:?}")) }
     })
     .await;
     gang.delete().await;
-    assert!(gang.get().await.metadata.deletion_timestamp.is_some(), "it stays while pods run");
+    assert!(gang.get().await.metadata.deletion_timestamp.is_some(), "the group stays while it has pods");
     for pod in &gang.pods {
         pod.delete().await;
     }
-    wait_for("the group is gone with its last pod", MINUTE, async || {
+    wait_for("the group is removed with its last pod", MINUTE, async || {
         match world.kubectl(&["get", "gpg", "train"]).await {
             Err(text) if text.contains("NotFound") => Ok(()),
             other => Err(format!("{other:?}")),

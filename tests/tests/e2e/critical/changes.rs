@@ -1,4 +1,4 @@
-//! What happens while an add-on is being helped: nodes go, come and are cordoned; the add-on itself goes.
+//! Changes during a preemption for an add-on: nodes are created, cordoned and deleted, and the add-on itself is deleted.
 
 use super::{addon, after, taints, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
@@ -17,14 +17,15 @@ use kube::api::PostParams;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_new_node_before_the_first_eviction_saves_everybody;
+            a_new_node_before_the_first_eviction_prevents_every_eviction;
         release:
-            a_node_that_is_cordoned_or_deleted_gives_way_to_another_one,
-            a_new_node_half_way_and_an_addon_that_goes_save_the_others;
+            another_node_is_chosen_if_the_tainted_node_is_cordoned_or_deleted,
+            a_new_node_or_the_deletion_of_the_add_on_stops_further_evictions;
     ]
 }
 
-async fn evicted(world: &World, count: usize) {
+/// Waits until at least `count` pods were evicted.
+async fn wait_evicted(world: &World, count: usize) {
     wait_for(&format!("{count} pods were evicted"), MINUTE, async || {
         let evicted = world.audit().await.evicted_names();
         if evicted.len() >= count { Ok(()) } else { Err(format!("{evicted:?}")) }
@@ -32,25 +33,25 @@ async fn evicted(world: &World, count: usize) {
     .await;
 }
 
-async fn a_node_that_is_cordoned_or_deleted_gives_way_to_another_one() {
+async fn another_node_is_chosen_if_the_tainted_node_is_cordoned_or_deleted() {
     let world = after("1s").start().await;
     for prefix in ["a", "b", "c"] {
         let node = world.nodes(1).cpus(1).prefix(prefix).create().await;
-        // Each leaves within its 10 s, the later ones sooner.
+        // All terminate within the 10 s that step 1 allows; the pod on the last node terminates immediately.
         let grace = if prefix == "c" { 0 } else { 9 };
         world.pod(&format!("on-{prefix}")).on(&node[0]).grace_seconds(grace).create().await;
     }
     let dns = addon(&world, "dns").create().await;
-    assert_eq!(wait_tainted(&world, &dns).await, "a-000", "equal weights: by name");
-    evicted(&world, 1).await;
+    assert_eq!(wait_tainted(&world, &dns).await, "a-000", "of equal nodes the first by name is chosen");
+    wait_evicted(&world, 1).await;
     world.kubectl(&["cordon", "a-000"]).await.unwrap();
-    let told = dns.wait_event("Cancelled", MINUTE).await;
+    let event = dns.wait_event("Cancelled", MINUTE).await;
     assert_eq!(
-        told,
+        event,
         "The place was taken while victims left: Pod kube-system/dns does not fit on node a-000 any more: the node is unschedulable."
     );
     assert_eq!(wait_tainted_again(&world, &dns, "a-000").await, "b-000");
-    evicted(&world, 2).await;
+    wait_evicted(&world, 2).await;
     world.kubectl(&["delete", "node", "b-000", "--wait=false"]).await.unwrap();
     assert_eq!(dns.wait_bound(MINUTE).await, "c-000");
     wait_plan(&world, &dns, PlanState::Completed).await;
@@ -60,18 +61,18 @@ async fn a_node_that_is_cordoned_or_deleted_gives_way_to_another_one() {
 }
 
 async fn wait_tainted_again(world: &World, pod: &giveway_tests::cluster::PodHandle, before: &str) -> String {
-    wait_for("another node is kept", MINUTE, async || {
+    wait_for("another node has the taint", MINUTE, async || {
         let found = wait_tainted(world, pod).await;
         if found == before { Err(found) } else { Ok(found) }
     })
     .await
 }
 
-async fn a_new_node_before_the_first_eviction_saves_everybody() {
+async fn a_new_node_before_the_first_eviction_prevents_every_eviction() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
-    // Plans cannot be stored for a while, so that nobody is evicted yet.
+    // While plans cannot be stored, no pod is evicted.
     let of = ("scheduling.giveway.dev", "preemptions");
     let denial = Denial { name: "no-plans", operation: "CREATE", of, unless: "false", message: "no plans now" };
     world.apply(&denial.manifest()).await.unwrap();
@@ -94,28 +95,28 @@ async fn a_new_node_before_the_first_eviction_saves_everybody() {
     world.check_promises().await;
 }
 
-async fn a_new_node_half_way_and_an_addon_that_goes_save_the_others() {
+async fn a_new_node_or_the_deletion_of_the_add_on_stops_further_evictions() {
     let world = after("1s").operator_flag("--evictions-per-second=1").start().await;
     let nodes = world.nodes(1).cpus(3).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").cpu(3).create().await;
-    evicted(&world, 1).await;
+    wait_evicted(&world, 1).await;
     world.nodes(1).cpus(3).prefix("new").create().await;
     assert_eq!(dns.wait_bound(MINUTE).await, "new-000");
     let plan = wait_plan(&world, &dns, PlanState::Cancelled).await;
     assert!(plan.message.starts_with("The scheduler found a place on node new-000 meanwhile; "), "{}", plan.message);
     wait_untainted(&world).await;
-    let gone = world.audit().await.evicted().len();
-    assert!((1..3).contains(&gone), "{gone} of 3");
-    // What is left there is filled again, and the next add-on goes away in the middle.
+    let evicted = world.audit().await.evicted().len();
+    assert!((1..3).contains(&evicted), "{evicted} of 3");
+    // The node is filled again, and the next add-on is deleted between two evictions.
     world.fill(&nodes).prefix("again").grace_seconds(0).singles().await;
     let second = addon(&world, "dns-2").cpu(3).create().await;
     wait_tainted(&world, &second).await;
-    evicted(&world, gone + 1).await;
+    wait_evicted(&world, evicted + 1).await;
     second.delete().await;
     wait_untainted(&world).await;
     let plan = wait_plan(&world, &second, PlanState::Cancelled).await;
     assert!(plan.message.starts_with("Pod kube-system/dns-2 is gone; "), "{}", plan.message);
-    assert!(world.audit().await.evicted().len() < gone + 3, "the others stay");
+    assert!(world.audit().await.evicted().len() < evicted + 3, "the remaining victims are not evicted");
     world.check(&giveway_tests::audit::Promises::new().excuse_unbound("dns-2", 1)).await;
 }

@@ -1,4 +1,4 @@
-//! Others who want the place: while the taint is on, and after.
+//! Other pods that fit on the node of an add-on, while the node has the taint and afterwards.
 
 use super::{addon, after, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
@@ -15,76 +15,76 @@ use kube::api::ListParams;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            the_place_is_the_addons_while_its_victims_leave_and_afterwards,
-            who_tolerates_the_taint_gets_nothing_by_it,
-            two_addons_are_helped_one_after_the_other_the_more_important_one_first;
+            no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterwards,
+            pods_that_tolerate_the_taint_are_not_bound_before_the_add_on,
+            two_add_ons_are_placed_one_at_a_time_in_order_of_priority;
     ]
 }
 
-async fn the_place_is_the_addons_while_its_victims_leave_and_afterwards() {
+async fn no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterwards() {
     let world = after("2s").start().await;
     world.class("high", 1000).never().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    // One place is free in a moment, the other one only after 5 seconds.
+    // One victim terminates immediately, the other one after 5 s.
     let quick = world.pod("quick").on(&nodes[0]).grace_seconds(0).create().await;
     let slow = world.pod("slow").on(&nodes[0]).grace_seconds(5).create().await;
-    let thief = world.pod("thief").priority("high").create().await;
-    thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    let rival = world.pod("rival").priority("high").create().await;
+    rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let dns = addon(&world, "dns").cpu(2).create().await;
     assert_eq!(wait_tainted(&world, &dns).await, nodes[0]);
     quick.wait_gone(MINUTE).await;
-    // kube-scheduler looks at the place and leaves it alone, however important the other pod is.
-    let why = thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    // Nor does it help to ask no scheduler.
+    // kube-scheduler does not use the free capacity, although the rival has a higher priority.
+    let why = rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    // A pod with `spec.nodeName` set by its creator is rejected too.
     let direct = world.pod("direct").on(&nodes[0]).try_create().await.err().map(|error| error.to_string());
     let words = format!(
         "node {} is kept for a critical add-on (pod with UID {}) until that is bound, for ten minutes at most",
         nodes[0], dns.uid
     );
     assert!(direct.as_ref().is_some_and(|refusal| refusal.contains(&words)), "{direct:?}");
-    assert!(slow.get().await.is_some(), "the taint is on still");
+    assert!(slow.get().await.is_some(), "the second victim has not terminated, so the node still has the taint");
     let bound = dns.wait_bound(MINUTE).await;
     assert_eq!(bound, nodes[0], "{why}");
     wait_plan(&world, &dns, PlanState::Completed).await;
     wait_untainted(&world).await;
     let plans = Api::<Preemption>::all(world.client());
-    wait_for("no plan says that it keeps a node", MINUTE, async || {
+    wait_for("no plan has the label of a kept node", MINUTE, async || {
         let kept = plans.list(&ListParams::default().labels(keys::LABEL_KEEPS_NODE)).await;
         let kept = kept.map_err(|error| error.to_string())?.items;
-        if kept.is_empty() { Ok(()) } else { Err(format!("{} do", kept.len())) }
+        if kept.is_empty() { Ok(()) } else { Err(format!("{} plans have it", kept.len())) }
     })
     .await;
-    thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let bindings = world.audit().await.bindings;
-    assert!(bindings.iter().all(|binding| binding.pod.1 != "thief"), "{bindings:?}");
+    assert!(bindings.iter().all(|binding| binding.pod.1 != "rival"), "{bindings:?}");
     world.check_promises().await;
 }
 
-async fn who_tolerates_the_taint_gets_nothing_by_it() {
+async fn pods_that_tolerate_the_taint_are_not_bound_before_the_add_on() {
     let world = after("3s").start().await;
     let nodes = world.nodes(1).cpus(3).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
-    // A tenant's pods wait already, look at the node first, and tolerate everything.
-    let thief = |name: &str| world.pod(name).tolerate(keys::TAINT_CRITICAL);
-    let thieves = [thief("thief-0").create().await, thief("thief-1").create().await, thief("thief-2").create().await];
-    for thief in &thieves {
-        thief.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    // Pods of a tenant that tolerate the taint are pending before the add-on, so kube-scheduler tries them first.
+    let rival = |name: &str| world.pod(name).tolerate(keys::TAINT_CRITICAL);
+    let rivals = [rival("rival-0").create().await, rival("rival-1").create().await, rival("rival-2").create().await];
+    for rival in &rivals {
+        rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     }
     let dns = addon(&world, "dns").cpu(2).create().await;
     assert_eq!(dns.wait_bound(MINUTE).await, nodes[0]);
     wait_plan(&world, &dns, PlanState::Completed).await;
     let history = world.audit().await;
-    assert_eq!(history.evicted().len(), 2, "nobody else went");
-    assert!(history.bindings.iter().all(|binding| !binding.pod.1.starts_with("thief")), "{:?}", history.bindings);
+    assert_eq!(history.evicted().len(), 2, "only two pods are evicted");
+    assert!(history.bindings.iter().all(|binding| !binding.pod.1.starts_with("rival")), "{:?}", history.bindings);
     world.check_promises().await;
 }
 
-async fn two_addons_are_helped_one_after_the_other_the_more_important_one_first() {
+async fn two_add_ons_are_placed_one_at_a_time_in_order_of_priority() {
     let mut world = after("3s").start().await;
     world.class("better", 1000).never().create().await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(3).singles().await;
-    // Both have waited for equally long in the eyes of an operator that starts when they wait already.
+    // The operator starts when both add-ons are already pending, so for the operator both have waited equally long.
     world.operator().kill();
     let plain = addon(&world, "a-plain").create().await;
     let better = addon(&world, "b-better").priority("better").create().await;
@@ -98,6 +98,6 @@ async fn two_addons_are_helped_one_after_the_other_the_more_important_one_first(
         (wait_plan(&world, &better, PlanState::Completed).await, wait_plan(&world, &plain, PlanState::Completed).await);
     assert!(first.planned_at < second.planned_at, "{:?} {:?}", first.planned_at, second.planned_at);
     wait_untainted(&world).await;
-    // The oracle has seen that never two nodes were tainted.
+    // The oracle checks that never two nodes had a taint at once.
     world.check_promises().await;
 }

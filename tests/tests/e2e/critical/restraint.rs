@@ -1,7 +1,8 @@
-//! When nobody may be evicted for an add-on: what eviction does not cure, a scheduler that is down, a pod that is none.
+//! Cases in which no pod may be evicted for an add-on: eviction would not help, kube-scheduler is down, Giveway is disabled, or the
+//! pod is not an add-on.
 
-use super::{addon, after, nobody_was_evicted, system, taints, wait_plan};
-use crate::{MINUTE, SCHEDULED, told};
+use super::{addon, after, expect_no_eviction, system, taints, wait_plan};
+use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodBuilder, PodHandle, Shaped};
@@ -16,17 +17,17 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody,
-            a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough,
-            switched_off_nobody_is_helped,
-            a_pod_that_was_evicted_for_an_addon_does_not_evict_it_when_it_is_recreated,
-            while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted;
+            no_pod_is_evicted_for_a_selector_a_volume_or_an_annotation_in_another_namespace,
+            an_add_on_without_toleration_is_nominated_and_a_foreign_taint_suffices,
+            with_critical_add_ons_disabled_no_pod_is_evicted_for_them,
+            a_recreated_victim_does_not_preempt_its_critical_add_on,
+            in_mode_observe_or_off_no_pod_is_evicted_for_an_add_on_and_no_node_is_tainted;
         release:
-            while_the_scheduler_is_down_nobody_is_evicted;
+            no_pod_is_evicted_for_an_add_on_while_kube_scheduler_is_down;
     ]
 }
 
-async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
+async fn no_pod_is_evicted_for_a_selector_a_volume_or_an_annotation_in_another_namespace() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
@@ -44,21 +45,21 @@ async fn a_selector_a_volume_and_an_annotation_elsewhere_evict_nobody() {
         stateful.wait_event("CriticalAddonUnschedulable", MINUTE).await,
         "Nobody is evicted for it, because eviction may not help: where it can run depends on claim data, which was not found."
     );
-    // The old annotation makes nobody critical outside the chart's namespaces; there it does.
+    // The deprecated annotation makes a pod critical only in the namespaces that the chart names.
     let old = |builder: PodBuilder| builder.annotation(keys::ANNOTATION_CRITICAL_POD, "");
     let tenant = old(world.pod("tenant")).create().await;
     tenant.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    nobody_was_evicted(&world).await;
-    let told = tenant.events().await;
-    assert!(told.iter().all(|event| !event.reason.starts_with("Critical")), "{told:?}");
+    expect_no_eviction(&world).await;
+    let events = tenant.events().await;
+    assert!(events.iter().all(|event| !event.reason.starts_with("Critical")), "{events:?}");
     let legacy = old(PodBuilder::new(system(&world), "legacy")).tolerate(keys::TAINT_CRITICAL).create().await;
     legacy.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }
 
-/// Seen: the add-on of priority 0 was an ordinary victim of the pod that had been evicted for it, and so on, 14 times in 4 minutes.
-async fn a_pod_that_was_evicted_for_an_addon_does_not_evict_it_when_it_is_recreated() {
+/// Without this rule an add-on of priority 0 and its recreated victim evicted each other in turn, 14 times in 4 minutes.
+async fn a_recreated_victim_does_not_preempt_its_critical_add_on() {
     let world = after("1s").start().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -71,31 +72,31 @@ async fn a_pod_that_was_evicted_for_an_addon_does_not_evict_it_when_it_is_recrea
     let gang = world.gang("train", 2).priority("high").create().await;
     again.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let shortfall = "2 pods needed, 0 fit now. Missing 2 cpu. 1 pod below priority 1000 is a critical add-on, which is not evicted.";
-    told(&gang, SCHEDULED, "False Unschedulable", shortfall).await;
+    expect_condition(&gang, SCHEDULED, "False Unschedulable", shortfall).await;
     assert_eq!(world.audit().await.evicted_names(), ["web"]);
     world.check_promises().await;
 }
 
-async fn while_the_scheduler_is_down_nobody_is_evicted() {
+async fn no_pod_is_evicted_for_an_add_on_while_kube_scheduler_is_down() {
     let mut world = after("8s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").create().await;
     dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     world.plane().process("kube-scheduler").unwrap().kill();
-    let told = dns.wait_event("SchedulerSilent", MINUTE).await;
+    let event = dns.wait_event("SchedulerSilent", MINUTE).await;
     assert!(
-        told.ends_with("Nobody is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
-        "{told}"
+        event.ends_with("Nobody is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
+        "{event}"
     );
-    nobody_was_evicted(&world).await;
+    expect_no_eviction(&world).await;
     world.plane().restart("kube-scheduler").unwrap();
     dns.wait_bound(MINUTE).await;
     wait_plan(&world, &dns, PlanState::Completed).await;
     world.check_promises().await;
 }
 
-async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint_is_good_enough() {
+async fn an_add_on_without_toleration_is_nominated_and_a_foreign_taint_suffices() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
@@ -106,7 +107,7 @@ async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint
     let history = world.audit().await;
     let nominated = history.nominations.iter().any(|n| n.pod.1 == "plain" && n.node.as_deref() == Some(&nodes[0]));
     assert!(nominated, "{:?}", history.nominations);
-    // A pool of nodes that is kept for add-ons for good.
+    // A node pool that an administrator has tainted for add-ons permanently.
     let pool = world.nodes(1).cpus(1).prefix("pool").taint(keys::TAINT_CRITICAL, "", "NoSchedule").create().await;
     world.pod("tolerant").on(&pool[0]).tolerate(keys::TAINT_CRITICAL).grace_seconds(0).create().await;
     let before = taints(&world).await;
@@ -114,23 +115,23 @@ async fn a_pod_that_does_not_tolerate_the_taint_is_nominated_and_a_foreign_taint
     assert_eq!(dns.wait_bound(MINUTE).await, pool[0]);
     let plan = wait_plan(&world, &dns, PlanState::Completed).await;
     assert_eq!(plan.critical_addon.map(|addon| addon.taint), Some(false));
-    assert_eq!(taints(&world).await, before, "byte for byte");
+    assert_eq!(taints(&world).await, before, "the taints are unchanged");
     world.check_promises().await;
 }
 
-async fn switched_off_nobody_is_helped() {
+async fn with_critical_add_ons_disabled_no_pod_is_evicted_for_them() {
     let world = after("1s").operator_flag("--critical-addons=false").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").create().await;
     dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    // The operator looks at everything on every change, and does nothing: the second add-on would have been after the first.
+    // The operator processes all pods on every change. When it has preempted for this later pod, it has also processed the add-on.
     let class = world.class("high", 1000).managed().create().await;
     let high = world.pod("high").priority(class.metadata.name.as_deref().unwrap()).create().await;
     high.wait_bound(MINUTE).await;
     let history = world.audit().await;
-    assert_eq!(history.evicted().len(), 1, "for the pod of the managed class");
-    wait_for("the operator tells that nobody waits", MINUTE, async || {
+    assert_eq!(history.evicted().len(), 1, "one pod is evicted, for the pod of the managed class");
+    wait_for("the metric counts no waiting add-on", MINUTE, async || {
         let metrics = world.operator_metrics().await;
         let none = metrics.contains("giveway_operator_critical_addons_waiting 0");
         if none { Ok(()) } else { Err(metrics) }
@@ -139,7 +140,7 @@ async fn switched_off_nobody_is_helped() {
     world.check_promises().await;
 }
 
-async fn while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_is_tainted() {
+async fn in_mode_observe_or_off_no_pod_is_evicted_for_an_add_on_and_no_node_is_tainted() {
     let world = after("1s").operator_flag("--mode=observe").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
@@ -156,7 +157,7 @@ async fn while_giveway_observes_or_is_off_nobody_is_evicted_for_it_and_no_node_i
     world.kubectl(&[&["create"], &map[..], &[switch("off").as_str()]].concat()).await.unwrap();
     let words = "Giveway is switched off: it holds nobody and evicts nobody.";
     assert_eq!(dns.wait_event("SwitchedOff", MINUTE).await, words);
-    nobody_was_evicted(&world).await;
+    expect_no_eviction(&world).await;
     assert!(taints(&world).await.is_empty());
     world
         .kubectl(&[

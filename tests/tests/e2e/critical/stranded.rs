@@ -1,6 +1,6 @@
-//! A pod that can run on one node only, behind pods of its own priority that could run anywhere.
+//! A stranded add-on: it fits on one node only, which is full of pods of the same priority that could run elsewhere.
 
-use super::{after, nobody_was_evicted, system, victims, wait_plan};
+use super::{after, expect_no_eviction, system, victims, wait_plan};
 use crate::MINUTE;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
@@ -18,14 +18,14 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            equal_priority_evicts_nobody_unless_the_stranded_may_displace_who_has_a_place_elsewhere;
+            a_stranded_add_on_displaces_a_movable_pod_of_equal_priority_only_if_enabled;
     ]
 }
 
 const CLASS: &str = "system-cluster-critical";
 
-/// A DaemonSet of the real controller with a pod for every node that has the label `agent`.
-async fn daemon_set(kit: &Kit) {
+/// Creates a DaemonSet, whose controller creates a pod for every node with the label `agent`.
+async fn create_daemon_set(kit: &Kit) {
     let container =
         json!({"name": "main", "image": "registry.example/fake:1", "resources": {"requests": {"cpu": "1"}}});
     let set = json!({
@@ -46,36 +46,41 @@ async fn daemon_set(kit: &Kit) {
     kit.api::<DaemonSet>().create(&PostParams::default(), &set).await.unwrap();
 }
 
-async fn agent(kit: &Kit) -> PodHandle {
-    wait_for("the DaemonSet has made its pod", MINUTE, async || {
+/// Waits for the pod of the DaemonSet and returns it.
+async fn wait_agent(kit: &Kit) -> PodHandle {
+    wait_for("the pod of the DaemonSet is created", MINUTE, async || {
         let pods = kit.api::<Pod>().list(&ListParams::default().labels("app=agent")).await;
         let pods = pods.map_err(|error| error.to_string())?;
-        pods.items.first().map(|pod| PodHandle::new(kit.clone(), pod)).ok_or_else(|| "none".to_owned())
+        pods.items
+            .first()
+            .map(|pod| PodHandle::new(kit.clone(), pod))
+            .ok_or_else(|| "no pod has label app=agent".to_owned())
     })
     .await
 }
 
-/// Node `one` is full of critical pods: `pinned`, which can run nowhere else, and `movable`; node `two` has room for one.
-async fn behind_equals(world: &World) -> PodHandle {
+/// Fills node `one` with two critical pods: `pinned` fits on no other node, `movable` also fits on node `two`. Creates the DaemonSet
+/// and returns its pod, which fits on node `one` only.
+async fn create_stranded(world: &World) -> PodHandle {
     world.nodes(1).cpus(2).prefix("one").label("agent", "yes").create().await;
     world.nodes(1).cpus(1).prefix("two").create().await;
     let critical = |name: &str| world.pod(name).on("one-000").priority(CLASS).grace_seconds(0);
     critical("pinned").node_selector("agent", "yes").create().await;
     critical("movable").create().await;
     let kit = system(world);
-    daemon_set(&kit).await;
-    agent(&kit).await
+    create_daemon_set(&kit).await;
+    wait_agent(&kit).await
 }
 
-async fn equal_priority_evicts_nobody_unless_the_stranded_may_displace_who_has_a_place_elsewhere() {
+async fn a_stranded_add_on_displaces_a_movable_pod_of_equal_priority_only_if_enabled() {
     let mut world = after("2s").start().await;
-    let agent = behind_equals(&world).await;
-    let told = agent.wait_event("CriticalAddonUnschedulable", MINUTE).await;
+    let agent = create_stranded(&world).await;
+    let event = agent.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     assert!(
-        told.starts_with("No node can be freed for it, so nobody is evicted. The nearest is one-000: without the 0 pods there that may go it still lacks 1 cpu; 2 pods there stay."),
-        "{told}"
+        event.starts_with("No node can be freed for it, so nobody is evicted. The nearest is one-000: without the 0 pods there that may go it still lacks 1 cpu; 2 pods there stay."),
+        "{event}"
     );
-    nobody_was_evicted(&world).await;
+    expect_no_eviction(&world).await;
     world.operator().kill();
     world.operator().flag("--critical-addons-stranded");
     world.operator().start().await;

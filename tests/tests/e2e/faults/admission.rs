@@ -1,4 +1,4 @@
-//! The webhook is killed again and again while members are created: nobody slips through.
+//! The webhook is killed repeatedly while members are created: every admitted member has its scheduling gate.
 
 use super::PATIENCE;
 use crate::{MINUTE, SCHEDULED};
@@ -13,16 +13,16 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            no_member_slips_through_while_the_webhook_is_killed_again_and_again;
+            no_ungated_member_is_admitted_while_the_webhook_is_killed_repeatedly;
     ]
 }
 
-async fn no_member_slips_through_while_the_webhook_is_killed_again_and_again() {
+async fn no_ungated_member_is_admitted_while_the_webhook_is_killed_repeatedly() {
     let mut world = World::start().await;
     let nodes = world.nodes(1).cpus(10).create().await;
     let group = world.gang("train", 12).without_pods().create().await;
     let kit = world.kit();
-    // As an owner does: each member is tried again until it is there.
+    // Creates the members as a controller does: each creation is retried until it succeeds.
     let owner = async {
         let mut refusals = 0;
         for number in 0..12 {
@@ -48,14 +48,14 @@ async fn no_member_slips_through_while_the_webhook_is_killed_again_and_again() {
         }
     };
     let (refusals, ()) = tokio::join!(owner, killer);
-    assert!(refusals > 0, "the webhook was away while members were created");
-    // There is room for ten: nobody has started, and all do when there is room for twelve.
+    assert!(refusals > 0, "no creation failed, so the webhook was never down while a member was created");
+    // Ten of twelve members fit, so none may be bound. All are bound when twelve fit.
     assert_eq!(world.audit().await.bindings.len(), 0);
     world.nodes(1).cpus(2).prefix("more").create().await;
     group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     wait_for("all members are bound", MINUTE, async || {
         let bound = world.audit().await.bindings.len();
-        if bound == 12 { Ok(()) } else { Err(format!("{bound} are, on {nodes:?} and another node")) }
+        if bound == 12 { Ok(()) } else { Err(format!("{bound} of 12 are bound, on {nodes:?} and another node")) }
     })
     .await;
     world.check_promises().await;

@@ -1,4 +1,4 @@
-//! The API server refuses, is slow, loses answers, and cuts watches.
+//! Calls to the API server fail, are slow or lose their answers, and watches are cut.
 
 use super::scenes::{Scenario, Scene};
 use super::{seed, stage};
@@ -14,16 +14,16 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_fifth_of_all_writes_is_never_answered,
-            answers_are_lost_or_late_and_watches_break_off_every_second,
-            a_fifth_of_all_calls_is_refused_in_one_way_after_the_other;
+            plans_complete_if_a_fifth_of_the_writes_is_never_answered,
+            plans_complete_with_lost_or_late_answers_and_cut_watches,
+            plans_complete_if_a_fifth_of_the_calls_fails_with_each_status;
     ]
 }
 
-/// Of a hundred calls so many go wrong.
+/// Percentage of calls with a fault.
 const PERCENT: usize = 20;
 
-/// Plays all scenarios side by side under a script.
+/// Plays all scenarios concurrently while the proxy plays `script`.
 async fn play(world: &World, name: &str, script: Script) {
     let all = [
         ("preemption", Scenario::Preemption),
@@ -42,21 +42,21 @@ async fn play(world: &World, name: &str, script: Script) {
     join_all(scenes.into_iter().map(Scene::clear)).await;
 }
 
-/// The same fault for so many of a hundred calls that are no watches and not about the lease.
-fn often(name: &str, fault: Fault, which: impl Fn(&Call) -> bool + Send + 'static) -> Script {
+/// Returns a script with `fault` for [`PERCENT`] of the calls that `which` selects, except watches and calls about the lease.
+fn random_fault(name: &str, fault: Fault, which: impl Fn(&Call) -> bool + Send + 'static) -> Script {
     let slot = name.bytes().map(usize::from).sum();
     let mut random = Random::new(seed(), slot, 0);
     Box::new(move |call| {
-        let struck = !call.watch && !call.lease() && which(call) && random.percent(PERCENT);
-        if struck { fault } else { Fault::None }
+        let fails = !call.watch && !call.lease() && which(call) && random.percent(PERCENT);
+        if fails { fault } else { Fault::None }
     })
 }
 
-async fn a_fifth_of_all_calls_is_refused_in_one_way_after_the_other() {
+async fn plans_complete_if_a_fifth_of_the_calls_fails_with_each_status() {
     let world = stage().await;
     for code in [409, 429, 500, 503] {
         let name = format!("code-{code}");
-        play(&world, &name, often(&name, Fault::Answer(code), |_| true)).await;
+        play(&world, &name, random_fault(&name, Fault::Answer(code), |_| true)).await;
     }
     let tally = world.proxy().tally();
     println!("{tally:?}");
@@ -66,18 +66,18 @@ async fn a_fifth_of_all_calls_is_refused_in_one_way_after_the_other() {
     world.check_promises().await;
 }
 
-async fn a_fifth_of_all_writes_is_never_answered() {
+async fn plans_complete_if_a_fifth_of_the_writes_is_never_answered() {
     let world = stage().await;
-    play(&world, "hang", often("hang", Fault::Hang, |call| call.write > 0)).await;
+    play(&world, "hang", random_fault("hang", Fault::Hang, |call| call.write > 0)).await;
     let tally = world.proxy().tally();
     println!("{tally:?}");
     assert!(tally["hang"] >= 5, "{tally:?}");
     world.check_promises().await;
 }
 
-async fn answers_are_lost_or_late_and_watches_break_off_every_second() {
+async fn plans_complete_with_lost_or_late_answers_and_cut_watches() {
     let world = stage().await;
-    play(&world, "lost", often("lost", Fault::LoseAnswer, |call| call.write > 0)).await;
+    play(&world, "lost", random_fault("lost", Fault::LoseAnswer, |call| call.write > 0)).await;
     play(
         &world,
         "late",
@@ -90,7 +90,7 @@ async fn answers_are_lost_or_late_and_watches_break_off_every_second() {
     .await;
     let cut = Fault::CutAfter(Duration::from_secs(1));
     play(&world, "cut", Box::new(move |call| if call.watch { cut } else { Fault::None })).await;
-    // A watch that is too old begins with a list, also when nothing but lists tells anything for long.
+    // A watch with an expired version starts again with a list. Here every watch fails so, and the operator works with lists alone.
     play(&world, "expired", Box::new(|call| if call.watch { Fault::Answer(410) } else { Fault::None })).await;
     let tally = world.proxy().tally();
     println!("{tally:?}");

@@ -1,4 +1,4 @@
-//! Operators whose machine has a wrong clock: an hour ahead, an hour behind. Times in objects are the API server's.
+//! Operators whose clock is an hour ahead or behind. The times in objects come from the API server.
 
 use super::PATIENCE;
 use crate::MINUTE;
@@ -19,26 +19,26 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off,
-            nobody_takes_a_lease_from_a_holder_whose_clock_is_an_hour_off;
+            a_new_leader_with_a_wrong_clock_waits_for_victims,
+            a_renewed_lease_of_a_holder_with_a_wrong_clock_is_respected;
     ]
 }
 
-/// A full node whose pods take their time to end, and another one whose pods cost more.
-async fn full(world: &World, name: &str) {
+/// Fills two nodes with pods that terminate slowly; the pods on the second node have a higher priority.
+async fn fill_nodes(world: &World, name: &str) {
     let cheap = world.nodes(1).cpus(2).prefix(&format!("{name}-cheap")).create().await;
     let dear = world.nodes(1).cpus(2).prefix(&format!("{name}-dear")).create().await;
     world.fill(&cheap).priority("low").prefix(&format!("{name}-slow")).grace_seconds(40).singles().await;
     world.fill(&dear).priority("middle").prefix(&format!("{name}-stays")).grace_seconds(40).singles().await;
 }
 
-async fn the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off() {
+async fn a_new_leader_with_a_wrong_clock_waits_for_victims() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.class("middle", 100).managed().create().await;
     world.class("high", 1000).managed().create().await;
     for (name, ahead) in [("ahead", 3_600), ("behind", -3_600)] {
-        full(&world, name).await;
+        fill_nodes(&world, name).await;
         let gang = world.gang(name, 2).priority("high").create().await;
         gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
         world.operator().kill();
@@ -48,7 +48,7 @@ async fn the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off() 
         gang.wait_plan(PlanState::Completed, MINUTE).await;
         let log = std::fs::read_to_string(world.operator().log()).unwrap();
         let words = "the API server's clock is ahead of this machine's; its time counts";
-        assert!(log.lines().any(|line| line.contains(words)), "the clock was off");
+        assert!(log.lines().any(|line| line.contains(words)), "the operator's log does not mention the clock");
         let evicted = world.audit().await.evicted_names();
         assert!(evicted.iter().all(|pod| pod.contains("-slow")), "{evicted:?}");
     }
@@ -56,7 +56,7 @@ async fn the_next_leader_waits_for_victims_also_when_its_clock_is_an_hour_off() 
     world.check_promises().await;
 }
 
-async fn nobody_takes_a_lease_from_a_holder_whose_clock_is_an_hour_off() {
+async fn a_renewed_lease_of_a_holder_with_a_wrong_clock_is_respected() {
     let mut world = World::start().await;
     holder(&world).await;
     world.operator().kill();
@@ -69,13 +69,13 @@ async fn nobody_takes_a_lease_from_a_holder_whose_clock_is_an_hour_off() {
     };
     renew(-1).await;
     world.operator().spawn().unwrap();
-    // Three times as long as the lease lives it is renewed, by one clock and by the other.
+    // The lease is renewed for three times its duration, alternately with a time in the past and in the future.
     for round in 0..24 {
         renew(if round % 2 == 0 { -1 } else { 1 }).await;
         assert_eq!(holder(&world).await, "elsewhere-00000001");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    wait_for("the operator leads when nobody renews any more", MINUTE, async || {
+    wait_for("the operator leads after the lease is no longer renewed", MINUTE, async || {
         let now = holder(&world).await;
         if now.starts_with("elsewhere") { Err(now) } else { Ok(()) }
     })

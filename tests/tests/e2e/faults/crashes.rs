@@ -1,4 +1,4 @@
-//! The operator is killed (SIGKILL) right before and right after its writes, one after the other, and starts again.
+//! The operator is killed (SIGKILL) immediately before and after each of its writes, and restarted.
 
 use super::scenes::{Scenario, Scene};
 use super::{keep_alive, kill_and_start, seed, stage};
@@ -12,21 +12,21 @@ use giveway_tests::tests;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_cascade_survives_a_crash_at_every_write,
+            a_whole_group_disruption_survives_a_crash_at_every_write,
             an_adoption_survives_a_crash_at_every_write,
-            a_guarded_budget_survives_a_crash_at_every_write,
+            a_guaranteed_budget_survives_a_crash_at_every_write,
             a_preemption_survives_a_crash_at_every_write;
     ]
 }
 
-/// Of so many writes one is chosen, where not all are tried.
+/// Unless all writes are tried, one of this number is.
 const STRIDE: u64 = 4;
 
 async fn a_preemption_survives_a_crash_at_every_write() {
     survives(Scenario::Preemption).await;
 }
 
-async fn a_cascade_survives_a_crash_at_every_write() {
+async fn a_whole_group_disruption_survives_a_crash_at_every_write() {
     survives(Scenario::Cascade(4)).await;
 }
 
@@ -34,10 +34,11 @@ async fn an_adoption_survives_a_crash_at_every_write() {
     survives(Scenario::Adoption).await;
 }
 
-async fn a_guarded_budget_survives_a_crash_at_every_write() {
+async fn a_guaranteed_budget_survives_a_crash_at_every_write() {
     survives(Scenario::Budget).await;
 }
 
+/// Plays the scenario once per write and fault, and checks the promises.
 async fn survives(scenario: Scenario) {
     let mut world = stage().await;
     let scene = Scene::set(&world.kit(), "calm", scenario).await;
@@ -56,11 +57,11 @@ async fn survives(scenario: Scenario) {
         }
     }
     println!("{scenario:?}: {writes} writes, the operator was killed {killed} times (seed {})", seed());
-    assert!(killed > 0, "nobody was killed");
+    assert!(killed > 0, "the operator was never killed");
     world.check_promises().await;
 }
 
-/// Plays the scenario with an operator that is killed at this write; whether it came to that.
+/// Plays the scenario and kills the operator at this write. Returns true if the operator was killed.
 async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) -> bool {
     let when = if fault == Fault::KillBefore { "before" } else { "after" };
     let scene = Scene::set(&world.kit(), &format!("{when}-{write}"), scenario).await;
@@ -76,7 +77,7 @@ async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) 
         () = scene.rest(&history) => {}
         () = keep_alive(world.operator(), &client, &mut killed) => {}
     }
-    // What is written while the scene is cleared is no part of it.
+    // Writes during the clean-up of the scene are not counted.
     world.proxy().play(calm());
     if world.operator().exited().is_some() {
         killed = true;

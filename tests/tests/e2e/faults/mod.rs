@@ -1,8 +1,8 @@
-//! Faults between the operator and the API server: whatever is refused, lost, late or cut off, and at whichever write the operator
-//! is killed, the gang is bound in the end, each victim is evicted once, and the oracle has nothing to say.
+//! Faults between the operator and the API server: failed calls, lost or late answers, cut watches, and an operator killed at any
+//! write. In each case the gang is bound in the end, each victim is evicted once, and the oracle finds no breach.
 //!
-//! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some, chosen by `GIVEWAY_SEED`. `make soak` does that,
-//! and lets the random load run for longer.
+//! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some writes, chosen by `GIVEWAY_SEED`. `make soak` sets it
+//! and runs the random load for longer.
 
 pub mod admission;
 pub mod answers;
@@ -11,8 +11,8 @@ pub mod crashes;
 pub mod leaders;
 pub mod outages;
 mod scenes;
+pub mod silent_watches;
 pub mod soak;
-pub mod unheard;
 
 use giveway_tests::World;
 use giveway_tests::giveway::{Daemon, NAMESPACE};
@@ -24,20 +24,21 @@ use kube::{Api, Client};
 use serde_json::json;
 use std::time::Duration;
 
-/// How long a scenario may take while things go wrong: an eviction whose client is gone half-way may count against its budget for
-/// two minutes without being carried out, and under a random load that may happen several times in a row.
+/// Deadline of a scenario with faults. An eviction whose client disconnects may count against its budget for two minutes without
+/// being carried out; under a random load that may happen several times in a row.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Returns the seed in `GIVEWAY_SEED`, or a fixed one.
 fn seed() -> u64 {
     std::env::var("GIVEWAY_SEED").ok().map_or(0xfa17, |text| text.parse().expect("a number"))
 }
 
-/// A world with a proxy before the operator, and the classes of the scenarios.
+/// Starts a world with a proxy between operator and API server and with the classes of the scenarios.
 async fn stage() -> World {
     stage_in(World::builder()).await
 }
 
-/// The same in a world with more choices.
+/// Like [`stage`], with other settings of the world.
 async fn stage_in(builder: WorldBuilder) -> World {
     let world = builder.proxy().start().await;
     world.class("low", 10).managed().create().await;
@@ -48,8 +49,8 @@ async fn stage_in(builder: WorldBuilder) -> World {
     world
 }
 
-/// Waits until the operator has tried so many writes under the script that the proxy plays.
-async fn written(world: &World, least: u64) {
+/// Waits until the operator has sent at least `least` writes since the proxy plays its script.
+async fn wait_writes(world: &World, least: u64) {
     let proxy = world.proxy();
     wait_for(&format!("the operator has tried {least} writes"), PATIENCE, async || {
         let writes = proxy.writes();
@@ -58,7 +59,7 @@ async fn written(world: &World, least: u64) {
     .await;
 }
 
-/// Starts the operator again whenever it was killed.
+/// Restarts the operator whenever it was killed.
 async fn keep_alive(operator: &mut Daemon, client: &Client, killed: &mut bool) {
     loop {
         if operator.pid().is_some() && operator.exited().is_none() {
@@ -70,7 +71,7 @@ async fn keep_alive(operator: &mut Daemon, client: &Client, killed: &mut bool) {
     }
 }
 
-/// Kills the operator, where it still runs, and starts it again. From the dead comes no write, so the lease is free at once.
+/// Kills the operator if it still runs and restarts it. Clears the holder of the lease, because a killed process writes nothing.
 async fn kill_and_start(operator: &mut Daemon, client: &Client) {
     operator.kill();
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);

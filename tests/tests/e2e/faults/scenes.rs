@@ -1,4 +1,4 @@
-//! What goes on while faults are made, each in a namespace and on nodes of its own.
+//! Scenarios that are played while faults are injected. Each has a namespace and nodes of its own.
 
 use super::PATIENCE;
 use giveway_crds::PodGroup;
@@ -15,25 +15,25 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 
-/// The label of a scene's nodes.
+/// Label key of a scene's nodes; the value is the name of the scene.
 const POOL: &str = "pool";
 
-/// What happens in a scene.
+/// The kinds of scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// A gang takes the place of a whole group and of a single pod.
+    /// A gang preempts a group in mode `PodGroup` and a single pod.
     Preemption,
-    /// kube-scheduler takes one pod of a whole group, and the rest goes. Its pods end after so many seconds: one that is taken and
-    /// gone while no operator runs leaves no trace.
+    /// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others. Its pods take this number of
+    /// seconds to terminate: a preemption is unknown to the operator if the pod is removed while no operator runs.
     Cascade(u32),
-    /// The class of a group that waits for its pods is adopted: deleted and created again, as a managed one. Then its pods come, and
-    /// take the place of others.
+    /// The class of a group without pods is adopted, that is, deleted and recreated as a managed class. Then the pods of the group are
+    /// created and preempt others.
     Adoption,
-    /// Of a guarded service one pod is evicted as its budget allows, and then one more, by who may, against the budget.
+    /// One pod of a guaranteed budget is evicted within the allowance, then another one by a preemptor that reaches the threshold.
     Budget,
 }
 
-/// A scene that is set and not played yet.
+/// A scene whose nodes and background pods exist.
 pub struct Scene {
     kit: Kit,
     nodes: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Sets it: everything that is there before anybody preempts.
+    /// Creates the namespace, the nodes and the background pods of a scene.
     pub async fn set(kit: &Kit, name: &str, scenario: Scenario) -> Self {
         let kit = kit.new_namespace(name).await;
         let cpus = if scenario == Scenario::Budget { 2 } else { 3 };
@@ -74,11 +74,12 @@ impl Scene {
         scene
     }
 
+    /// Fills the nodes of the scene with single pods of class `low`.
     async fn fill(&self, prefix: &str) {
         FillBuilder::new(self.kit.clone(), &self.nodes).prefix(prefix).priority("low").singles().await;
     }
 
-    /// The class that is adopted.
+    /// Name of the class that is adopted.
     fn class(&self) -> String {
         format!("adopted-{}", self.kit.namespace)
     }
@@ -87,13 +88,13 @@ impl Scene {
         PodBuilder::new(self.kit.clone(), name).priority(class).node_selector(POOL, &self.kit.namespace)
     }
 
-    /// The gang that preempts.
+    /// Creates the gang that preempts.
     pub async fn gang(&self) -> Group {
         let gang = GroupBuilder::new(self.kit.clone(), "train", 4).priority("high");
         gang.node_selector(POOL, &self.kit.namespace).create().await
     }
 
-    /// Plays it until everybody who preempts is bound.
+    /// Creates the preemptors of the scene and waits until they are bound.
     pub async fn play(&self) {
         match self.scenario {
             Scenario::Preemption => {
@@ -111,14 +112,14 @@ impl Scene {
                 gang.wait_bound(PATIENCE).await;
             }
             Scenario::Cascade(_) => {
-                // On the other node there is no room: the scheduler has to take a pod of the group.
+                // The pod is pinned to the full node, so kube-scheduler has to preempt a pod of the group.
                 let pod = self.pod("stock", "stock").node_selector("kubernetes.io/hostname", &self.nodes[0]);
                 pod.create().await.wait_bound(PATIENCE).await;
                 let pods: Api<Pod> = self.kit.api();
-                wait_for("the rest of the group is gone", PATIENCE, async || {
+                wait_for("all pods of the group are removed", PATIENCE, async || {
                     let all = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
                     let left = all.items.len() - 1;
-                    if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+                    if left == 0 { Ok(()) } else { Err(format!("{left} pods exist")) }
                 })
                 .await;
             }
@@ -129,24 +130,24 @@ impl Scene {
         }
     }
 
-    /// Waits until nothing of this scene is under way, and says so in the log.
+    /// Waits until no plan of this scene is in flight and no pod is terminating, then writes a mark to the audit log.
     pub async fn rest(&self, history: &History) {
         let namespace = &self.kit.namespace;
         wait_for(&format!("{namespace} is at rest"), PATIENCE, async || {
             let objects = Objects::look(&self.kit.client).await.map_err(|error| error.to_string())?;
             let mut left = objects.left_over(history);
             left.extend(objects.plans.iter().filter(|plan| plan.state.in_flight()).map(|plan| plan.id.clone()));
-            let going = |pod: &&Pod| {
+            let terminating = |pod: &&Pod| {
                 pod.metadata.namespace.as_ref() == Some(namespace) && pod.metadata.deletion_timestamp.is_some()
             };
-            left.extend(objects.pods.iter().filter(going).filter_map(|pod| pod.metadata.name.clone()));
+            left.extend(objects.pods.iter().filter(terminating).filter_map(|pod| pod.metadata.name.clone()));
             if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
         })
         .await;
         mark_rest(&self.kit.client, namespace).await.unwrap();
     }
 
-    /// Takes everything away.
+    /// Deletes all objects of the scene.
     pub async fn clear(self) {
         let (quick, all) = (DeleteParams::default().grace_period(0), ListParams::default());
         self.kit.api::<PodDisruptionBudget>().delete_collection(&quick, &all).await.unwrap();

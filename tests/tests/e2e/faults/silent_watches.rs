@@ -1,4 +1,4 @@
-//! The watch of groups lags behind the watch of pods.
+//! The watch of PodGroups lags behind the watch of pods or is broken.
 
 use super::stage;
 use crate::MINUTE;
@@ -14,25 +14,25 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_group_goes_whole_also_when_its_pods_are_heard_of_before_it,
-            a_watch_whose_connection_has_died_without_a_word_begins_anew,
-            a_watch_that_is_never_answered_is_broken_and_begins_anew;
+            a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group,
+            a_watch_on_a_silently_broken_connection_is_restarted,
+            a_watch_that_is_never_answered_is_reported_as_broken_and_restarted;
     ]
 }
 
-/// Whether a call reads groups of ours.
+/// Returns true if a call reads Giveway's PodGroups.
 fn reads_groups(call: &Call) -> bool {
     call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
 }
 
-/// The operator leads and has heard of everything, and from its next attempt on this happens to what reads groups.
-async fn without_groups(world: &mut World, fault: Fault) {
-    // Watches end by themselves now and then.
+/// Restarts the operator, waits until it leads and has listed all kinds, and then injects `fault` into all calls that read PodGroups.
+async fn break_watch_of_groups(world: &mut World, fault: Fault) {
+    // Watches are cut every 100 ms, so that the next attempt meets the fault soon.
     let cut = Fault::CutAfter(Duration::from_millis(100));
     world.proxy().play(Box::new(move |call| if reads_groups(call) { cut } else { Fault::None }));
     world.operator().kill();
     world.operator().start().await;
-    wait_for("the operator leads and has heard of everything", MINUTE, async || {
+    wait_for("the operator leads and is ready", MINUTE, async || {
         let leads = world.operator_metrics().await.contains("\ngiveway_operator_leader 1");
         let (status, words) = world.operator_says("/readyz").await;
         if leads && status == 200 { Ok(()) } else { Err(words) }
@@ -41,8 +41,9 @@ async fn without_groups(world: &mut World, fault: Fault) {
     world.proxy().play(Box::new(move |call| if reads_groups(call) { fault } else { Fault::None }));
 }
 
+/// Waits until the operator reports that its watch of PodGroups is broken and that it makes no decisions.
 async fn wait_broken(world: &World) {
-    wait_for("the operator says that it decides nothing", MINUTE, async || {
+    wait_for("readyz reports the watch of PodGroups as broken", MINUTE, async || {
         let (status, words) = world.operator_says("/readyz").await;
         let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for ");
         if broken { Ok(()) } else { Err(format!("{status} {words}")) }
@@ -50,35 +51,33 @@ async fn wait_broken(world: &World) {
     .await;
 }
 
-async fn a_group_goes_whole_also_when_its_pods_are_heard_of_before_it() {
+async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() {
     let mut world = stage().await;
-    // Before: pods are young for 20 seconds only.
+    // The nodes are created first, because pods count as young for 20 s only.
     let nodes = world.nodes(2).cpus(2).create().await;
-    without_groups(&mut world, Fault::Answer(503)).await;
+    break_watch_of_groups(&mut world, Fault::Answer(503)).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
-    let told = pod.wait_event("Unschedulable", MINUTE).await;
+    let event = pod.wait_event("Unschedulable", MINUTE).await;
     let words = "Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.";
-    assert!(told.ends_with(words), "{told}");
+    assert!(event.ends_with(words), "{event}");
     wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.proxy().play(calm());
     pod.wait_bound(MINUTE).await;
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
-    assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
+    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
     world.check_promises().await;
 }
 
-async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
+async fn a_watch_on_a_silently_broken_connection_is_restarted() {
     let mut world = stage().await;
-    without_groups(&mut world, Fault::Silence).await;
+    break_watch_of_groups(&mut world, Fault::Silence).await;
     let silent = || world.proxy().tally().get("silent watch").copied().unwrap_or_default();
-    wait_for(
-        "a watch of groups is silent",
-        MINUTE,
-        async || if silent() > 0 { Ok(()) } else { Err("none is".to_owned()) },
-    )
+    wait_for("a watch of groups is silent", MINUTE, async || {
+        if silent() > 0 { Ok(()) } else { Err("no watch is silent".to_owned()) }
+    })
     .await;
     world.proxy().play(calm());
     world.nodes(2).cpus(1).create().await;
@@ -87,10 +86,10 @@ async fn a_watch_whose_connection_has_died_without_a_word_begins_anew() {
     world.check_promises().await;
 }
 
-async fn a_watch_that_is_never_answered_is_broken_and_begins_anew() {
+async fn a_watch_that_is_never_answered_is_reported_as_broken_and_restarted() {
     let mut world = stage().await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    without_groups(&mut world, Fault::Hang).await;
+    break_watch_of_groups(&mut world, Fault::Hang).await;
     wait_broken(&world).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
@@ -98,6 +97,6 @@ async fn a_watch_that_is_never_answered_is_broken_and_begins_anew() {
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.proxy().play(calm());
     pod.wait_bound(MINUTE).await;
-    assert_eq!(world.audit().await.evicted().len(), 2, "one group, whole");
+    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
     world.check_promises().await;
 }

@@ -1,6 +1,6 @@
-//! A random load, side by side in several namespaces, while calls fail and the operator is killed again and again.
+//! A random load in several namespaces at once, while calls fail and the operator is killed repeatedly.
 //!
-//! `GIVEWAY_SOAK_SECONDS` says for how long (a minute otherwise), `GIVEWAY_SEED` with which choices.
+//! `GIVEWAY_SOAK_SECONDS` sets the duration (default: 60), `GIVEWAY_SEED` the seed.
 
 use super::scenes::{Scenario, Scene};
 use super::{PATIENCE, kill_and_start, seed, stage};
@@ -20,22 +20,22 @@ use std::time::{Duration, Instant};
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            a_random_load_comes_through_while_the_operator_is_killed_again_and_again;
+            a_random_load_completes_while_the_operator_is_killed_repeatedly;
     ]
 }
 
-/// Namespaces in which something goes on.
+/// Number of namespaces that are used concurrently.
 const SLOTS: usize = 4;
-/// What goes on; long enough for an operator to see it between two kills.
+/// The scenarios. Each lasts long enough to be observed by an operator between two kills.
 const SCENARIOS: [Scenario; 3] = [Scenario::Preemption, Scenario::Cascade(20), Scenario::Budget];
-/// One of so many operators leads for a time before it is killed, the others are killed whenever it is their time: what kube-scheduler
-/// takes leaves its trace for 20 s only, and on a busy machine nobody might lead for as long.
+/// One of this number of operators leads for [`LEADS_FOR`] before it is killed; the others are killed at a random time. Without this
+/// rule, on a busy machine, no operator might lead during the 20 s in which a pod preempted by kube-scheduler is terminating.
 const LEADS_EVERY: usize = 4;
 const LEADS_FOR: Duration = Duration::from_secs(2);
-/// Of a hundred calls so many go wrong.
+/// Percentage of calls with a fault.
 const PERCENT: usize = 4;
 
-async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_again() {
+async fn a_random_load_completes_while_the_operator_is_killed_repeatedly() {
     let seconds = std::env::var("GIVEWAY_SOAK_SECONDS").ok().map_or(60, |text| text.parse().expect("a number"));
     let (seed, until) = (seed(), Instant::now() + Duration::from_secs(seconds));
     println!("seed {seed}, {seconds} s");
@@ -50,13 +50,13 @@ async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_agai
         while Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(random.below(2500) as u64)).await;
             if kills % LEADS_EVERY == 0 {
-                leads(operator).await;
+                wait_leader(operator).await;
                 tokio::time::sleep(LEADS_FOR).await;
             }
             kill_and_start(operator, &client).await;
             kills += 1;
         }
-        // What was begun has to come to an end.
+        // The scenes in progress have to complete without further faults.
         proxy.play(calm());
         kills
     };
@@ -74,15 +74,19 @@ async fn a_random_load_comes_through_while_the_operator_is_killed_again_and_agai
 }
 
 /// Waits until this operator leads.
-async fn leads(operator: &mut Daemon) {
+async fn wait_leader(operator: &mut Daemon) {
     wait_for("the operator leads", PATIENCE, async || {
         let (_, metrics) = operator.http("/metrics").await.map_err(|error| error.to_string())?;
-        if metrics.contains("\ngiveway_operator_leader 1\n") { Ok(()) } else { Err("it does not".to_owned()) }
+        if metrics.contains("\ngiveway_operator_leader 1\n") {
+            Ok(())
+        } else {
+            Err("the metric giveway_operator_leader is not 1".to_owned())
+        }
     })
     .await;
 }
 
-/// One scene after the other in a slot.
+/// Plays one scene after the other in a slot until the deadline.
 async fn run(kit: &Kit, seed: u64, slot: usize, until: Instant, rounds: &AtomicUsize) {
     let mut round = 0;
     while Instant::now() < until {
@@ -97,7 +101,7 @@ async fn run(kit: &Kit, seed: u64, slot: usize, until: Instant, rounds: &AtomicU
     }
 }
 
-/// Every kind of fault, now and then.
+/// Returns a script that injects every kind of fault at random.
 fn faults(seed: u64) -> Script {
     let mut random = Random::new(seed, SLOTS + 1, 0);
     let kinds = [

@@ -1,4 +1,4 @@
-//! What the API server tells of all pods, through one watch, and waiting for it.
+//! A cache of all pods, filled by one watch, with a function that waits for a state of a pod.
 
 use super::compare::yaml;
 use futures::StreamExt as _;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The pods by UID, as they were seen last.
+/// The last observed state of each pod, by UID.
 #[derive(Clone)]
 pub struct Board {
     pods: Arc<Mutex<HashMap<String, Pod>>>,
@@ -29,7 +29,7 @@ impl Board {
             while let Some(event) = events.next().await {
                 let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
                 match event {
-                    // A pod that is gone keeps its last state: what became of it is asked for later.
+                    // A deleted pod keeps its last state, because its result may be read later.
                     Ok(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) => {
                         pods.lock().unwrap().insert(uid(&pod), pod);
                     }
@@ -41,7 +41,7 @@ impl Board {
         (board, task)
     }
 
-    /// Waits until `probe` finds what it looks for in a pod.
+    /// Waits until `probe` returns a value for the pod.
     pub async fn wait<T>(&self, what: &str, uid: &str, probe: impl Fn(&Pod) -> Option<T>) -> T {
         let mut changes = self.changes.clone();
         let found = tokio::time::timeout(Duration::from_secs(60), async {
@@ -56,29 +56,29 @@ impl Board {
             Ok(found) => found,
             Err(_) => {
                 let seen = self.pods.lock().unwrap().get(uid).map(yaml);
-                panic!("waited in vain until {what}: {}", seen.unwrap_or_default())
+                panic!("not reached before the deadline: {what}: {}", seen.unwrap_or_default())
             }
         }
     }
 }
 
-/// What the scheduler decided on a pod.
+/// The decision of kube-scheduler on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It runs on this node.
+    /// It is bound to this node.
     Bound(String),
-    /// It fits nowhere, for this reason.
+    /// It fits on no node, with this message.
     Unschedulable(String),
 }
 
-/// What the scheduler decided; `None` while it has not.
+/// Returns the decision of kube-scheduler on a pod, or `None` if there is none yet.
 pub fn verdict(pod: &Pod) -> Option<Verdict> {
     if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
         return Some(Verdict::Bound(node));
     }
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let told = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
-    let current = told.observed_generation.is_none() || told.observed_generation == pod.metadata.generation;
-    let unschedulable = told.reason.as_deref() == Some("Unschedulable") && current;
-    unschedulable.then(|| Verdict::Unschedulable(told.message.clone().unwrap_or_default()))
+    let condition = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    let current = condition.observed_generation.is_none() || condition.observed_generation == pod.metadata.generation;
+    let unschedulable = condition.reason.as_deref() == Some("Unschedulable") && current;
+    unschedulable.then(|| Verdict::Unschedulable(condition.message.clone().unwrap_or_default()))
 }

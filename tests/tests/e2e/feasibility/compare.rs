@@ -1,4 +1,4 @@
-//! What the planner says of the same pod and node, and how often both agreed on what.
+//! The planner's answers about the same pods and nodes, and statistics of the agreements.
 
 use giveway_crds::PodGroup;
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Placement, Preemptor, plan, still_fits};
@@ -15,19 +15,19 @@ pub struct Objects {
     pub nodes: Vec<Node>,
     pub volumes: Vec<PersistentVolume>,
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Pods that are there, and gated ones with a nomination.
+    /// The existing pods, including gated pods with a nomination.
     pub pods: Vec<Pod>,
 }
 
 impl Objects {
-    /// Why the planner says that the pod does not fit on the node; `None` when it does. For a pod that is pinned to the node
-    /// its decision on the pod must say the same.
+    /// Returns the planner's reason why the pod does not fit on the node, or `None` if it fits. For a pod that is pinned to the node,
+    /// panics if the planner's decision on the pod differs.
     pub fn refusal(&self, pod: &Pod, node: &str, pinned: bool) -> Option<String> {
         let nominated_here = |other: &Pod| nomination(other).is_none_or(|nominated| nominated == node);
         let cluster = self.cluster(pod, nominated_here);
         let refusal = place(&cluster, pod, node);
         if refusal.is_none() {
-            // Nominations of other nodes may only make it stricter; without any, nothing may keep the pod away.
+            // Nominations to other nodes may only make the planner stricter. Without nominations both answers must be equal.
             assert_eq!(place(&self.cluster(pod, |other| nomination(other).is_none()), pod, node), None, "{node}");
         } else {
             assert!(
@@ -47,7 +47,7 @@ impl Objects {
         refusal
     }
 
-    /// The domain of this key into which the planner puts the one pod of a group that must stay within one.
+    /// Returns the domain of this topology key in which the planner places a group that consists of this pod.
     pub fn domain(&self, pod: &Pod, group: &PodGroup, key: &str) -> Option<String> {
         let mut cluster = self.cluster(pod, |_| true);
         cluster.upsert_group(group).expect("a valid group");
@@ -62,12 +62,12 @@ impl Objects {
         }
     }
 
-    /// Whether anybody has a nomination.
+    /// Returns true if a pod has a nomination.
     pub fn any_nominated(&self) -> bool {
         self.pods.iter().any(|pod| nomination(pod).is_some())
     }
 
-    /// [`Objects::refusal`], as the scheduler sees it when it does not look at the anti-affinity of nominated pods.
+    /// Like [`Objects::refusal`], without the anti-affinity of nominated pods, which kube-scheduler may skip.
     pub fn lenient_refusal(&self, pod: &Pod, node: &str) -> Option<String> {
         let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
         let has_terms = affinity.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some());
@@ -100,7 +100,7 @@ impl Objects {
         cluster
     }
 
-    /// Everything as YAML, without what nobody needs to see.
+    /// Returns all objects as YAML, without managed fields.
     pub fn yaml(&self) -> String {
         let namespaces = self.namespaces.iter().map(yaml);
         let nodes = self.nodes.iter().map(yaml);
@@ -109,7 +109,7 @@ impl Objects {
     }
 }
 
-/// An object as YAML, without managed fields.
+/// Returns an object as YAML, without managed fields.
 pub fn yaml(object: &impl Serialize) -> String {
     let mut value = serde_json::to_value(object).unwrap();
     for noise in ["managedFields", "creationTimestamp", "resourceVersion"] {
@@ -136,23 +136,23 @@ fn place(cluster: &Cluster, pod: &Pod, node: &str) -> Option<String> {
     fits.err().map(|why| why.split_once(": ").map_or(why.clone(), |(_, reason)| reason.to_owned()))
 }
 
-/// What was compared.
+/// Number of comparisons of each kind.
 #[derive(Default)]
 pub struct Tally {
     pub rounds: usize,
-    /// Pairs of a pod and a node, by what the planner said of them.
+    /// Pairs of a pod and a node, by the planner's answer.
     pub pairs: BTreeMap<String, usize>,
-    /// Pods without a pin.
+    /// Test pods that were not pinned to a node.
     pub free: usize,
-    /// Groups that must stay within one zone: those that were placed, and those that could not be.
+    /// Groups with a topology constraint to one zone: those that fit, and those that do not.
     pub domains: (usize, usize),
-    /// Questions to the scheduler.
+    /// Test pods that kube-scheduler decided on.
     pub questions: usize,
-    /// Those that were asked again.
+    /// Test pods that were scheduled again after a disagreement.
     pub again: usize,
-    /// Agreements only because the scheduler did not look at the anti-affinity of a nominated pod.
+    /// Agreements that hold only because kube-scheduler skipped the anti-affinity of a nominated pod.
     pub lenient: usize,
-    /// Pods that the API server refused to create.
+    /// Test pods that the API server rejected.
     pub invalid: BTreeSet<String>,
     pub disagreements: Vec<String>,
 }
@@ -178,7 +178,7 @@ impl Tally {
         *self.pairs.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// The clusters were not all alike: every filter has had its say.
+    /// Panics if a filter was never the reason of an answer, or if too many agreements needed a second attempt.
     pub fn check_coverage(&self) {
         for reason in [
             "fits",
@@ -199,7 +199,7 @@ impl Tally {
             assert!(count >= share(25), "only {count} pairs with \"{reason}\": {self}");
         }
         assert!(self.domains.0 >= share(40) && self.domains.1 >= share(40), "{self}");
-        // Agreement that had to be looked for twice, or that a known difference explains, is rare (none with the fixed seed).
+        // Agreements after a second attempt or by a known difference are rare (none with the fixed seed).
         assert!(self.again * 100 <= self.questions, "{self}");
         assert!(self.lenient * 100 <= self.pairs.values().sum(), "{self}");
         assert!(self.invalid.is_empty(), "the API server refused pods: {:?}", self.invalid);

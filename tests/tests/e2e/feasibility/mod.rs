@@ -1,20 +1,19 @@
-//! The planner's filters agree with the stock scheduler's: random small clusters, pod by pod and node by node: 168 of them, more than
-//! 500 in `make soak`.
+//! Compares the planner's filters with those of kube-scheduler on 168 random small clusters (more than 500 in `make soak`), for
+//! each pod and node.
 //!
-//! A slot has a few nodes and two namespaces of its own; in every round some of its nodes get other labels and taints, and
-//! all of them other pods. Then the scheduler is asked about a pod, once for each node (the pod is pinned to it) and once
-//! without a pin; in some rounds about a second pod beside the first. Slots work side by side, each asks one question at a
-//! time.
+//! A slot has a few nodes and two namespaces of its own. In every round some of its nodes get other labels and taints, and all of
+//! them other pods. Then kube-scheduler schedules a test pod, once pinned to each node and once without a pin; in some rounds a
+//! second test pod beside the first. Slots run concurrently; each has one test pod at a time.
 //!
 //! Known differences, which the comparison accounts for:
-//! * For a node the scheduler sees the nominated pods of that node only. The planner counts all of them, since all of them
-//!   are on their way: it can be stricter where a nominated pod keeps others away from its whole topology domain. So the
-//!   planner is asked about a node without the nominations of other nodes, and must never be laxer with them.
-//! * The scheduler does not look at the anti-affinity of a nominated pod as long as the pod in question has no affinity
-//!   terms of its own and no bound pod in the cluster has anti-affinity to it (its filter is skipped then). The planner
-//!   always does, so either answer is right; how often it mattered is printed.
-//! * The scheduler learns of nodes and of pods through different watches, so it can look at a pod before it has seen the
-//!   last change of a node. A question on which both disagree is asked again; only the last answer counts.
+//! * For a node kube-scheduler counts only the pods nominated to that node. The planner counts all nominated pods, so it can be
+//!   stricter if a nominated pod has anti-affinity to its topology domain. So the comparison uses the planner's answer without the
+//!   nominations to other nodes, and checks that the answer with them is never laxer.
+//! * kube-scheduler skips its filter for inter-pod affinity, and with it the anti-affinity of nominated pods, if the test pod has no
+//!   affinity terms and no bound pod has anti-affinity to it. The planner never skips it, so both answers are correct; the number of
+//!   such cases is printed.
+//! * kube-scheduler has different watches for nodes and pods, so it can schedule a pod before it observes the last change of a node.
+//!   After a disagreement the pod is scheduled again; only the last answer counts.
 //!
 //! `GIVEWAY_SEED` chooses another seed than the fixed one.
 
@@ -62,7 +61,7 @@ async fn the_planner_and_the_scheduler_agree_on_every_pod_and_node_of_random_clu
         let nodes =
             Api::<Node>::all(client.clone()).list(&Default::default()).await.map_err(|error| error.to_string())?;
         let unready = nodes.items.iter().filter(|node| !ready(node)).count();
-        if unready == 0 { Ok(()) } else { Err(format!("{unready} are not")) }
+        if unready == 0 { Ok(()) } else { Err(format!("{unready} nodes are not ready")) }
     })
     .await;
 
@@ -94,7 +93,7 @@ async fn run(slot: Slot) -> Tally {
     tally
 }
 
-/// Makes nodes and namespaces of a slot, and waits until pods can be created in them.
+/// Creates the nodes and namespaces of a slot and waits until pods can be created in them.
 async fn set_up(client: &Client, board: &Board, seed: u64, slot: usize) -> Slot {
     let mut random = Random::new(seed, slot, ROUNDS);
     let post = PostParams::default();
@@ -112,7 +111,7 @@ async fn set_up(client: &Client, board: &Board, seed: u64, slot: usize) -> Slot 
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
         wait_for(&format!("namespace {name} has a ServiceAccount"), super::MINUTE, async || {
             let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
-            account.map(drop).ok_or_else(|| "there is none".to_owned())
+            account.map(drop).ok_or_else(|| "the ServiceAccount default does not exist".to_owned())
         })
         .await;
     }
@@ -120,7 +119,7 @@ async fn set_up(client: &Client, board: &Board, seed: u64, slot: usize) -> Slot 
     Slot { client: client.clone(), board: board.clone(), seed, number: slot, nodes, namespaces, volumes, claims }
 }
 
-/// Makes the volumes of a slot, and waits until they are bound.
+/// Creates the volumes and claims of a slot and waits until the claims are bound.
 async fn bound_volumes(
     client: &Client,
     namespaces: &[Namespace],

@@ -1,13 +1,12 @@
-//! Random small clusters: nodes, pods on them, and pods that want to go there, with every constraint that the filters know.
+//! Random small clusters: nodes, bound pods and test pods, with every constraint that the filters support.
 //!
-//! Everything follows from a seed. Slots share one real cluster, so nothing of one slot may matter in another: its topology
-//! keys, host names, namespaces and node selector are its own, and a pod affinity that reaches beyond them asks for its
-//! label `slot`.
+//! All choices follow from a seed. Slots share one real cluster and must not affect each other: each has its own topology keys,
+//! host names, namespaces and node selector, and pod affinity across namespaces selects by the label `slot`.
 
 use giveway_tests::random::Random;
 use serde_json::{Value, json};
 
-/// Namespaces of a slot.
+/// Returns the namespaces of a slot.
 pub fn namespaces(slot: usize) -> [Value; 2] {
     let namespace = |name: &str, team: &str| {
         let labels = json!({"slot": slot.to_string(), "team": team});
@@ -20,12 +19,12 @@ pub fn node_name(slot: usize, index: usize) -> String {
     format!("s{slot}-n{index}")
 }
 
-/// The resource that only this node offers: asking for it pins a pod without any affinity.
+/// Name of a resource that only this node offers: a request for it pins a pod to the node without affinity.
 pub fn pin(node: &str) -> String {
     format!("pin.test/{node}")
 }
 
-/// A node's capacity, which stays for the whole test.
+/// Returns a node with random capacity, which stays the same in all rounds.
 pub fn node(slot: usize, index: usize, random: &mut Random) -> Value {
     let name = node_name(slot, index);
     let mut offers = json!({
@@ -46,10 +45,10 @@ pub fn node(slot: usize, index: usize, random: &mut Random) -> Value {
     })
 }
 
-/// Volumes a namespace of a slot has, each bound to a claim of its own.
+/// Number of volumes in each namespace of a slot, each bound to a claim of its own.
 pub const VOLUMES: usize = 3;
 
-/// Claim and volume of this number in a namespace of a slot, bound to each other; the volume can be attached to some nodes only.
+/// Returns a volume and its claim in a namespace of a slot, bound to each other. The volume is accessible from some nodes only.
 pub fn volume(slot: usize, namespace: &str, number: usize, random: &mut Random) -> [Value; 2] {
     let (claim, volume) = (format!("data-{number}"), format!("{namespace}-data-{number}"));
     let modes = json!(["ReadWriteMany"]);
@@ -72,12 +71,12 @@ pub fn volume(slot: usize, namespace: &str, number: usize, random: &mut Random) 
     ]
 }
 
-/// The label by which the nodes of a slot are in zones.
+/// Label key of the zones of a slot's nodes.
 pub fn zone_key(slot: usize) -> String {
     format!("zone.s{slot}")
 }
 
-/// What a node is like in one round: a merge patch of labels, taints and cordon.
+/// Returns a merge patch with random labels, taints and `unschedulable` of a node.
 pub fn node_patch(slot: usize, index: usize, random: &mut Random) -> Value {
     let mut labels = json!({"slot": slot.to_string()});
     let mut label = |key: String, percent: usize, values: &[&str], random: &mut Random| {
@@ -101,16 +100,16 @@ pub fn node_patch(slot: usize, index: usize, random: &mut Random) -> Value {
     json!({"metadata": {"labels": labels}, "spec": {"unschedulable": cordoned, "taints": taints}})
 }
 
-/// Writes pods of a slot.
+/// Generates pods of a slot.
 pub struct Pods<'r> {
     pub slot: usize,
-    /// Whether a pod as a whole may have requests and limits: a version that does not know them drops them.
+    /// Whether pods may have pod-level resources; older versions of Kubernetes drop them.
     pub with_resources: bool,
     pub random: &'r mut Random,
 }
 
 impl Pods<'_> {
-    /// A pod that is bound to a node already. It tolerates all that would drive it out.
+    /// Returns a pod that is already bound to a node and tolerates all `NoExecute` taints.
     pub fn occupant(&mut self, name: &str, node: &str) -> Value {
         let mut pod = self.base(name);
         pod["spec"]["nodeName"] = json!(node);
@@ -124,7 +123,7 @@ impl Pods<'_> {
         pod
     }
 
-    /// A gated pod that is going to be nominated.
+    /// Returns a gated pod, which is nominated later.
     pub fn nominee(&mut self, name: &str) -> Value {
         let mut pod = self.base(name);
         pod["spec"]["priorityClassName"] = json!(self.random.pick(&["below", "same", "above"]));
@@ -138,7 +137,7 @@ impl Pods<'_> {
         pod
     }
 
-    /// A pod that the scheduler is asked about: priority 50, and it never preempts.
+    /// Returns a test pod of priority 50 and with preemption policy `Never`.
     pub fn candidate(&mut self, name: &str) -> Value {
         let mut pod = self.base(name);
         pod["spec"]["priorityClassName"] = json!("probe");
@@ -282,7 +281,7 @@ impl Pods<'_> {
         own.map_or_else(|| "kubernetes.io/hostname".to_owned(), |key| format!("{key}.s{}", self.slot))
     }
 
-    /// A label selector, or `Null`; and whether it says anything about `tier`.
+    /// Returns a label selector or `Null`, and whether it selects by `tier`.
     fn selector(&mut self) -> (Value, bool) {
         let app = self.random.pick(&["a", "b", "c"]);
         match self.random.below(12) {
@@ -350,7 +349,7 @@ impl Pods<'_> {
                 constraint["minDomains"] = json!(1 + self.random.below(4));
             }
             if self.random.percent(40) {
-                // With `Ignore` and a key that all nodes of the real cluster have, other slots would count.
+                // With policy `Ignore` and a key that all nodes have, the nodes of other slots would count.
                 let policy = if shared { "Honor" } else { self.random.pick(&["Honor", "Ignore"]) };
                 constraint["nodeAffinityPolicy"] = json!(policy);
             }

@@ -1,4 +1,4 @@
-//! One round of one slot: a new small cluster, and questions to the scheduler about pods in it.
+//! One round of one slot: a new small cluster, and test pods that kube-scheduler decides on.
 
 use super::board::{Board, Verdict, verdict};
 use super::compare::{Objects, Tally, yaml};
@@ -11,10 +11,10 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// How often a question on which both disagree is asked.
+/// Number of attempts for a test pod on which kube-scheduler and planner disagree.
 const TRIES: usize = 3;
 
-/// Nodes and namespaces that one random cluster after the other uses.
+/// Nodes and namespaces that are used for one random cluster after the other.
 pub struct Slot {
     pub client: Client,
     pub board: Board,
@@ -27,6 +27,7 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// Plays one round: changes nodes, creates pods and compares the decisions on test pods.
     pub async fn round(&self, round: usize, nodes: &mut Vec<Node>, tally: &mut Tally) {
         let mut random = Random::new(self.seed, self.number, round);
         let mut objects = Objects {
@@ -64,7 +65,7 @@ impl Slot {
         }
         let questions = if pods.random.percent(25) { 2 } else { 1 };
         for number in 0..questions {
-            let written = pods.candidate("named when asked");
+            let written = pods.candidate("named-per-attempt");
             for index in 0..self.nodes {
                 let node = node_name(self.number, index);
                 let by_field = pods.random.percent(25);
@@ -77,7 +78,7 @@ impl Slot {
             }
         }
         if pods.random.percent(25) {
-            let written = pods.candidate("named when asked");
+            let written = pods.candidate("named-per-attempt");
             self.ask_domain(round, written, &objects, tally).await;
         }
         for namespace in &self.namespaces {
@@ -86,7 +87,7 @@ impl Slot {
         }
     }
 
-    /// Lets the scheduler decide on a pod, and compares. Returns the pod when it stays.
+    /// Creates a test pod and compares the decision of kube-scheduler with that of the planner. Returns the pod if it stays bound.
     async fn ask(
         &self,
         round: usize,
@@ -96,14 +97,14 @@ impl Slot {
         tally: &mut Tally,
     ) -> Option<Pod> {
         for attempt in 1..=TRIES {
-            // A name is never used twice: kwok knows pods by name, and may still be busy with the last one.
+            // Every pod has a new name: kwok identifies pods by name and may still process the last one.
             tally.questions += 1;
             let mut written = written.clone();
             written["metadata"]["name"] = json!(format!("q{round}-{}", tally.questions));
             let pod = self.create(written.clone(), tally).await?;
             let uid = pod.metadata.uid.clone().unwrap();
             let decided = self.board.wait("the scheduler has decided", &uid, verdict).await;
-            // The pod as a template says it, before the API server has filled it in, must be judged alike.
+            // The planner must give the same answer for the pod without the defaults that the API server sets.
             let mut plain: Pod = serde_json::from_value(written).unwrap();
             plain.metadata.uid = Some(uid.clone());
             let nodes: Vec<String> = match node {
@@ -152,8 +153,8 @@ impl Slot {
         None
     }
 
-    /// Asks the scheduler about a pod in each zone, by a node selector, and the planner about a group of this one pod that must
-    /// stay within a zone, as the operator would release it: it gets a zone where the scheduler binds, if there is one.
+    /// Compares topology constraints: kube-scheduler schedules a pod with a node selector for each zone, and the planner places a group
+    /// of this pod that must stay within one zone. The planner must choose a zone in which kube-scheduler bound the pod, if there is one.
     async fn ask_domain(&self, round: usize, mut written: Value, objects: &Objects, tally: &mut Tally) {
         let key = zone_key(self.number);
         written["metadata"]["labels"]["scheduling.giveway.dev/pod-group"] = json!("zoned");
@@ -183,7 +184,7 @@ impl Slot {
             Some(_) => tally.domains.0 += 1,
             None => tally.domains.1 += 1,
         }
-        // With nominations of other nodes the planner may be stricter, and never laxer.
+        // With nominations to other nodes the planner may be stricter, but never laxer.
         let agree = found.as_ref().map_or(open.is_empty() || objects.any_nominated(), |zone| open.contains(zone));
         if !agree {
             tally.disagreements.push(format!(
@@ -201,7 +202,7 @@ impl Slot {
         nodes.patch(&node_name(self.number, index), &PatchParams::default(), &patch).await.unwrap()
     }
 
-    /// Creates a pod; `None` when the API server finds it invalid.
+    /// Creates a pod; returns `None` if the API server rejects it as invalid.
     async fn create(&self, written: Value, tally: &mut Tally) -> Option<Pod> {
         let pod: Pod = serde_json::from_value(written).unwrap();
         match self.api(&pod).create(&PostParams::default(), &pod).await {
@@ -214,7 +215,7 @@ impl Slot {
         }
     }
 
-    /// Makes a pod that is bound terminate for as long as the round takes.
+    /// Deletes a bound pod, which keeps terminating for the whole round.
     async fn terminate(&self, pod: Pod) -> Pod {
         let name = pod.metadata.name.as_deref().unwrap();
         let annotation = json!({"metadata": {"annotations": {"kwok.giveway.dev/grace-seconds": "600"}}});
@@ -253,7 +254,7 @@ impl Slot {
     async fn delete(&self, pod: &Pod) {
         let name = pod.metadata.name.as_deref().unwrap();
         match self.api(pod).delete(name, &DeleteParams::default().grace_period(0)).await {
-            // Bound before the scheduler had seen the node's new taint, it was driven out at once.
+            // The pod may have been evicted by a taint that kube-scheduler had not observed when it bound the pod.
             Ok(_) | Err(kube::Error::Api(_)) => {}
             Err(error) => panic!("deleting {name}: {error}"),
         }
@@ -264,8 +265,8 @@ impl Slot {
     }
 }
 
-/// Pins a pod to a node by a resource that only the node offers, so that its node affinity (and with it the nodes that
-/// topology spread counts) stays as it is.
+/// Pins a pod to a node by a resource that only the node offers. Its node affinity, and so the nodes that count for topology spread,
+/// are unchanged.
 fn pin_by_resource(written: &Value, node: &str) -> Value {
     let mut pod = written.clone();
     pod["spec"]["containers"][0]["resources"]["limits"][pin(node)] = json!("1");

@@ -1,4 +1,4 @@
-//! Jobs.
+//! Gangs of Jobs with the gang label.
 
 use super::{apply, cluster, field, job, patch, wait_bound, wait_group};
 use crate::MINUTE;
@@ -13,17 +13,17 @@ use serde_json::json;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            one_label_on_a_job_starts_a_gang_and_a_full_cluster_ends_with_whole_groups_evicted,
-            a_group_follows_its_job_when_it_is_scaled_suspended_deleted_and_made_anew,
-            pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own,
-            a_user_s_own_group_and_labels_win_over_the_label_and_a_late_label_is_answered;
+            the_gang_label_on_jobs_makes_gangs_that_preempt_whole_groups,
+            a_group_follows_its_job_through_scaling_suspension_deletion_and_recreation,
+            pods_of_a_recreated_job_wait_for_a_new_group,
+            a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning;
     ]
 }
 
 const OLD: &str = "batch.kubernetes.io/job-name=old";
 const TRAIN: &str = "batch.kubernetes.io/job-name=train";
 
-async fn one_label_on_a_job_starts_a_gang_and_a_full_cluster_ends_with_whole_groups_evicted(world: &mut World) {
+async fn the_gang_label_on_jobs_makes_gangs_that_preempt_whole_groups(world: &mut World) {
     cluster(world, 2).await;
     apply(world, &job("old", 8, "low")).await;
     wait_bound(world, OLD, 8).await;
@@ -35,11 +35,15 @@ async fn one_label_on_a_job_starts_a_gang_and_a_full_cluster_ends_with_whole_gro
     let page = crate::cli::giveway(world, &["why", "job/train"]).await;
     assert!(page.ok().contains("podgroup/default/train\n"), "{}", page.out);
     let evicted = world.audit().await.evicted_names();
-    assert_eq!(evicted.iter().filter(|name| name.starts_with("old-")).count(), 8, "all of it went: {evicted:?}");
+    assert_eq!(
+        evicted.iter().filter(|name| name.starts_with("old-")).count(),
+        8,
+        "the whole group is evicted: {evicted:?}"
+    );
     world.check_promises().await;
 }
 
-async fn a_group_follows_its_job_when_it_is_scaled_suspended_deleted_and_made_anew(world: &World) {
+async fn a_group_follows_its_job_through_scaling_suspension_deletion_and_recreation(world: &World) {
     cluster(world, 1).await;
     let spec = |fields: serde_json::Value| json!({ "spec": fields });
     apply(world, &job("train", 2, "high")).await;
@@ -60,7 +64,7 @@ async fn a_group_follows_its_job_when_it_is_scaled_suspended_deleted_and_made_an
     apply(world, &job("train", 4, "high")).await;
     let uid = field(world, "job/train", ".metadata.uid").await;
     wait_bound(world, TRAIN, 4).await;
-    wait_for("the group is that of the new Job", MINUTE, async || {
+    wait_for("the group belongs to the new Job", MINUTE, async || {
         let path = "jsonpath={.metadata.ownerReferences[0].uid} {.spec.schedulingPolicy.gang.minCount} {.metadata.uid}";
         let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
         let is_new = text.starts_with(&format!("{uid} 4 ")) && !text.ends_with(&first);
@@ -68,18 +72,20 @@ async fn a_group_follows_its_job_when_it_is_scaled_suspended_deleted_and_made_an
     })
     .await;
     world.kubectl(&["delete", "job/train", "--wait=true"]).await.unwrap();
-    wait_for("the group goes with its Job", MINUTE, async || match world.kubectl(&["get", "gpg", "train"]).await {
-        Err(text) if text.contains("NotFound") => Ok(()),
-        other => Err(format!("{other:?}")),
+    wait_for("the group is deleted with its Job", MINUTE, async || {
+        match world.kubectl(&["get", "gpg", "train"]).await {
+            Err(text) if text.contains("NotFound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
     world.check_promises().await;
 }
 
-async fn pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own(world: &World) {
+async fn pods_of_a_recreated_job_wait_for_a_new_group(world: &World) {
     cluster(world, 1).await;
     let mut first = job("train", 2, "high");
-    // Its pods go on for long when they are told to end.
+    // The pods of the first Job take 10 minutes to terminate.
     first["spec"]["template"]["metadata"]["annotations"] = json!({"kwok.giveway.dev/grace-seconds": "600"});
     apply(world, &first).await;
     wait_bound(world, TRAIN, 2).await;
@@ -93,13 +99,13 @@ async fn pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own(world:
         if text.split_whitespace().count() == 2 { Ok(()) } else { Err(text) }
     })
     .await;
-    // There is room for some of the second one's pods.
+    // Two of the four pods of the second Job fit.
     apply(world, &job("train", 4, "high")).await;
-    wait_for("the group says whose its pods are", MINUTE, async || {
+    wait_for("the condition says that the pods belong to another Job", MINUTE, async || {
         let path = "jsonpath={.metadata.uid} {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
         let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
-        let told = text.starts_with(&old) && text.contains("Its pods belong to another Job than the group;");
-        if told { Ok(()) } else { Err(text) }
+        let reported = text.starts_with(&old) && text.contains("Its pods belong to another Job than the group;");
+        if reported { Ok(()) } else { Err(text) }
     })
     .await;
     let nodes = || async {
@@ -107,7 +113,7 @@ async fn pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own(world:
         let text = world.kubectl(&["get", "pods", "-l", TRAIN, "-o", path]).await.unwrap();
         text.split_whitespace().filter(|pod| pod.starts_with('/') && pod.len() > 1).count()
     };
-    assert_eq!(nodes().await, 0, "nobody starts by the group of the first Job");
+    assert_eq!(nodes().await, 0, "no pod may start with the size of the first Job's group");
     for pod in pods.lines() {
         world.kubectl(&["delete", pod, "--force", "--grace-period=0"]).await.unwrap();
     }
@@ -121,12 +127,12 @@ async fn pods_of_a_job_that_is_created_anew_wait_for_a_group_of_their_own(world:
     world.check_promises().await;
 }
 
-async fn a_user_s_own_group_and_labels_win_over_the_label_and_a_late_label_is_answered(world: &World) {
+async fn a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning(world: &World) {
     cluster(world, 1).await;
     let own = world.gang("train", 3).priority("high").without_pods().create().await;
     apply(world, &job("train", 3, "high")).await;
     wait_bound(world, TRAIN, 3).await;
-    assert_eq!(own.get().await.metadata.owner_references, None, "it is the user's");
+    assert_eq!(own.get().await.metadata.owner_references, None, "the group was created by the user");
     let mut plain = job("plain", 1, "high");
     plain["metadata"]["labels"] = json!({});
     apply(world, &plain).await;
@@ -134,10 +140,10 @@ async fn a_user_s_own_group_and_labels_win_over_the_label_and_a_late_label_is_an
     let label = "scheduling.giveway.dev/gang=true";
     let said = world.kubectl(&["label", "--warnings-as-errors", "job/plain", label]).await.unwrap_err();
     assert!(said.contains("the pods that this Job has are no gang"), "{said}");
-    let told = wait_for_event(&world.kit(), "Job", "plain", "GangLabelTooLate", MINUTE).await;
+    let event = wait_for_event(&world.kit(), "Job", "plain", "GangLabelTooLate", MINUTE).await;
     let words = "The label scheduling.giveway.dev/gang came too late: the pods that this Job has are no gang, and it makes others like \
                  them: delete it and create it anew.";
-    assert_eq!(told, words);
+    assert_eq!(event, words);
     let refused = world.kubectl(&["label", "job/plain", "--overwrite", "scheduling.giveway.dev/gang=yes"]).await;
     assert!(refused.unwrap_err().contains("Invalid value: \"yes\": must be \"true\" or \"false\""));
     world.check_promises().await;

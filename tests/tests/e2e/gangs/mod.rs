@@ -1,4 +1,5 @@
-//! Gangs by one label on their owner: the real controllers of Kubernetes, and objects as those of others write them.
+//! Gangs that Giveway creates for owners with the gang label: with the real controllers of Kubernetes, and with objects as
+//! third-party controllers write them.
 
 pub mod jobs;
 pub mod others;
@@ -9,14 +10,14 @@ pub(crate) use giveway_tests::example::{wait_bound, wait_group};
 use giveway_tests::world::World;
 use serde_json::{Value, json};
 
-/// Classes `low` (10) and `high` (1000), and nodes of four CPUs.
+/// Creates the classes `low` (10) and `high` (1000) and nodes of four CPUs.
 pub(crate) async fn cluster(world: &World, nodes: usize) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(nodes).cpus(4).create().await;
 }
 
-/// A pod template with pods of 1 CPU.
+/// Returns a template of pods that request 1 CPU.
 pub(crate) fn template(class: &str, labels: &Value) -> Value {
     let container =
         json!({"name": "main", "image": "registry.example/train:1", "resources": {"requests": {"cpu": "1"}}});
@@ -26,7 +27,7 @@ pub(crate) fn template(class: &str, labels: &Value) -> Value {
     })
 }
 
-/// A Job with the one label.
+/// Returns a Job with the gang label.
 pub(crate) fn job(name: &str, size: usize, class: &str) -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job",
@@ -40,12 +41,12 @@ pub(crate) async fn apply(world: &World, object: &Value) {
     world.apply(&object.to_string()).await.unwrap();
 }
 
-/// One field of an object.
+/// Returns one field of an object.
 pub(crate) async fn field(world: &World, object: &str, path: &str) -> String {
     world.kubectl(&["get", object, "-o", &format!("jsonpath={{{path}}}")]).await.unwrap()
 }
 
-/// Changes an object.
+/// Patches an object.
 pub(crate) async fn patch(world: &World, object: &str, patch: &Value) {
     world.kubectl(&["patch", object, "--type=merge", "-p", &patch.to_string()]).await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! Kinds of others, without their real controllers, which `make test-kinds` runs: the objects, and the pods with their labels, are
-//! written as these write them; what is of Kubernetes itself (the Jobs of a JobSet, the StatefulSets of a LeaderWorkerSet) is real.
+//! Kinds of third-party controllers. The tests write the objects and pods as these controllers do; `make test-kinds` runs the real
+//! ones. Objects of Kubernetes (Jobs of a JobSet, StatefulSets of a LeaderWorkerSet) are handled by the real controllers.
 
 use super::{apply, cluster, template, wait_bound, wait_group};
 use crate::MINUTE;
@@ -19,18 +19,18 @@ pub fn tests() -> Vec<Test> {
             a_leader_and_its_workers_are_a_group,
             the_head_and_the_workers_of_a_ray_cluster_are_a_group;
         own:
-            the_group_of_a_replica_that_was_scaled_away_goes;
+            the_group_of_a_removed_replica_is_deleted;
     ]
 }
 
-/// A CustomResourceDefinition of this kind that takes everything.
+/// Returns a CustomResourceDefinition of this kind that accepts every object.
 fn crd(kind: &str) -> Value {
     let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
     let any = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{}.{}", row.plural, row.group),
-            // The group belongs to the project.
+            // The API server requires this annotation for CRDs in groups of Kubernetes.
             "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
         "spec": {
             "group": row.group, "scope": "Namespaced",
@@ -40,7 +40,7 @@ fn crd(kind: &str) -> Value {
     })
 }
 
-/// Creates an object of such a kind and returns it as it is stored.
+/// Installs the CRD of an object, creates the object and returns it as stored.
 async fn create(world: &World, object: &Value) -> Value {
     let kind = object["kind"].as_str().unwrap();
     apply(world, &crd(kind)).await;
@@ -96,9 +96,9 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
             assert!(pages.ok().contains(group), "{}", pages.out);
         }
     }
-    let nobody = crate::cli::giveway(world, &["why", "jobset/nobody"]).await;
-    let words = "no pod group of namespace default is made for JobSet nobody: groups come with the first pod";
-    assert!(nobody.status == Some(2) && nobody.err.contains(words), "{}", nobody.err);
+    let unknown = crate::cli::giveway(world, &["why", "jobset/unknown"]).await;
+    let words = "no pod group of namespace default is made for JobSet unknown: groups come with the first pod";
+    assert!(unknown.status == Some(2) && unknown.err.contains(words), "{}", unknown.err);
     world.check_promises().await;
 }
 
@@ -118,20 +118,20 @@ async fn a_leader_and_its_workers_are_a_group(world: &World) {
                 "ordinals": {"start": first}, "selector": {"matchLabels": labels}, "template": template},
         })
     };
-    // The leader gets the index of its group by a webhook that runs after ours.
+    // The leader has no group index yet, because LeaderWorkerSet's webhook sets it after Giveway's.
     let leader = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/worker-index": "0"});
     let workers = json!({"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"});
     apply(world, &stateful("serve", 1, 0, &leader)).await;
     wait_group(world, "serve-0", 3, "LeaderWorkerSet/serve").await;
     let path = "jsonpath={.spec.nodeName}{.spec.schedulingGates[*].name}";
-    let held = world.kubectl(&["get", "pod", "serve-0", "-o", path]).await.unwrap();
-    assert_eq!(held, giveway_crds::keys::GATE, "the leader waits for its workers");
+    let gates = world.kubectl(&["get", "pod", "serve-0", "-o", path]).await.unwrap();
+    assert_eq!(gates, giveway_crds::keys::GATE, "the leader stays gated until its workers exist");
     apply(world, &stateful("serve-0", 2, 1, &workers)).await;
     wait_bound(world, "leaderworkerset.sigs.k8s.io/name=serve", 3).await;
     world.check_promises().await;
 }
 
-async fn the_group_of_a_replica_that_was_scaled_away_goes() {
+async fn the_group_of_a_removed_replica_is_deleted() {
     let world = World::builder().operator_flag("--unused-group-timeout=2s").start().await;
     cluster(&world, 1).await;
     let spec =
@@ -150,7 +150,7 @@ async fn the_group_of_a_replica_that_was_scaled_away_goes() {
     apply(&world, &leaders(2)).await;
     wait_bound(&world, "leaderworkerset.sigs.k8s.io/name=serve", 2).await;
     apply(&world, &leaders(1)).await;
-    wait_for("the group of the second replica goes", MINUTE, async || {
+    wait_for("the group of the second replica is deleted", MINUTE, async || {
         let left = world.kubectl(&["get", "gpg", "-o", "jsonpath={.items[*].metadata.name}"]).await?;
         if left == "serve-0" { Ok(()) } else { Err(left) }
     })

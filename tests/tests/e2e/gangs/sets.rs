@@ -1,4 +1,4 @@
-//! StatefulSets.
+//! Gangs of StatefulSets with the gang label.
 
 use super::{apply, cluster, field, job, patch, template, wait_bound, wait_group};
 use crate::MINUTE;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refused,
-            a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all;
+            a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected,
+            a_stateful_set_resized_without_pods_starts_with_its_new_size;
     ]
 }
 
@@ -30,11 +30,11 @@ fn set(policy: &str) -> Value {
     })
 }
 
-async fn a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refused(world: &World) {
+async fn a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected(world: &World) {
     cluster(world, 1).await;
-    let refused = world.apply(&set("OrderedReady").to_string()).await.unwrap_err();
+    let rejection = world.apply(&set("OrderedReady").to_string()).await.unwrap_err();
     let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready";
-    assert!(refused.contains(words), "{refused}");
+    assert!(rejection.contains(words), "{rejection}");
     apply(world, &set("Parallel")).await;
     wait_bound(world, "app=db", 3).await;
     wait_group(world, "db", 3, "StatefulSet/db").await;
@@ -46,7 +46,7 @@ async fn a_stateful_set_starts_as_a_gang_and_one_that_could_never_start_is_refus
     world.check_promises().await;
 }
 
-async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(world: &World) {
+async fn a_stateful_set_resized_without_pods_starts_with_its_new_size(world: &World) {
     cluster(world, 1).await;
     let mut small = set("Parallel");
     small["spec"]["replicas"] = json!(1);
@@ -55,11 +55,11 @@ async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(
     wait_group(world, "db", 1, "StatefulSet/db").await;
     patch(world, "statefulset/db", &json!({"spec": {"replicas": 0}})).await;
     wait_bound(world, "app=db", 0).await;
-    // Room for two of four is left.
+    // Two of four pods fit.
     apply(world, &job("others", 2, "high")).await;
     wait_bound(world, "batch.kubernetes.io/job-name=others", 2).await;
     patch(world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
-    wait_for("the group finds no room", MINUTE, async || {
+    wait_for("the group is unschedulable with its new size", MINUTE, async || {
         let path = "jsonpath={.spec.schedulingPolicy.gang.minCount} \
                     {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason}";
         let text = world.kubectl(&["get", "gpg", "db", "-o", path]).await?;
@@ -68,7 +68,7 @@ async fn a_set_that_was_resized_while_it_had_no_pods_starts_whole_or_not_at_all(
     .await;
     let nodes =
         world.kubectl(&["get", "pods", "-l", "app=db", "-o", "jsonpath={.items[*].spec.nodeName}"]).await.unwrap();
-    assert_eq!(nodes, "", "nobody started by the size of before");
+    assert_eq!(nodes, "", "no pod may start with the old size");
     world.kubectl(&["delete", "job/others"]).await.unwrap();
     wait_bound(world, "app=db", 4).await;
     assert_eq!(field(world, "gpg/db", ".spec.schedulingPolicy.gang.minCount").await, "4");

@@ -1,4 +1,4 @@
-//! A Job of a gang gets over the preemption of all its pods.
+//! A Job whose pods are a gang survives the preemption of all its pods.
 
 use super::{apply, field, job, wait_bound};
 use crate::MINUTE;
@@ -13,32 +13,32 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add;
+            a_job_that_a_preemption_would_fail_gets_a_warning_with_the_lines_to_add;
         own:
-            kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_where_the_chart_says_so;
+            enabled_kinds_need_no_label_and_their_jobs_get_a_failure_policy_in_selected_namespaces;
         release_shared:
-            a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry;
+            a_gang_of_16_completes_without_failures_after_three_preemptions;
         release:
-            members_that_finished_and_were_collected_count_for_the_next_operator_too;
+            a_new_leader_counts_members_that_succeeded_and_were_deleted;
     ]
 }
 
 const VICTIM: &str = "batch.kubernetes.io/job-name=victim";
 
-/// A Job of 16 with the usual limit. (After pods that failed together the Job waits 10 s, doubled for each of them, unless every
-/// index has a back-off of its own.)
-fn sixteen(name: &str) -> Value {
+/// Returns a Job of 16 pods with the default `backoffLimit`. After failures the Job controller waits 10 s, doubled for each failure,
+/// unless every index has a back-off of its own.
+fn job_of_16(name: &str) -> Value {
     let mut job = job(name, 16, "low");
     job["spec"]["completions"] = json!(16);
     job["spec"]["backoffLimit"] = json!(6);
     job
 }
 
-async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retry(world: &World) {
+async fn a_gang_of_16_completes_without_failures_after_three_preemptions(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(2).cpus(8).create().await;
-    let mut victim = sixteen("victim");
+    let mut victim = job_of_16("victim");
     victim["spec"]["podFailurePolicy"] =
         json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
     victim["spec"]["completionMode"] = json!("Indexed");
@@ -56,8 +56,8 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
     }
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.len(), 48, "{evicted:?}");
-    assert_eq!(field(world, "job/victim", ".status.failed").await, "", "no failure was counted");
-    // Those of the last round may still be on their way out.
+    assert_eq!(field(world, "job/victim", ".status.failed").await, "", "the Job counted no failure");
+    // Pods of the last round may still be terminating.
     let path = "jsonpath={range .items[*]}pod/{.metadata.name} {.metadata.deletionTimestamp}{\"\\n\"}{end}";
     let names = world.kubectl(&["get", "pods", "-l", VICTIM, "-o", path]).await.unwrap();
     let live: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(' ')).collect();
@@ -75,7 +75,7 @@ async fn a_gang_of_sixteen_is_preempted_three_times_and_completes_without_a_retr
     world.check_promises().await;
 }
 
-async fn members_that_finished_and_were_collected_count_for_the_next_operator_too() {
+async fn a_new_leader_counts_members_that_succeeded_and_were_deleted() {
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
     world.nodes(1).cpus(3).create().await;
@@ -94,7 +94,7 @@ async fn members_that_finished_and_were_collected_count_for_the_next_operator_to
     for done in &names[..2] {
         uids.push(field(&world, done, ".metadata.uid").await);
     }
-    wait_for("Job and group have counted those that have finished", MINUTE, async || {
+    wait_for("Job and group have counted the succeeded pods", MINUTE, async || {
         let (counted, known) = (
             field(&world, "job/train", ".status.succeeded").await,
             field(&world, "gpg/train", ".status.finished").await,
@@ -113,8 +113,8 @@ async fn members_that_finished_and_were_collected_count_for_the_next_operator_to
     let phase = json!({"status": {"phase": "Failed"}}).to_string();
     world.kubectl(&["patch", names[2], "--subresource=status", "--type=merge", "-p", &phase]).await.unwrap();
     world.operator().start().await;
-    // The Job makes it anew, and nobody makes those that have finished.
-    wait_for("the pod that is made anew starts", 2 * MINUTE, async || {
+    // The Job replaces the failed pod only, so the gang has one pod and two members that have succeeded.
+    wait_for("the replacement pod is bound", 2 * MINUTE, async || {
         let path = "jsonpath={range .items[*]}pod/{.metadata.name} {.spec.nodeName}{\"\\n\"}{end}";
         let pods = world.kubectl(&["get", "pods", "-l", selector, "-o", path]).await?;
         let started = |line: &str| !names.iter().any(|name| line.starts_with(name)) && !line.ends_with(' ');
@@ -124,25 +124,25 @@ async fn members_that_finished_and_were_collected_count_for_the_next_operator_to
     world.check_promises().await;
 }
 
-async fn a_gang_s_job_that_a_preemption_would_end_is_warned_with_the_lines_to_add(world: &mut World) {
+async fn a_job_that_a_preemption_would_fail_gets_a_warning_with_the_lines_to_add(world: &mut World) {
     world.class("low", 10).managed().create().await;
     let file = world.plane().directory().join("job.yaml").display().to_string();
     let create = ["create", "--dry-run=server", "--warnings-as-errors", "-f", &file];
-    std::fs::write(&file, sixteen("train").to_string()).unwrap();
+    std::fs::write(&file, job_of_16("train").to_string()).unwrap();
     let said = world.kubectl(&create).await.unwrap_err();
     let words = "spec.podFailurePolicy: each preemption of 16 pods is 16 failures, and backoffLimit is 6: add rules: [{action: \
                  Ignore, onPodConditions: [{type: DisruptionTarget}]}]";
     assert!(said.contains(words), "{said}");
-    let mut named = sixteen("train");
+    let mut named = job_of_16("train");
     named["metadata"]["labels"] = json!({});
     named["spec"]["template"]["metadata"]["labels"] = json!({giveway_crds::keys::LABEL_POD_GROUP: "mine"});
     std::fs::write(&file, named.to_string()).unwrap();
     let said = world.kubectl(&create).await.unwrap_err();
-    assert!(said.contains(words), "also one whose template names a group: {said}");
+    assert!(said.contains(words), "a Job whose pod template names a group gets the warning too: {said}");
     world.check_promises().await;
 }
 
-async fn kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_where_the_chart_says_so() {
+async fn enabled_kinds_need_no_label_and_their_jobs_get_a_failure_policy_in_selected_namespaces() {
     let world = World::builder()
         .helm_value("gangs.kinds={Job}")
         .helm_value("gangs.namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=default")
@@ -164,6 +164,6 @@ async fn kinds_that_are_switched_on_need_no_label_and_their_jobs_get_the_rule_wh
     let label = ".spec.template.metadata.labels.scheduling\\.giveway\\.dev/gang";
     let path = format!("jsonpath={{{label}}}");
     let there = world.kubectl(&["get", "job/train", "-n", "elsewhere", "-o", &path]).await.unwrap();
-    assert_eq!(there, "", "the selector leaves it out");
+    assert_eq!(there, "", "the namespace selector excludes this namespace");
     world.check_promises().await;
 }
