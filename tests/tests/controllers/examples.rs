@@ -22,8 +22,8 @@ async fn origins(world: &World, selector: &str) -> Vec<(Pod, Origin)> {
     found
 }
 
-/// Checks the table of kinds against the pods that the controller created: kind, owner and group of each, every label that the row
-/// reads, and the UID of the owner if a label or the pod's controller has it.
+/// Checks the table of kinds against the pods that the controller created: kind, owner and group of each, every label that the
+/// row reads, and the UID of the owner if a label or the pod's controller has it.
 async fn check_origins(world: &World, example: &Example, owner: (&str, &str), groups: &[&str]) {
     let found = origins(world, example.selector).await;
     let actual: Vec<&str> = found.iter().map(|(_, origin)| origin.group.as_str()).collect();

@@ -166,7 +166,8 @@ async fn pods_in_kube_system_and_giveway_system_are_admitted_unchanged_without_t
             world.kubectl(&["get", "pod", "critical", "-n", namespace, "-o", "jsonpath={.spec.schedulingGates}"]).await;
         assert_eq!(gates.unwrap(), "", "{namespace}");
     }
-    // The webhook entry for members fails closed, because an ungated member could start without its gang. Other pods are admitted.
+    // The webhook entry for members fails closed, because an ungated member could start without its gang. Other pods are
+    // admitted.
     let member = world.pod("member").label(keys::LABEL_POD_GROUP, "g").try_create().await.err().unwrap().to_string();
     assert!(member.contains("failed calling webhook"), "{member}");
     world.pod("other").create().await.wait_bound(MINUTE).await;

@@ -50,7 +50,8 @@ async fn pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unc
     wait_next_second(&before).await;
     let set = |value: &str| format!("{ANNOTATION_THRESHOLD}={value}");
     world.kubectl(&["annotate", "priorityclass", "service", &set("5000")]).await.unwrap();
-    // Admission copies the threshold once it has observed the change of the class; the operator back-fills the pods created before that.
+    // Admission copies the threshold once it has observed the change of the class; the operator back-fills the pods created
+    // before that.
     let seen = world.pod("seen").priority("service").create().await;
     wait_annotation(&seen, ANNOTATION_THRESHOLD, "5000").await;
 

@@ -152,7 +152,8 @@ impl Load {
     }
 }
 
-/// Waits until the webhook presents another certificate than `before` and exactly one authority (other than `authority`) is trusted.
+/// Waits until the webhook presents another certificate than `before` and exactly one authority (other than `authority`) is
+/// trusted.
 async fn wait_rotated(client: &Client, port: u16, before: &[u8], authority: Option<&[u8]>) {
     wait_for("the webhook presents a new certificate of the only trusted authority", MINUTE, async || {
         let bundle = trusted(client).await?;

@@ -72,7 +72,8 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
 
-    // A policy without a binding, or with a binding that only warns, is a fault. Policies that only some chart values install are checked too.
+    // A policy without a binding, or with a binding that only warns, is a fault. Policies that only some chart values install are
+    // checked too.
     let action = |action: &str| format!("{{\"spec\":{{\"validationActions\":[\"{action}\"]}}}}");
     let binding = ["patch", "validatingadmissionpolicybinding", "giveway-pods", "--type=merge", "-p"];
     world.kubectl(&[&binding[..], &[action("Warn").as_str()]].concat()).await.unwrap();

@@ -127,8 +127,8 @@ async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
 
 async fn a_gang_is_scheduled_while_other_pods_are_being_bound(world: &World) {
     world.nodes(20).cpus(8).create().await;
-    // The pods of a Deployment fill the cluster while a gang is planned. Capacity that was free for the plan may be used by other pods
-    // before kube-scheduler observes the nominations.
+    // The pods of a Deployment fill the cluster while a gang is planned. Capacity that was free for the plan may be used by other
+    // pods before kube-scheduler observes the nominations.
     let [background, gang] = ["1-background.yaml", "2-gang.yaml"].map(giveway_tests::example::path);
     world.kubectl(&["apply", "-f", &background, "-f", &gang]).await.unwrap();
     giveway_tests::wait::wait_for("the PodGroup of the Job is created", MINUTE, async || {

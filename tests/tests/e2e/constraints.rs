@@ -1,5 +1,5 @@
-//! Gangs with constraints between their members (spread, affinity, ports) are bound by the real kube-scheduler without delay, with
-//! and without preemption: kube-scheduler accepts the placements that Giveway planned.
+//! Gangs with constraints between their members (spread, affinity, ports) are bound by the real kube-scheduler without delay,
+//! with and without preemption: kube-scheduler accepts the placements that Giveway planned.
 
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
@@ -88,10 +88,10 @@ async fn gangs_with_constraints_are_bound_without_delay_with_and_without_preempt
     world.check_promises().await;
 }
 
-/// kube-scheduler counts nominated pods as running on their node, so the nominations of seven evenly spread members on one node would
-/// make each other unschedulable. Giveway withdraws the nominations when all members are ungated. Pending pods of lower priority are
-/// usually scheduled after the members. If kube-scheduler tried a member too early and backs off (docs/limits.md), such a pod can be
-/// bound first; it is then evicted.
+/// kube-scheduler counts nominated pods as running on their node, so the nominations of seven evenly spread members on one node
+/// would make each other unschedulable. Giveway withdraws the nominations when all members are ungated. Pending pods of lower
+/// priority are usually scheduled after the members. If kube-scheduler tried a member too early and backs off (docs/limits.md),
+/// such a pod can be bound first; it is then evicted.
 async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
@@ -113,8 +113,8 @@ async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pendin
     world.check_promises().await;
 }
 
-/// kube-scheduler counts nominated pods as running on their node, so the nominations of three of the six members would violate the
-/// spread constraint of the others.
+/// kube-scheduler counts nominated pods as running on their node, so the nominations of three of the six members would violate
+/// the spread constraint of the others.
 async fn evenly_spread_members_on_shared_nodes_are_bound_without_delay(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;

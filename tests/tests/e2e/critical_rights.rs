@@ -1,5 +1,5 @@
-//! Rights for critical add-ons: what the operator may change on nodes, which pods can become add-ons, and that uninstalling Giveway
-//! removes its taints.
+//! Rights for critical add-ons: what the operator may change on nodes, which pods can become add-ons, and that uninstalling
+//! Giveway removes its taints.
 
 use crate::MINUTE;
 use crate::cli::{giveway, run};

@@ -38,8 +38,8 @@ pub fn tests() -> Vec<Test> {
 /// Threshold of class `guarded`.
 const THRESHOLD: i32 = 5000;
 
-/// Creates the classes `guarded` (10, with the threshold), `low` (10), `mid` (900), `high` (1000) and `boss` (5000). None is managed,
-/// so kube-scheduler preempts for them.
+/// Creates the classes `guarded` (10, with the threshold), `low` (10), `mid` (900), `high` (1000) and `boss` (5000). None is
+/// managed, so kube-scheduler preempts for them.
 pub(crate) async fn classes(world: &World) {
     world.class("guarded", 10).annotation(keys::ANNOTATION_THRESHOLD, &THRESHOLD.to_string()).create().await;
     world.class("low", 10).create().await;
@@ -48,8 +48,8 @@ pub(crate) async fn classes(world: &World) {
     world.class("boss", THRESHOLD).create().await;
 }
 
-/// Creates a Deployment of class `guarded` on the nodes of pool `guarded` and the budget `api` for it. Returns its pods when they are
-/// ready and the budget's status counts them.
+/// Creates a Deployment of class `guarded` on the nodes of pool `guarded` and the budget `api` for it. Returns its pods when they
+/// are ready and the budget's status counts them.
 pub(crate) async fn service(world: &World, replicas: usize, min_available: usize) -> Vec<Pod> {
     let manifest = format!(
         r#"apiVersion: apps/v1

@@ -1,7 +1,7 @@
 //! The cost of denials by the guard, measured with kube-scheduler: attempts, the rate at which other pods are bound, memory.
 //!
-//! `make bench-guard` runs the benchmarks and prints the figures. Tests check attempts and memory but not time, because other tests
-//! run on the same machine.
+//! `make bench-guard` runs the benchmarks and prints the figures. Tests check attempts and memory but not time, because other
+//! tests run on the same machine.
 
 use crate::MINUTE;
 use crate::guard::{REFUSED, classes, metric, service};
@@ -55,8 +55,8 @@ async fn preemptor(world: &World, name: &str) -> PodHandle {
     world.pod(name).priority("high").node_selector("pool", "guarded").create().await
 }
 
-/// Creates the unrelated pods, waits until all are bound and removes them. Returns the pods bound per second, from the first creation
-/// to the last binding.
+/// Creates the unrelated pods, waits until all are bound and removes them. Returns the pods bound per second, from the first
+/// creation to the last binding.
 async fn binding_rate(world: &World, round: &str) -> f64 {
     let Kit { client, namespace } = world.namespace(&format!("unrelated-{round}")).await;
     let api = kube::Api::<Pod>::namespaced(client, &namespace);

@@ -102,8 +102,8 @@ async fn disable_borrowing(world: &World) {
     .await;
 }
 
-/// Marks and deletes `held` pods as kube-scheduler, and measures while the denials are delayed. Returns the share of the level's seats
-/// that is free meanwhile.
+/// Marks and deletes `held` pods as kube-scheduler, and measures while the denials are delayed. Returns the share of the level's
+/// seats that is free meanwhile.
 async fn round(world: &mut World, names: &[String], held: usize, phase: &str) -> f64 {
     let (api, patch) = (world.kit().api::<Pod>(), PatchParams::default());
     for name in &names[..held] {

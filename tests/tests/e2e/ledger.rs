@@ -31,8 +31,8 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Starts a world with two nodes full of pods of class `low` and a gang of class `high` that needs both. Returns it with the gang and
-/// its plan, whose first eviction is delayed by ten minutes.
+/// Starts a world with two nodes full of pods of class `low` and a gang of class `high` that needs both. Returns it with the gang
+/// and its plan, whose first eviction is delayed by ten minutes.
 pub(crate) async fn planned() -> (World, giveway_tests::cluster::Group, StoredPlan) {
     let world = World::start().await;
     world.class("low", 10).managed().create().await;
@@ -112,8 +112,8 @@ async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     world.check_promises().await;
 }
 
-/// An attack against plans stored in annotations of pods: a tenant with role `edit` in one namespace wrote a plan into the annotation
-/// of a forged mirror pod, and the next leader evicted the pods named in it.
+/// An attack against plans stored in annotations of pods: a tenant with role `edit` in one namespace wrote a plan into the
+/// annotation of a forged mirror pod, and the next leader evicted the pods named in it.
 async fn a_tenant_with_role_edit_cannot_evict_pods_with_a_forged_plan() {
     let mut world = World::start().await;
     world.class("vip", 1000).create().await;

@@ -119,8 +119,8 @@ async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     world.check(&Promises::new().allow_taken_down(2)).await;
 }
 
-/// Creates a policy that denies the removal of scheduling gates of pods whose names begin with `train-1`, and waits until it is in
-/// force.
+/// Creates a policy that denies the removal of scheduling gates of pods whose names begin with `train-1`, and waits until it is
+/// in force.
 async fn deny_ungating_of_second_pod(world: &World) {
     let unless = "!object.metadata.name.startsWith('train-1') || has(object.spec.schedulingGates)";
     let denial =

@@ -26,8 +26,8 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// User `tenant` has role `edit` in namespace `team`; user `glass` also has the break-glass right there. User `wide` has all verbs on
-/// these resources in the whole cluster, but not the break-glass right.
+/// User `tenant` has role `edit` in namespace `team`; user `glass` also has the break-glass right there. User `wide` has all
+/// verbs on these resources in the whole cluster, but not the break-glass right.
 const USERS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

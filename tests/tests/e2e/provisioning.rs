@@ -203,8 +203,8 @@ fn placeholders() -> ListParams {
     ListParams::default().labels(LABEL_PLACEHOLDER)
 }
 
-/// Plays an autoscaler until the gang is bound: adds a node of 4 CPUs whenever at least four pods are unschedulable, at most `limit`
-/// nodes.
+/// Plays an autoscaler until the gang is bound: adds a node of 4 CPUs whenever at least four pods are unschedulable, at most
+/// `limit` nodes.
 async fn autoscale(world: &World, gang: &Group, limit: usize) {
     let pods: Api<Pod> = Api::default_namespaced(world.client());
     let mut nodes = 0;

@@ -1,7 +1,8 @@
 //! A ResourceQuota scoped by priority class also holds for groups: pods do not get the priority of a class that the quota denies
 //! them, neither to preempt others nor as protection against preemption.
 //!
-//! All scenarios share one cluster. The quota of namespace `tenant` permits no pod of class `high`; namespace `paid` has no quota.
+//! All scenarios share one cluster. The quota of namespace `tenant` permits no pod of class `high`; namespace `paid` has no
+//! quota.
 
 use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::{PodGroup, keys};
@@ -83,8 +84,8 @@ impl Scene {
         class.map_or(pod.clone(), |class| pod.priority(class))
     }
 
-    /// Creates a gang of class `high` in namespace `paid` and checks that exactly one pod of class `mid` is evicted for it. Gangs that
-    /// have waited longer have been processed before, so a forbidden preemption for one of them would be noticed.
+    /// Creates a gang of class `high` in namespace `paid` and checks that exactly one pod of class `mid` is evicted for it. Gangs
+    /// that have waited longer have been processed before, so a forbidden preemption for one of them would be noticed.
     async fn preempt_for_paid_gang(&mut self, name: &str) {
         let gang = self.group(&self.paid, name, 1).priority("high").create().await;
         gang.wait_bound(MINUTE).await;
@@ -258,7 +259,8 @@ async fn with_the_group_recreated_for_running_pods(scene: &mut Scene) {
 }
 
 impl Scene {
-    /// Checks that a gang of class `mid` preempts a group of class `high` whose four running pods have class `low`, all pods together.
+    /// Checks that a gang of class `mid` preempts a group of class `high` whose four running pods have class `low`, all pods
+    /// together.
     async fn expect_no_protection(&mut self, group: &Group, node: &str) {
         let words = "4 pods run with priority 10, below the group's, 1000, and can be evicted as such.";
         expect_condition(group, MISMATCH, "True PriorityMismatch", words).await;

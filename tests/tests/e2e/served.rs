@@ -1,5 +1,5 @@
-//! Settings of administrators for namespaces: protection against evictions, by the chart and by an annotation, also during a plan;
-//! and namespaces without group scheduling.
+//! Settings of administrators for namespaces: protection against evictions, by the chart and by an annotation, also during a
+//! plan; and namespaces without group scheduling.
 
 use crate::cli::giveway;
 use crate::{MINUTE, SCHEDULED, expect_condition};
@@ -350,8 +350,8 @@ async fn a_gated_gang_is_ungated_when_its_namespace_is_excluded() {
     world.check_promises().await;
 }
 
-/// Excluded namespaces are not sent to the webhook for members. Pods with group labels cannot use this to set fields that the webhook
-/// would reject.
+/// Excluded namespaces are not sent to the webhook for members. Pods with group labels cannot use this to set fields that the
+/// webhook would reject.
 async fn group_labels_in_excluded_namespaces_do_not_bypass_admission() {
     let world = start_with_excluded_namespaces().await;
     create_classes(&world).await;

@@ -200,8 +200,8 @@ async fn a_control_plane_ends_when_its_starter_is_killed() {
     .await;
 }
 
-/// Worlds do not share ports, directories or names: four worlds start at a time, every tenth on a new control plane and the others on
-/// reused ones.
+/// Worlds do not share ports, directories or names: four worlds start at a time, every tenth on a new control plane and the
+/// others on reused ones.
 async fn two_hundred_worlds_start_four_at_a_time() {
     let starts = (0..200).map(async |index| {
         let builder = if index % 10 == 0 { World::builder().fresh() } else { World::builder() };

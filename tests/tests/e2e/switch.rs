@@ -1,4 +1,5 @@
-//! Switching the mode at runtime (`enforce`, `observe`, `off`): the behaviour in each mode, messages, rights, and plans in flight.
+//! Switching the mode at runtime (`enforce`, `observe`, `off`): the behaviour in each mode, messages, rights, and plans in
+//! flight.
 
 use crate::cli::giveway;
 use crate::roles::{ACCOUNTS, Account};

@@ -1,5 +1,5 @@
-//! Install, upgrade and uninstall with the real helm: the chart's hook Jobs run with their own ServiceAccounts after the operator has
-//! lost its rights, and remove Giveway's taints.
+//! Install, upgrade and uninstall with the real helm: the chart's hook Jobs run with their own ServiceAccounts after the operator
+//! has lost its rights, and remove Giveway's taints.
 
 use crate::MINUTE;
 use crate::cli::giveway as cli;
@@ -168,7 +168,8 @@ async fn without_the_webhook_classes_are_released_after_the_chart_is_uninstalled
         vec!["install", "giveway", &chart, "--create-namespace", "--set", "webhook.url=https://127.0.0.1:1"];
     install.extend(["--set", "managedPriorityClasses=all"]);
     succeeds(helm(&mut world, &install)).await;
-    // While the webhook configuration exists, `release` needs the webhook, because the webhook could make the class managed again.
+    // While the webhook configuration exists, `release` needs the webhook, because the webhook could make the class managed
+    // again.
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let kubeconfig = world.plane().kubeconfig();
     let release = async |flags: &[&str]| {

@@ -1,5 +1,5 @@
-//! Objects with `managedFields` that the client library cannot parse: a time in the year 9999, and fields nested too deeply. A tenant
-//! can write them, and without a countermeasure the daemons could not list any object of that kind.
+//! Objects with `managedFields` that the client library cannot parse: a time in the year 9999, and fields nested too deeply. A
+//! tenant can write them, and without a countermeasure the daemons could not list any object of that kind.
 
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::attack::Call;
@@ -77,7 +77,8 @@ async fn objects_with_unreadable_managed_fields_are_still_read() {
         post(&tenant, "/api/v1/namespaces/team/persistentvolumeclaims", name, fields, claim).await;
     }
 
-    // The objects are observed through watches. The pods are ordinary victims, and the capacity that they use is not counted as free.
+    // The objects are observed through watches. The pods are ordinary victims, and the capacity that they use is not counted as
+    // free.
     let first = world.gang("first", 2).cpu(2).priority("high").create().await;
     first.wait_bound(MINUTE).await;
     let evicted = world.audit().await.evicted_names();

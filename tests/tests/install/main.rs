@@ -1,5 +1,5 @@
-//! Tests of the files of a release, which `make dist` writes to `target/dist`: images are pushed, pulled and run, and the packaged
-//! chart is installed and uninstalled. `make test-install` runs them.
+//! Tests of the files of a release, which `make dist` writes to `target/dist`: images are pushed, pulled and run, and the
+//! packaged chart is installed and uninstalled. `make test-install` runs them.
 // A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

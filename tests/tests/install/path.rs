@@ -49,7 +49,8 @@ async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
 async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely() {
     let (_roots, find) = unpacked().await;
     let mut world = World::builder().bare().unjudged().start().await;
-    // One node more than in the quick start, because Giveway's own pods need capacity too. Some of the gang fit without evictions.
+    // One node more than in the quick start, because Giveway's own pods need capacity too. Some of the gang fit without
+    // evictions.
     world.nodes(21).cpus(8).create().await;
     assert_eq!(of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
     let chart = shipped(&format!("giveway-{VERSION}.tgz"));
@@ -160,7 +161,8 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     assert!(cleaned.contains("pod/default/lonely-0: gate removed: it starts without its group\n"), "{cleaned}");
     succeeds(uninstall).await;
 
-    // Only the documented objects may stay: the CRDs with their objects, labels, and the namespace. Others are deleted with a delay.
+    // Only the documented objects may stay: the CRDs with their objects, labels, and the namespace. Others are deleted with a
+    // delay.
     wait_for("no other object of Giveway exists", LIMIT, async || {
         let left: Vec<String> = of_giveway(&world).await.into_iter().filter(|line| !stays(line)).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }

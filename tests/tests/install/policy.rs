@@ -1,5 +1,5 @@
-//! The rules of `deny.toml` for licences and crates, checked against the SBOMs and `Cargo.lock` without cargo-deny (which also checks
-//! advisories).
+//! The rules of `deny.toml` for licences and crates, checked against the SBOMs and `Cargo.lock` without cargo-deny (which also
+//! checks advisories).
 
 use crate::registry::IMAGES;
 use crate::sbom::{bill, built, target};

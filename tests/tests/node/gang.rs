@@ -24,8 +24,8 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// Returns a gang of four pods that request 400m CPU each, so that one gang fits on the node beside Giveway but not two. The pods run
-    /// until SIGTERM and have a grace period of 5 s.
+    /// Returns a gang of four pods that request 400m CPU each, so that one gang fits on the node beside Giveway but not two. The
+    /// pods run until SIGTERM and have a grace period of 5 s.
     pub fn new(name: &str, class: &str) -> Self {
         let (name, class) = (name.to_owned(), class.to_owned());
         Self {

@@ -1,8 +1,8 @@
-//! Tests on a real node: containers that terminate slowly, exit, fail and are replaced, with Giveway on the same node as the chart
-//! installs it.
+//! Tests on a real node: containers that terminate slowly, exit, fail and are replaced, with Giveway on the same node as the
+//! chart installs it.
 //!
-//! The tests share one node, because starting a node takes longer than most tests. If no node can run here, they are ignored and one
-//! line says why.
+//! The tests share one node, because starting a node takes longer than most tests. If no node can run here, they are ignored and
+//! one line says why.
 // A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

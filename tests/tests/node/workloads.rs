@@ -152,7 +152,8 @@ pub async fn the_last_member_starts_alone_when_the_others_have_finished(world: &
     assert!(!uids(&first).contains(&uid(&last[0])), "the pod is a replacement");
     gang.wait_message(types::INITIALLY_SCHEDULED, "1 pod has a node, 3 have finished, 4 needed.").await;
 
-    // The succeeded members still count after their pods were deleted and the operator was restarted; only the status records them.
+    // The succeeded members still count after their pods were deleted and the operator was restarted; only the status records
+    // them.
     for pod in &first[..3] {
         world.kubectl(&["delete", "pod", name(pod)]).await.unwrap();
     }

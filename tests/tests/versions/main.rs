@@ -1,6 +1,7 @@
 //! Short tests on every supported version of Kubernetes, with one world per version.
 //!
-//! `make test-versions` builds and tests all versions, `make test-oldest` the oldest one. A version that is not built is a failure.
+//! `make test-versions` builds and tests all versions, `make test-oldest` the oldest one. A version that is not built is a
+//! failure.
 // A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

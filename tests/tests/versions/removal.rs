@@ -12,8 +12,8 @@ use giveway_tests::paths;
 const KINDS: &str = "clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,mutatingwebhookconfigurations,\
                      validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings";
 
-/// Releases the classes while the webhook runs, as the chart's hook does, and uninstalls the chart. Then no object of the chart is left,
-/// and kube-scheduler preempts for the class that was managed.
+/// Releases the classes while the webhook runs, as the chart's hook does, and uninstalls the chart. Then no object of the chart
+/// is left, and kube-scheduler preempts for the class that was managed.
 pub async fn uninstall(world: &mut World) {
     let chart = paths::repository().join("helm").display().to_string();
     world.class("low", 10).create().await;

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 static SHARED: Shared<Version> = Shared::new();
 
-/// Returns a test on the shared world of this version. After it the oracle checks the promises and the default namespace is emptied.
+/// Returns a test on the shared world of this version. After it the oracle checks the promises and the default namespace is
+/// emptied.
 pub fn on(version: Version, name: &str, story: impl AsyncFn(&mut World) + Send + 'static) -> Trial {
     trial(version, name, story, async |world| {
         world.tidy().await;

@@ -1,5 +1,5 @@
-//! Cases in which no pod may be evicted for an add-on: eviction would not help, kube-scheduler is down, Giveway is disabled, or the
-//! pod is not an add-on.
+//! Cases in which no pod may be evicted for an add-on: eviction would not help, kube-scheduler is down, Giveway is disabled, or
+//! the pod is not an add-on.
 
 use super::{addon, after, expect_no_eviction, system, taints, wait_plan};
 use crate::{MINUTE, SCHEDULED, expect_condition};
@@ -125,7 +125,8 @@ async fn with_critical_add_ons_disabled_no_pod_is_evicted_for_them() {
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").create().await;
     dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    // The operator processes all pods on every change. When it has preempted for this later pod, it has also processed the add-on.
+    // The operator processes all pods on every change. When it has preempted for this later pod, it has also processed the
+    // add-on.
     let class = world.class("high", 1000).managed().create().await;
     let high = world.pod("high").priority(class.metadata.name.as_deref().unwrap()).create().await;
     high.wait_bound(MINUTE).await;

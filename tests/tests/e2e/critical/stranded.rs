@@ -59,8 +59,8 @@ async fn wait_agent(kit: &Kit) -> PodHandle {
     .await
 }
 
-/// Fills node `one` with two critical pods: `pinned` fits on no other node, `movable` also fits on node `two`. Creates the DaemonSet
-/// and returns its pod, which fits on node `one` only.
+/// Fills node `one` with two critical pods: `pinned` fits on no other node, `movable` also fits on node `two`. Creates the
+/// DaemonSet and returns its pod, which fits on node `one` only.
 async fn create_stranded(world: &World) -> PodHandle {
     world.nodes(1).cpus(2).prefix("one").label("agent", "yes").create().await;
     world.nodes(1).cpus(1).prefix("two").create().await;

@@ -90,7 +90,8 @@ async fn plans_complete_with_lost_or_late_answers_and_cut_watches() {
     .await;
     let cut = Fault::CutAfter(Duration::from_secs(1));
     play(&world, "cut", Box::new(move |call| if call.watch { cut } else { Fault::None })).await;
-    // A watch with an expired version starts again with a list. Here every watch fails so, and the operator works with lists alone.
+    // A watch with an expired version starts again with a list. Here every watch fails so, and the operator works with lists
+    // alone.
     play(&world, "expired", Box::new(|call| if call.watch { Fault::Answer(410) } else { Fault::None })).await;
     let tally = world.proxy().tally();
     println!("{tally:?}");

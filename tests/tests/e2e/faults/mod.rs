@@ -1,8 +1,8 @@
 //! Faults between the operator and the API server: failed calls, lost or late answers, cut watches, and an operator killed at any
 //! write. In each case the gang is bound in the end, each victim is evicted once, and the oracle finds no breach.
 //!
-//! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some writes, chosen by `GIVEWAY_SEED`. `make soak` sets it
-//! and runs the random load for longer.
+//! `GIVEWAY_CRASHES=all` kills the operator at every write; otherwise at some writes, chosen by `GIVEWAY_SEED`. `make soak` sets
+//! it and runs the random load for longer.
 
 pub mod admission;
 pub mod answers;

@@ -23,13 +23,14 @@ const POOL: &str = "pool";
 pub enum Scenario {
     /// A gang preempts a group in mode `PodGroup` and a single pod.
     Preemption,
-    /// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others. Its pods take this number of
-    /// seconds to terminate: a preemption is unknown to the operator if the pod is removed while no operator runs.
+    /// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others. Its pods take this
+    /// number of seconds to terminate: a preemption is unknown to the operator if the pod is removed while no operator runs.
     Cascade(u32),
-    /// The class of a group without pods is adopted, that is, deleted and recreated as a managed class. Then the pods of the group are
-    /// created and preempt others.
+    /// The class of a group without pods is adopted, that is, deleted and recreated as a managed class. Then the pods of the
+    /// group are created and preempt others.
     Adoption,
-    /// One pod of a guaranteed budget is evicted within the allowance, then another one by a preemptor that reaches the threshold.
+    /// One pod of a guaranteed budget is evicted within the allowance, then another one by a preemptor that reaches the
+    /// threshold.
     Budget,
 }
 

@@ -25,7 +25,8 @@ fn reads_groups(call: &Call) -> bool {
     call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
 }
 
-/// Restarts the operator, waits until it leads and has listed all kinds, and then injects `fault` into all calls that read PodGroups.
+/// Restarts the operator, waits until it leads and has listed all kinds, and then injects `fault` into all calls that read
+/// PodGroups.
 async fn break_watch_of_groups(world: &mut World, fault: Fault) {
     // Watches are cut every 100 ms, so that the next attempt meets the fault soon.
     let cut = Fault::CutAfter(Duration::from_millis(100));

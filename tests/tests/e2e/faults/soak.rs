@@ -28,8 +28,9 @@ pub fn tests() -> Vec<Test> {
 const SLOTS: usize = 4;
 /// The scenarios. Each lasts long enough to be observed by an operator between two kills.
 const SCENARIOS: [Scenario; 3] = [Scenario::Preemption, Scenario::Cascade(20), Scenario::Budget];
-/// One of this number of operators leads for [`LEADS_FOR`] before it is killed; the others are killed at a random time. Without this
-/// rule, on a busy machine, no operator might lead during the 20 s in which a pod preempted by kube-scheduler is terminating.
+/// One of this number of operators leads for [`LEADS_FOR`] before it is killed; the others are killed at a random time. Without
+/// this rule, on a busy machine, no operator might lead during the 20 s in which a pod preempted by kube-scheduler is
+/// terminating.
 const LEADS_EVERY: usize = 4;
 const LEADS_FOR: Duration = Duration::from_secs(2);
 /// Percentage of calls with a fault.

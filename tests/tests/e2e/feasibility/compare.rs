@@ -20,8 +20,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the planner's reason why the pod does not fit on the node, or `None` if it fits. For a pod that is pinned to the node,
-    /// panics if the planner's decision on the pod differs.
+    /// Returns the planner's reason why the pod does not fit on the node, or `None` if it fits. For a pod that is pinned to the
+    /// node, panics if the planner's decision on the pod differs.
     pub fn refusal(&self, pod: &Pod, node: &str, pinned: bool) -> Option<String> {
         let nominated_here = |other: &Pod| nomination(other).is_none_or(|nominated| nominated == node);
         let cluster = self.cluster(pod, nominated_here);

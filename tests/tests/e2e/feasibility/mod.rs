@@ -7,13 +7,13 @@
 //!
 //! Known differences, which the comparison accounts for:
 //! * For a node kube-scheduler counts only the pods nominated to that node. The planner counts all nominated pods, so it can be
-//!   stricter if a nominated pod has anti-affinity to its topology domain. So the comparison uses the planner's answer without the
-//!   nominations to other nodes, and checks that the answer with them is never laxer.
-//! * kube-scheduler skips its filter for inter-pod affinity, and with it the anti-affinity of nominated pods, if the test pod has no
-//!   affinity terms and no bound pod has anti-affinity to it. The planner never skips it, so both answers are correct; the number of
-//!   such cases is printed.
-//! * kube-scheduler has different watches for nodes and pods, so it can schedule a pod before it observes the last change of a node.
-//!   After a disagreement the pod is scheduled again; only the last answer counts.
+//!   stricter if a nominated pod has anti-affinity to its topology domain. So the comparison uses the planner's answer without
+//!   the nominations to other nodes, and checks that the answer with them is never laxer.
+//! * kube-scheduler skips its filter for inter-pod affinity, and with it the anti-affinity of nominated pods, if the test pod has
+//!   no affinity terms and no bound pod has anti-affinity to it. The planner never skips it, so both answers are correct; the
+//!   number of such cases is printed.
+//! * kube-scheduler has different watches for nodes and pods, so it can schedule a pod before it observes the last change of a
+//!   node. After a disagreement the pod is scheduled again; only the last answer counts.
 //!
 //! `GIVEWAY_SEED` chooses another seed than the fixed one.
 

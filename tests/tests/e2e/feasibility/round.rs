@@ -87,7 +87,8 @@ impl Slot {
         }
     }
 
-    /// Creates a test pod and compares the decision of kube-scheduler with that of the planner. Returns the pod if it stays bound.
+    /// Creates a test pod and compares the decision of kube-scheduler with that of the planner. Returns the pod if it stays
+    /// bound.
     async fn ask(
         &self,
         round: usize,
@@ -153,8 +154,9 @@ impl Slot {
         None
     }
 
-    /// Compares topology constraints: kube-scheduler schedules a pod with a node selector for each zone, and the planner places a group
-    /// of this pod that must stay within one zone. The planner must choose a zone in which kube-scheduler bound the pod, if there is one.
+    /// Compares topology constraints: kube-scheduler schedules a pod with a node selector for each zone, and the planner places a
+    /// group of this pod that must stay within one zone. The planner must choose a zone in which kube-scheduler bound the pod, if
+    /// there is one.
     async fn ask_domain(&self, round: usize, mut written: Value, objects: &Objects, tally: &mut Tally) {
         let key = zone_key(self.number);
         written["metadata"]["labels"]["scheduling.giveway.dev/pod-group"] = json!("zoned");
@@ -265,8 +267,8 @@ impl Slot {
     }
 }
 
-/// Pins a pod to a node by a resource that only the node offers. Its node affinity, and so the nodes that count for topology spread,
-/// are unchanged.
+/// Pins a pod to a node by a resource that only the node offers. Its node affinity, and so the nodes that count for topology
+/// spread, are unchanged.
 fn pin_by_resource(written: &Value, node: &str) -> Value {
     let mut pod = written.clone();
     pod["spec"]["containers"][0]["resources"]["limits"][pin(node)] = json!("1");

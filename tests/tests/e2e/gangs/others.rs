@@ -1,5 +1,5 @@
-//! Kinds of third-party controllers. The tests write the objects and pods as these controllers do; `make test-kinds` runs the real
-//! ones. Objects of Kubernetes (Jobs of a JobSet, StatefulSets of a LeaderWorkerSet) are handled by the real controllers.
+//! Kinds of third-party controllers. The tests write the objects and pods as these controllers do; `make test-kinds` runs the
+//! real ones. Objects of Kubernetes (Jobs of a JobSet, StatefulSets of a LeaderWorkerSet) are handled by the real controllers.
 
 use super::{apply, cluster, template, wait_bound, wait_group};
 use crate::MINUTE;

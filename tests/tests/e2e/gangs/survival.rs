@@ -25,8 +25,8 @@ pub fn tests() -> Vec<Test> {
 
 const VICTIM: &str = "batch.kubernetes.io/job-name=victim";
 
-/// Returns a Job of 16 pods with the default `backoffLimit`. After failures the Job controller waits 10 s, doubled for each failure,
-/// unless every index has a back-off of its own.
+/// Returns a Job of 16 pods with the default `backoffLimit`. After failures the Job controller waits 10 s, doubled for each
+/// failure, unless every index has a back-off of its own.
 fn job_of_16(name: &str) -> Value {
     let mut job = job(name, 16, "low");
     job["spec"]["completions"] = json!(16);

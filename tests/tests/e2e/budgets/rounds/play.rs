@@ -56,8 +56,8 @@ pub struct Played {
     pub evictions: Vec<bool>,
     /// Whether a pod became unready during the round.
     pub flipped: bool,
-    /// Whether the round came to rest before its deadline. It does not while a partially disrupted group waits for a guaranteed budget
-    /// whose allowance another user has used up.
+    /// Whether the round came to rest before its deadline. It does not while a partially disrupted group waits for a guaranteed
+    /// budget whose allowance another user has used up.
     pub rested: bool,
 }
 
@@ -212,8 +212,9 @@ impl Slot {
             .await
     }
 
-    /// Waits until, for [`REST`], no plan of this slot is in flight, no pod is terminating, every budget is observed and no preemptor
-    /// with evicted victims is pending. Then writes a mark to the audit log, so that the oracle checks the state before the clean-up.
+    /// Waits until, for [`REST`], no plan of this slot is in flight, no pod is terminating, every budget is observed and no
+    /// preemptor with evicted victims is pending. Then writes a mark to the audit log, so that the oracle checks the state before
+    /// the clean-up.
     async fn rest(&self) -> bool {
         let namespace = &self.kit.namespace;
         let (start, mut clean) = (Instant::now(), None::<Instant>);
@@ -250,7 +251,8 @@ impl Slot {
         rested
     }
 
-    /// Removes all objects of the round. Preemptors are removed first, so that no pod is evicted for them after the budgets are deleted.
+    /// Removes all objects of the round. Preemptors are removed first, so that no pod is evicted for them after the budgets are
+    /// deleted.
     async fn clean(&self, prefix: &str, preemptors: usize) {
         let (quick, all) = (DeleteParams::default(), ListParams::default());
         for index in 0..preemptors {
