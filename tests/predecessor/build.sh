@@ -15,7 +15,7 @@ rm -rf "$directory/source" "$directory/bin" "$directory/commit"
 mkdir -p "$directory/source" "$directory/bin" "$directory/target/debug/deps"
 git archive "$commit" | tar -x -C "$directory/source"
 
-# Most dependencies are those of today, which are built already: links to them spare minutes.
+# Most dependencies are those of this checkout and are already built: links to them save minutes.
 if [ -d target/debug/deps ] && [ ! -d "$directory/target/debug/build" ]; then
     cp -a target/debug/build target/debug/.fingerprint "$directory/target/debug/"
     find target/debug/deps -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) ! -name '*giveway*' \

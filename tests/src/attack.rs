@@ -1,11 +1,11 @@
-//! Requests of somebody who should not make them, as they go over the wire: any path, any patch.
+//! Raw API requests with any path and body, to test which requests of an attacker are rejected.
 
 use http::Method;
 use http::header::CONTENT_TYPE;
 use kube::Client;
 use serde_json::Value;
 
-/// A request.
+/// A request to the API server.
 #[derive(Clone, Debug)]
 pub struct Call {
     method: Method,
@@ -15,32 +15,32 @@ pub struct Call {
 }
 
 impl Call {
-    /// A strategic merge patch, for the API server's own kinds.
+    /// Returns a strategic merge patch, for built-in kinds.
     pub fn patch(path: &str, body: &Value) -> Self {
         Self::new(Method::PATCH, path, "application/strategic-merge-patch+json", body)
     }
 
-    /// A merge patch, for every kind.
+    /// Returns a merge patch, for every kind.
     pub fn merge(path: &str, body: &Value) -> Self {
         Self::new(Method::PATCH, path, "application/merge-patch+json", body)
     }
 
-    /// A replacement.
+    /// Returns an update (PUT).
     pub fn put(path: &str, body: &Value) -> Self {
         Self::new(Method::PUT, path, "application/json", body)
     }
 
-    /// A creation.
+    /// Returns a creation (POST).
     pub fn post(path: &str, body: &Value) -> Self {
         Self::new(Method::POST, path, "application/json", body)
     }
 
-    /// A read.
+    /// Returns a read.
     pub fn get(path: &str) -> Self {
         Self::new(Method::GET, path, "application/json", &Value::Null)
     }
 
-    /// A deletion.
+    /// Returns a deletion.
     pub fn delete(path: &str) -> Self {
         Self::new(Method::DELETE, path, "application/json", &serde_json::json!({}))
     }
@@ -50,20 +50,20 @@ impl Call {
         Self { method, path: path.to_owned(), content, body }
     }
 
-    /// The same request without effect: admission is asked, and nothing is stored.
+    /// Returns the same request with `dryRun=All`.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.path += "?dryRun=All";
         self
     }
 
-    /// Makes the request.
+    /// Sends the request and returns the object in the answer.
     ///
     /// # Errors
-    /// It was refused; the API server's words.
+    /// The API server's message if it rejected the request.
     ///
     /// # Panics
-    /// The API server did not answer.
+    /// If the API server does not answer.
     pub async fn make(&self, client: &Client) -> Result<Value, String> {
         let request = http::Request::builder().method(&self.method).uri(&self.path).header(CONTENT_TYPE, self.content);
         match client.request::<Value>(request.body(self.body.clone()).unwrap()).await {
@@ -73,22 +73,24 @@ impl Call {
         }
     }
 
-    /// Expects that the request is refused with these words.
+    /// Expects that the request is rejected with a message that contains `words`.
     ///
     /// # Panics
-    /// It is allowed, or refused for another reason.
+    /// If it is accepted or rejected with another message.
     pub async fn refused(&self, client: &Client, what: &str, words: &str) {
         match self.make(client).await {
-            Ok(_) => panic!("{what}: allowed, and should be refused with: {words}"),
-            Err(said) => assert!(said.contains(words), "{what}: refused with other words:\n{said}\nwanted: {words}"),
+            Ok(_) => panic!("{what}: accepted, but a rejection was expected: {words}"),
+            Err(said) => {
+                assert!(said.contains(words), "{what}: rejected with another message:\n{said}\nexpected: {words}")
+            }
         }
     }
 
-    /// Expects that the request is allowed.
+    /// Expects that the request is accepted, and returns the object in the answer.
     ///
     /// # Panics
-    /// It is refused.
+    /// If it is rejected.
     pub async fn allowed(&self, client: &Client, what: &str) -> Value {
-        self.make(client).await.unwrap_or_else(|said| panic!("{what}: refused: {said}"))
+        self.make(client).await.unwrap_or_else(|said| panic!("{what}: rejected: {said}"))
     }
 }

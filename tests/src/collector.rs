@@ -1,4 +1,4 @@
-//! A collector of traces: what OpenTelemetry Collector takes by OTLP over HTTP as JSON, kept for a test.
+//! A collector of traces: receives OTLP over HTTP as JSON, as the OpenTelemetry Collector does, and keeps the spans for a test.
 
 use anyhow::{Context as _, Result};
 use http_body_util::{BodyExt as _, Full};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A running collector; it ends with this value.
+/// A running collector, which ends when the value is dropped.
 pub struct Collector {
     url: String,
     spans: Arc<Mutex<Vec<Value>>>,
@@ -22,10 +22,10 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts one on a free port of this machine.
+    /// Starts a collector on a free port of this machine.
     ///
     /// # Errors
-    /// No port is free.
+    /// If no port is free.
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("a port for the collector")?;
         let url = format!("http://{}/v1/traces", listener.local_addr()?);
@@ -34,12 +34,12 @@ impl Collector {
         Ok(Self { url, spans, task })
     }
 
-    /// Where it takes traces.
+    /// Returns the URL to which traces are sent.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The spans that it got, each as it was told, with the attributes of who told it under `resource`.
+    /// Returns the received spans, each with the attributes of its resource under `resource`.
     pub fn spans(&self) -> Vec<Value> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

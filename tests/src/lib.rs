@@ -7,19 +7,19 @@
 //! controllers    adds real controllers of other projects: JobSet, KubeRay, Karpenter and others
 //! cluster        builders for nodes, classes, groups, pods and budgets
 //! example        the manifests of `examples/`, applied
-//! attack         requests of somebody who should not make them
-//! collector      what takes traces
+//! attack         raw API requests, to test which are rejected
+//! collector      receives traces
 //! proxy          faults between a daemon and the API server
-//! random         choices that follow from a seed
+//! random         pseudo-random choices from a seed
 //! runner         runs end-to-end tests, on shared worlds or on their own
-//! shared         one world for many tests of a file
-//! statistics     what a run of tests costs
+//! shared         a world that several tests use one after the other
+//! statistics     number of started worlds and durations of a run of tests
 //! wait           conditions with deadlines
-//! audit          the oracle: what the audit log proves
-//! world          all of it in one value, for a test
+//! audit          the oracle: checks the promises against the audit log
+//! world          control plane, Giveway, builders and oracle in one value
 //! dev            `make up`, `make down`, `make demo` and `make bench-e2e`
 //! ```
-// This crate is test code: a failed expectation should end the test, with its message, on the spot.
+// This crate is test code: a failed expectation panics with its message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod attack;

@@ -1,19 +1,20 @@
-//! Where things are in the repository.
+//! Paths of the repository and of built programs.
 
 use anyhow::{Result, bail};
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The root of the repository that this crate was built in.
+/// Returns the root of the repository in which this crate was built.
 pub fn repository() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_path_buf()
 }
 
-/// A program of the control plane, built by `make controlplane`; `GIVEWAY_CONTROLPLANE_BIN` names another directory.
+/// Returns the path of a program of the control plane, which `make controlplane` builds. `GIVEWAY_CONTROLPLANE_BIN` sets another
+/// directory.
 ///
 /// # Errors
-/// It has not been built.
+/// If the program has not been built.
 pub fn control_plane_program(name: &str) -> Result<PathBuf> {
     let directory = env::var_os("GIVEWAY_CONTROLPLANE_BIN")
         .map_or_else(|| repository().join("target/controlplane/bin"), PathBuf::from);
@@ -24,10 +25,10 @@ pub fn control_plane_program(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// promtool, built by `make promtool`.
+/// Returns the path of promtool, which `make promtool` builds.
 ///
 /// # Errors
-/// It has not been built.
+/// If promtool has not been built.
 pub fn promtool() -> Result<PathBuf> {
     let path = repository().join("target/promtool/bin/promtool");
     if !path.is_file() {
@@ -36,10 +37,10 @@ pub fn promtool() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A program of Giveway: next to the running program (`target/debug` for tests), or in `GIVEWAY_BIN_DIR`.
+/// Returns the path of a program of Giveway: next to the running program (`target/debug` for tests), or in `GIVEWAY_BIN_DIR`.
 ///
 /// # Errors
-/// It has not been built.
+/// If the program has not been built.
 pub fn giveway_program(name: &str) -> Result<PathBuf> {
     let directory = match env::var_os("GIVEWAY_BIN_DIR") {
         Some(directory) => repository().join(directory),

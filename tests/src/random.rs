@@ -1,10 +1,10 @@
-//! Choices that look random and follow from a seed, for tests that try many small clusters.
+//! Pseudo-random choices from a seed, for tests with many small clusters.
 
-/// SplitMix64: small, and good enough to choose with.
+/// A pseudo-random number generator (SplitMix64).
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for one round of one slot: all are different, and each depends on the seed only.
+    /// Returns the generator of one round of one slot. It depends only on the arguments.
     pub fn new(seed: u64, slot: usize, round: usize) -> Self {
         Self(seed ^ (slot as u64) << 32 ^ (round as u64) << 16)
     }
@@ -17,24 +17,24 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with this probability in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of a list.
+    /// Returns an element of the list.
     pub fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
         list[self.below(list.len())]
     }
 }
 
-/// What of a random test is run of so much: a third of it, or with `GIVEWAY_ROUNDS=all` (`make soak`) all. What it must have come across
-/// is the less then, and so is what is let pass.
+/// Returns the part of `all` that a run uses: a third, or everything with `GIVEWAY_ROUNDS=all` (`make soak`). Applies to the
+/// number of rounds, to the minimum number of events in them and to permitted breaches.
 pub fn share(all: usize) -> usize {
     if std::env::var("GIVEWAY_ROUNDS").is_ok_and(|rounds| rounds == "all") { all } else { all.div_ceil(3) }
 }

@@ -1,10 +1,10 @@
-//! Runs end-to-end tests: most of them one after the other on worlds that go on, some on a world of their own.
+//! Runs end-to-end tests: most of them one after the other on shared worlds, the others on a world of their own.
 //!
-//! Each thread that runs a test on a shared world takes one that is idle, or starts one, and gives it back when the test has passed:
-//! everything that is stored is put back, the processes go on. A world whose test failed ends with it, logs kept. Shared tests run
-//! first; a world that none of them will need any more leaves its control plane to the tests with worlds of their own.
+//! A test on a shared world takes an idle world or starts one. When the test has passed, the contents of etcd are restored and
+//! the world is idle again; its processes keep running. After a failed test its world ends and its logs are kept. Shared tests
+//! run first. When no shared test needs a world any more, its control plane is reused for tests with worlds of their own.
 //!
-//! All tests share one runtime, because what a world does beside its test (watches, proxies) must not end with that test.
+//! All tests share one runtime, because background tasks of a world (watches, proxies) must outlive a test.
 
 use crate::World;
 use crate::statistics::{self, Started};
@@ -15,11 +15,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::runtime::Runtime;
 
-/// Shared worlds that no test uses. At most as many as tests run at a time.
+/// Idle shared worlds. There are at most as many as tests run at a time.
 static IDLE: Mutex<Vec<World>> = Mutex::new(Vec::new());
-/// Shared tests that did not begin yet.
+/// Number of shared tests that have not started.
 static SHARED_LEFT: AtomicUsize = AtomicUsize::new(0);
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime can be made"));
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime can be created"));
 
 /// When a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum When {
     Always,
     /// Before a release, with `make test-release`.
     Release,
-    /// When it is asked for: it measures.
+    /// Only by its own make target: a benchmark.
     Bench,
 }
 
@@ -41,7 +41,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether the command line chooses it, by the rules of libtest-mimic.
+    /// Returns true if the command line selects the test, by the rules of libtest-mimic.
     fn is_chosen(&self, arguments: &Arguments) -> bool {
         let matches = |filter: &String| match arguments.exact {
             true => self.name == *filter,
@@ -55,7 +55,7 @@ impl Test {
     }
 }
 
-/// A test on a shared world, which stops, restarts and reconfigures no process.
+/// Returns a test on a shared world. It must not stop, restart or reconfigure a process.
 pub fn shared(name: String, when: When, test: impl AsyncFn(&mut World) + Send + 'static) -> Test {
     let full = name.clone();
     let trial = Trial::test(name.clone(), move || {
@@ -66,7 +66,7 @@ pub fn shared(name: String, when: When, test: impl AsyncFn(&mut World) + Send + 
     Test { trial: flagged(trial, when), name, when, shared: true }
 }
 
-/// A test that starts the world that it needs.
+/// Returns a test that starts its own world.
 pub fn own<F: Future<Output = ()>>(name: String, when: When, test: impl Fn() -> F + Send + 'static) -> Test {
     let full = name.clone();
     let trial = Trial::test(name.clone(), move || {
@@ -78,7 +78,7 @@ pub fn own<F: Future<Output = ()>>(name: String, when: When, test: impl Fn() -> 
     Test { trial: flagged(trial, when), name, when, shared: false }
 }
 
-/// Adds a test to the statistics when it ends, however it does.
+/// Adds a test to the statistics when it is dropped, also after a panic.
 struct Timed<'a> {
     name: &'a str,
     start: Instant,
@@ -98,7 +98,7 @@ fn flagged(trial: Trial, when: When) -> Trial {
     }
 }
 
-/// Runs the tests that the command line chooses, and prints what they cost.
+/// Runs the tests that the command line selects and prints the statistics.
 pub fn run(mut tests: Vec<Test>) -> Conclusion {
     let mut arguments = Arguments::from_args();
     let chosen: Vec<&Test> = tests.iter().filter(|test| test.is_chosen(&arguments)).collect();
@@ -133,11 +133,11 @@ async fn run_shared(test: &impl AsyncFn(&mut World)) {
     };
     world.begin_test();
     test(&mut world).await;
-    // It fails here, and not in the next test, when something of this one stays.
+    // If the state cannot be restored, this test fails and not the next one.
     match world.next_test().await {
         Ok(true) => {}
         Ok(false) => return,
-        Err(error) => panic!("the world cannot become that of another test: {error:#}"),
+        Err(error) => panic!("the world cannot be reused for another test: {error:#}"),
     }
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() < SHARED_LEFT.load(Ordering::Relaxed) {
@@ -145,14 +145,14 @@ async fn run_shared(test: &impl AsyncFn(&mut World)) {
     }
 }
 
-/// A shared world that no shared test needs any more.
+/// Returns an idle shared world that no remaining shared test needs.
 fn take_surplus() -> Option<World> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() > SHARED_LEFT.load(Ordering::Relaxed) { idle.pop() } else { None }
 }
 
-/// The tests of a module: `tests![shared: a, b; own: c; release: d; release_shared: e; bench: f]`, each the name of an `async fn`.
-/// Those that share a world take `&mut World` (or `&World`), the others nothing.
+/// The tests of a module: `tests![shared: a, b; own: c; release: d; release_shared: e; bench: f]`, each the name of an `async
+/// fn`. Those that share a world take `&mut World` (or `&World`), the others nothing.
 #[macro_export]
 macro_rules! tests {
     ($($kind:ident: $($function:ident),+ $(,)?);+ $(;)?) => {
@@ -160,7 +160,7 @@ macro_rules! tests {
     };
 }
 
-/// One of them.
+/// Defines one test of [`tests!`].
 #[macro_export]
 macro_rules! test {
     (shared $function:ident) => { $crate::test!(@shared Always $function) };
@@ -184,7 +184,7 @@ macro_rules! test {
     };
 }
 
-/// The name of a test: its function's path without the crate.
+/// Returns the name of a test: the path of its function without the crate.
 pub fn name(module: &str, function: &str) -> String {
     let module = module.split_once("::").map_or("", |(_, module)| module);
     format!("{module}::{function}")

@@ -1,17 +1,16 @@
-//! One search over all objects of a cluster for what is Giveway's.
+//! Searches all objects of a cluster for objects and fields of Giveway.
 
 use crate::World;
 use giveway_crds::keys::GROUP;
 use serde_json::Value;
 
-/// Every object that is Giveway's or carries something of it, as `RESOURCE NAMESPACE/NAME: WHERE`, sorted.
+/// Returns the sorted locations of the name `giveway` in all objects, as `RESOURCE NAMESPACE/NAME: WHERE`.
 ///
-/// Looked for is the name `giveway`, everywhere in an object but in what the API server notes about who wrote a field, and in
-/// events, which end by themselves.
+/// Events, which expire, and `managedFields` are not searched.
 ///
 /// # Panics
-/// A kind cannot be listed.
-pub async fn of_giveway(world: &World) -> Vec<String> {
+/// If a kind cannot be listed.
+pub async fn objects_of_giveway(world: &World) -> Vec<String> {
     let resources = world.kubectl(&["api-resources", "--verbs=list", "--output=name"]).await.unwrap();
     let mut found = Vec::new();
     for resource in resources.lines().filter(|name| !name.starts_with("events")) {
@@ -23,7 +22,7 @@ pub async fn of_giveway(world: &World) -> Vec<String> {
                 metadata.remove("managedFields");
             }
             if item["metadata"]["annotations"].is_object() {
-                // What `kubectl apply` was given, as the user wrote it.
+                // The manifest that the user gave to `kubectl apply`.
                 let annotations = item["metadata"]["annotations"].as_object_mut().unwrap();
                 annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
             }
@@ -41,8 +40,9 @@ pub async fn of_giveway(world: &World) -> Vec<String> {
     found
 }
 
-/// Whether this, of what [`of_giveway`] finds, stays after an uninstall that keeps the kinds, as the pages say.
-pub fn stays(line: &str) -> bool {
+/// Returns true if this location, found by [`objects_of_giveway`], is documented to remain after an uninstall that keeps the
+/// CRDs.
+pub fn is_documented_to_stay(line: &str) -> bool {
     let kinds = ["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
     let namespace = [
         "namespaces /giveway-system:",
@@ -56,7 +56,7 @@ pub fn stays(line: &str) -> bool {
         || labels.iter().any(|label| line.contains(label))
 }
 
-/// The places in a value where Giveway is named, as a key or in a text.
+/// Collects the locations in a JSON value where `giveway` occurs in a key or a string.
 fn look(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

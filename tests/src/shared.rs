@@ -1,12 +1,11 @@
-//! A world that several tests share, one after the other. A test that fails takes it along, logs kept, and the next one gets a new
-//! one.
+//! A world that several tests use one after the other. It is replaced after a failed test, whose logs are kept.
 
 use crate::World;
 use std::future::Future;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 
-/// The world, and what it is: a test that wants another one ends it.
+/// The world and its kind. A test that needs another kind replaces it.
 pub struct Shared<K = ()> {
     runtime: LazyLock<Runtime>,
     world: Mutex<Option<(K, World)>>,
@@ -16,14 +15,14 @@ impl<K: PartialEq> Shared<K> {
     /// No world yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { runtime: LazyLock::new(|| Runtime::new().expect("a runtime can be made")), world: Mutex::new(None) }
+        Self { runtime: LazyLock::new(|| Runtime::new().expect("a runtime can be created")), world: Mutex::new(None) }
     }
 
-    /// Runs a test on the world, which `start` makes where there is none of this kind; it ends with the oracle. `after` says what the
-    /// next test gets of the world.
+    /// Runs a test on the world of this kind, which `start` creates if there is none, and lets the oracle check the promises.
+    /// `after` returns the world for the next test, or `None` to end it.
     ///
     /// # Panics
-    /// The test does.
+    /// If the test panics.
     pub fn run(
         &self,
         kind: K,
@@ -33,7 +32,7 @@ impl<K: PartialEq> Shared<K> {
     ) {
         let mut shared = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         self.runtime.block_on(async {
-            // One of another kind ends here.
+            // A world of another kind is dropped here.
             let mut world = match shared.take().filter(|(of, _)| *of == kind) {
                 Some((_, world)) => world,
                 None => start().await,
@@ -44,7 +43,7 @@ impl<K: PartialEq> Shared<K> {
         });
     }
 
-    /// Runs a test that needs no world of others.
+    /// Runs a test that does not use the shared world.
     pub fn alone(&self, test: impl Future<Output = ()>) {
         self.runtime.block_on(test);
     }

@@ -1,4 +1,4 @@
-//! What a run of tests costs: how many worlds were started, how long each test took and what it waited for.
+//! Statistics of a run of tests: started worlds, and the duration and the waits of each test.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Something that was started.
+/// The kinds of starts that are counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Started {
     /// A new control plane: etcd, API server, controllers, scheduler, kwok.
     ControlPlane,
-    /// A control plane of an earlier test, put back into a known state.
+    /// A control plane of an earlier test, restored to a known state.
     Reused,
     /// CRDs and chart, applied with kubectl.
     Chart,
     /// Operator and webhook.
     Daemons,
-    /// A test on a world that runs already.
+    /// A test on a running world.
     SharedTest,
 }
 
@@ -26,7 +26,7 @@ static STARTED: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 static TESTS: Mutex<Vec<Test>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What the test of this thread waited for, and how long altogether.
+    /// The waits of the test on this thread, with the total time of each.
     static WAITS: RefCell<BTreeMap<String, Duration>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -43,12 +43,12 @@ pub fn count(what: Started) {
     STARTED[what as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Adds to what the test of this thread waited for.
+/// Adds a wait of the test on this thread.
 pub fn waited(what: &str, how_long: Duration) {
     WAITS.with_borrow_mut(|waits| *waits.entry(what.to_owned()).or_default() += how_long);
 }
 
-/// Notes that a test of this thread has ended, and forgets its waits.
+/// Records that a test on this thread has ended, with its waits.
 pub fn ended(name: &str, took: Duration) {
     let mut waits: Vec<_> = WAITS.take().into_iter().collect();
     waits.sort_by_key(|(_, how_long)| std::cmp::Reverse(*how_long));
@@ -56,7 +56,8 @@ pub fn ended(name: &str, took: Duration) {
     TESTS.lock().unwrap_or_else(PoisonError::into_inner).push(test);
 }
 
-/// The table at the end of a run: worlds started, seconds of each module, and the ten slowest tests with their longest waits.
+/// Returns the table that is printed after a run: started worlds, seconds per module, and the ten slowest tests with their
+/// longest waits.
 pub fn table() -> String {
     let tests = TESTS.lock().unwrap_or_else(PoisonError::into_inner);
     let [planes, reused, charts, daemons, sections] =

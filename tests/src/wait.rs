@@ -1,32 +1,33 @@
-//! Waiting for conditions, with a deadline and with the last state in the message when it passes.
+//! Waits for conditions with a deadline. After the deadline the message has the last state.
 
 use crate::statistics;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait between two looks, at first.
+/// First interval between two probes.
 const SHORTEST: Duration = Duration::from_millis(25);
-/// How long at most.
+/// Longest interval between two probes.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// Time between two looks: a sixteenth of the time waited so far. Shorter intervals load the API server, which takes CPU from all tests.
+/// Returns the interval to the next probe: a sixteenth of the time waited so far. Shorter intervals load the API server, which
+/// takes CPU time from all tests.
 fn pause(waited: Duration) -> Duration {
     (waited / 16).clamp(SHORTEST, LONGEST)
 }
 
 /// A condition that did not come true in time.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("waited {waited:.1?} in vain until {what}; the last state: {state}")]
+#[error("not reached within {waited:.1?}: {what}; the last state: {state}")]
 pub struct TimedOut {
     /// The condition, as a clause.
     pub what: String,
-    /// How long it was waited for.
+    /// How long the wait took.
     pub waited: Duration,
-    /// What was seen last.
+    /// The state at the last probe.
     pub state: String,
 }
 
-/// Adds to the statistics of the test, however the wait ends.
+/// Adds the wait to the statistics of the test when it is dropped.
 struct RecordedWait<'a> {
     what: &'a str,
     start: Instant,
@@ -38,10 +39,10 @@ impl Drop for RecordedWait<'_> {
     }
 }
 
-/// Looks again and again until `probe` returns `Ok`, for at most `limit`; an `Err` is the state that it saw.
+/// Calls `probe` until it returns `Ok`, for at most `limit`. An `Err` describes the current state.
 ///
 /// # Errors
-/// The time is up.
+/// If `limit` has passed.
 pub async fn until<T>(
     what: &str,
     limit: Duration,
@@ -49,10 +50,10 @@ pub async fn until<T>(
 ) -> Result<T, TimedOut> {
     let start = Instant::now();
     let _recorded = RecordedWait { what, start };
-    let mut state = "not looked at yet".to_owned();
+    let mut state = "not probed yet".to_owned();
     loop {
         let left = limit.saturating_sub(start.elapsed());
-        // One more look at the very end: a slow machine may have slept over the deadline.
+        // A last probe after the deadline, because a slow machine may have slept past it.
         match tokio::time::timeout(left.max(Duration::from_secs(1)), probe()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(seen)) => state = seen,
@@ -65,10 +66,10 @@ pub async fn until<T>(
     }
 }
 
-/// As [`until`], for tests.
+/// Like [`until`], but panics after the deadline.
 ///
 /// # Panics
-/// The time is up.
+/// If `limit` has passed.
 pub async fn wait_for<T>(what: &str, limit: Duration, probe: impl AsyncFnMut() -> Result<T, String>) -> T {
     match until(what, limit, probe).await {
         Ok(value) => value,
@@ -92,8 +93,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_condition_that_stays_false_is_reported_with_the_last_state() {
-        let never = until("pigs fly", Duration::from_millis(60), async || Err::<(), _>("they walk".to_owned()));
+        let never =
+            until("the pod is bound", Duration::from_millis(60), async || Err::<(), _>("it is pending".to_owned()));
         let message = never.await.unwrap_err().to_string();
-        assert!(message.contains("in vain until pigs fly; the last state: they walk"), "{message}");
+        assert!(message.contains(": the pod is bound; the last state: it is pending"), "{message}");
     }
 }

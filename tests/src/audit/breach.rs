@@ -8,7 +8,7 @@ use jiff::Timestamp;
 pub struct Breach {
     /// The promise, with what an excuse may depend on.
     pub kind: BreachKind,
-    /// One sentence for people.
+    /// One sentence for the output of the test.
     pub message: String,
 }
 
@@ -16,7 +16,7 @@ pub struct Breach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BreachKind {
     /// Pods were evicted for a preemptor that was not bound afterwards.
-    InVain {
+    Unbound {
         /// The name of the preemptor.
         preemptor: String,
         /// The number of evicted pods.

@@ -3,19 +3,19 @@
 //!
 //! The threshold of a pod (in a PodGroup in mode `PodGroup`: the highest threshold of its pods) *applies* to a preemptor if it is
 //! above the priority of the preemptor. The promises:
-//! 1. a pod with a budget is not deleted for a preemptor to which its threshold applies, but evicted, so that the API server checks
-//!    the budget;
+//! 1. a pod with a budget is not deleted for a preemptor to which its threshold applies, but evicted, so that the API server
+//!    checks the budget;
 //! 2. no eviction by any user leaves a budget with fewer healthy pods than it desires;
 //! 3. a pod with a budget is deleted only after a budget refused its eviction for the same plan;
 //! 4. no other pod is evicted for a plan before all its victims whose threshold applies are terminating;
-//! 5. kube-scheduler, which checks no budget, removes a pod with a threshold only if its budgets allow it, or while a pod is pending
-//!    that reaches the threshold (the request does not name the preemptor).
+//! 5. kube-scheduler, which checks no budget, removes a pod with a threshold only if its budgets allow it, or while a pod is
+//!    pending that reaches the threshold (the request does not name the preemptor).
 //!
 //! Pods that became unready, or that another user deleted without a check of the budget, count as healthy for promise 2 until the
-//! disruption controller has updated the budget. The time that counts is that of the grant of an eviction, which is in the status of
-//! the budget before the pod terminates.
+//! disruption controller has updated the budget. The time that counts is that of the grant of an eviction, which is in the status
+//! of the budget before the pod terminates.
 
-use super::chronicle::{BudgetSeen, Chronicle, PodSeen, Seen};
+use super::chronicle::{BudgetVersion, Chronicle, PodVersion, Seen};
 use super::history::History;
 use super::record::{How, Key, Removal};
 use super::{OPERATOR, Promises, SCHEDULER};
@@ -73,15 +73,15 @@ pub fn judge(chronicle: &Chronicle, history: &History, promises: &Promises) -> J
 struct BudgetOracle<'a> {
     history: &'a History,
     promises: &'a Promises,
-    pods: BTreeMap<&'a str, &'a PodSeen>,
+    pods: BTreeMap<&'a str, &'a PodVersion>,
     budgets: BTreeMap<&'a Key, Watched<'a>>,
     /// Every pod in its last state.
-    all_pods: BTreeMap<&'a str, &'a PodSeen>,
+    all_pods: BTreeMap<&'a str, &'a PodVersion>,
     judgement: Judgement,
 }
 
 struct Watched<'a> {
-    seen: &'a BudgetSeen,
+    seen: &'a BudgetVersion,
     /// The number of pods that became unhealthy without an eviction.
     sickened: i64,
     /// The number of them that the disruption controller has observed.
@@ -106,26 +106,26 @@ impl<'a> BudgetOracle<'a> {
         match seen {
             Seen::Pod(pod) => {
                 if let Some(before) = self.pods.insert(&pod.uid, pod) {
-                    if pod.leaving && !before.leaving {
+                    if pod.terminating && !before.terminating {
                         self.removed(before);
                     } else if before.healthy && !pod.healthy {
                         self.sickened(before);
                     }
                 }
             }
-            Seen::PodGone(uid) => {
-                if let Some(before) = self.pods.remove(uid.as_str()).filter(|before| !before.leaving) {
+            Seen::PodRemoved(uid) => {
+                if let Some(before) = self.pods.remove(uid.as_str()).filter(|before| !before.terminating) {
                     self.removed(before);
                 }
             }
             Seen::Budget(budget) => self.counted(budget),
-            Seen::BudgetGone(key) => drop(self.budgets.remove(key)),
+            Seen::BudgetRemoved(key) => drop(self.budgets.remove(key)),
         }
         let namespace = match seen {
             Seen::Pod(pod) => Some(&pod.key.0),
             Seen::Budget(budget) => Some(&budget.key.0),
-            Seen::PodGone(uid) => self.all_pods.get(uid.as_str()).map(|pod| &pod.key.0),
-            Seen::BudgetGone(_) => None,
+            Seen::PodRemoved(uid) => self.all_pods.get(uid.as_str()).map(|pod| &pod.key.0),
+            Seen::BudgetRemoved(_) => None,
         };
         if let Some(namespace) = namespace {
             self.note_worst(namespace);
@@ -133,7 +133,7 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// The status of a budget was written. If it counts no more pods than there are, the controller has observed all removals.
-    fn counted(&mut self, budget: &'a BudgetSeen) {
+    fn counted(&mut self, budget: &'a BudgetVersion) {
         let known = budget.status.as_ref().is_some_and(|status| {
             let healthy = self.healthy(budget).filter(|pod| !status.disrupted.contains(&pod.key.1)).count();
             status.healthy <= healthy as i64
@@ -149,19 +149,19 @@ impl<'a> BudgetOracle<'a> {
         }
     }
 
-    fn healthy(&self, budget: &'a BudgetSeen) -> impl Iterator<Item = &'a PodSeen> {
+    fn healthy(&self, budget: &'a BudgetVersion) -> impl Iterator<Item = &'a PodVersion> {
         self.pods.values().copied().filter(|pod| pod.healthy && selects(budget, pod))
     }
 
-    fn sickened(&mut self, pod: &PodSeen) {
+    fn sickened(&mut self, pod: &PodVersion) {
         for budget in self.budgets.values_mut().filter(|budget| selects(budget.seen, pod)) {
             budget.sickened += 1;
         }
     }
 
     /// A pod was removed; `pod` is its state before.
-    fn removed(&mut self, pod: &'a PodSeen) {
-        let budgets: Vec<&'a BudgetSeen> =
+    fn removed(&mut self, pod: &'a PodVersion) {
+        let budgets: Vec<&'a BudgetVersion> =
             self.budgets.values().map(|budget| budget.seen).filter(|budget| selects(budget, pod)).collect();
         let Some(act) = self.history.first_accepted(&pod.uid) else {
             // By a user that the audit policy leaves out, such as the fake kubelet.
@@ -184,7 +184,7 @@ impl<'a> BudgetOracle<'a> {
             return;
         }
         if act.user == SCHEDULER && pod.healthy && self.guarded_against_scheduler(pod, act) {
-            let honoured: Vec<&BudgetSeen> =
+            let honoured: Vec<&BudgetVersion> =
                 budgets.iter().copied().filter(|budget| self.promises.guards(&budget.key.1)).collect();
             self.healthy_enough(pod, act, &honoured);
         }
@@ -197,7 +197,7 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// Promise 2.
-    fn healthy_enough(&mut self, pod: &PodSeen, act: &Removal, budgets: &[&'a BudgetSeen]) {
+    fn healthy_enough(&mut self, pod: &PodVersion, act: &Removal, budgets: &[&'a BudgetVersion]) {
         for budget in budgets {
             let Some(desired) = budget.status.as_ref().map(|status| status.desired) else { continue };
             let left = self.healthy(budget).count() as i64;
@@ -218,7 +218,7 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// Promises 1 and 3.
-    fn deleted(&mut self, pod: &PodSeen, act: &Removal, budget: &BudgetSeen) {
+    fn deleted(&mut self, pod: &PodVersion, act: &Removal, budget: &BudgetVersion) {
         let (name, actor, budget) = (&pod.key.1, self.actor(act), &budget.key.1);
         if let Some(threshold) = self.guarded_against(pod, act) {
             let text = format!("pod {name} of budget {budget} was deleted by {actor}, below its threshold {threshold}");
@@ -242,13 +242,14 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// Promise 4: a pod that may be deleted is removed only when all pods that must be evicted are terminating.
-    fn guarded_first(&mut self, pod: &PodSeen, act: &Removal) {
+    fn guarded_first(&mut self, pod: &PodVersion, act: &Removal) {
         let Some(record) = self.history.plan_of(act) else { return };
         let Some(priority) = self.history.priority_of(&record.preemptor) else { return };
         let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
         let existing = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
-        let guarded = existing.filter(|other| !other.leaving && self.threshold(other).is_some_and(|it| it > priority));
-        let has_budget = |other: &&PodSeen| self.budgets.values().any(|budget| selects(budget.seen, other));
+        let guarded =
+            existing.filter(|other| !other.terminating && self.threshold(other).is_some_and(|it| it > priority));
+        let has_budget = |other: &&PodVersion| self.budgets.values().any(|budget| selects(budget.seen, other));
         let broken: Vec<String> = guarded
             .filter(has_budget)
             .map(|other| {
@@ -259,9 +260,9 @@ impl<'a> BudgetOracle<'a> {
         self.judgement.broken.extend(broken);
     }
 
-    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a plan the preemptor is not known
-    /// and every threshold applies.
-    fn guarded_against(&self, pod: &PodSeen, removal: &Removal) -> Option<i32> {
+    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a plan the preemptor is not
+    /// known and every threshold applies.
+    fn guarded_against(&self, pod: &PodVersion, removal: &Removal) -> Option<i32> {
         let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
         let Some(record) = self.history.plan_of(removal) else { return Some(threshold) };
         let priority = self.history.priority_of(&record.preemptor).unwrap_or(record.plan.preemptor.priority);
@@ -269,7 +270,7 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// Returns true if no pending pod for which kube-scheduler preempts reaches the threshold.
-    fn guarded_against_scheduler(&self, pod: &PodSeen, act: &Removal) -> bool {
+    fn guarded_against_scheduler(&self, pod: &PodVersion, act: &Removal) -> bool {
         let Some(threshold) = self.threshold(pod) else { return false };
         !self.history.pods.iter().any(|(uid, other)| {
             let pending = other.released.is_some_and(|since| since <= act.at)
@@ -281,8 +282,8 @@ impl<'a> BudgetOracle<'a> {
     }
 
     /// The threshold of a pod: in a PodGroup in mode `PodGroup` the highest one of its pods.
-    fn threshold(&self, pod: &PodSeen) -> Option<i32> {
-        let label = |pod: &'a PodSeen| pod.labels.get(keys::LABEL_POD_GROUP);
+    fn threshold(&self, pod: &PodVersion) -> Option<i32> {
+        let label = |pod: &'a PodVersion| pod.labels.get(keys::LABEL_POD_GROUP);
         let whole = pod.labels.get(keys::LABEL_POD_GROUP).filter(|group| {
             let key = (pod.key.0.clone(), (*group).clone());
             self.history.groups.get(&key).is_some_and(|group| group.whole)
@@ -314,7 +315,7 @@ impl<'a> BudgetOracle<'a> {
     }
 }
 
-fn selects(budget: &BudgetSeen, pod: &PodSeen) -> bool {
+fn selects(budget: &BudgetVersion, pod: &PodVersion) -> bool {
     budget.key.0 == pod.key.0 && budget.selector.matches(&pod.labels)
 }
 

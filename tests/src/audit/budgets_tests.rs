@@ -2,7 +2,7 @@
 
 use super::super::handwritten::{Log, reference};
 use super::*;
-use crate::audit::chronicle::Counted;
+use crate::audit::chronicle::BudgetStatus;
 use serde_json::{Value, json};
 
 /// A chronicle and a log. Each event has the next revision, each request the next second.
@@ -14,8 +14,8 @@ struct Story {
 }
 
 impl Story {
-    /// Three healthy pods `web-0` to `web-2` of priority 0 with threshold 50, a budget that desires `desired` of them, and a plan for
-    /// gang `high` of priority 9. Its victims are these pods and `other`, which has no budget and no threshold.
+    /// Three healthy pods `web-0` to `web-2` of priority 0 with threshold 50, a budget that desires `desired` of them, and a plan
+    /// for gang `high` of priority 9. Its victims are these pods and `other`, which has no budget and no threshold.
     fn new(desired: i64) -> Self {
         let mut story = Self::unplanned(desired);
         story.log.plan(&["web-0", "web-1", "web-2", "other"]);
@@ -42,15 +42,15 @@ impl Story {
         self.chronicle.events.insert(revision, seen);
     }
 
-    fn pod(&mut self, name: &str, ready: bool, leaving: bool) {
+    fn pod(&mut self, name: &str, ready: bool, terminating: bool) {
         let app = name.split('-').next().unwrap_or_default().to_owned();
         let group = ("scheduling.giveway.dev/pod-group".to_owned(), format!("of-{app}"));
-        self.see(Seen::Pod(PodSeen {
+        self.see(Seen::Pod(PodVersion {
             key: ("default".to_owned(), name.to_owned()),
             uid: name.to_owned(),
             labels: BTreeMap::from([("app".to_owned(), app), group]),
-            healthy: ready && !leaving,
-            leaving,
+            healthy: ready && !terminating,
+            terminating,
             threshold: self.thresholds.get(name).copied(),
         }));
     }
@@ -58,10 +58,10 @@ impl Story {
     /// A budget of the pods with label `app=web`, with the status that the disruption controller writes.
     fn budget(&mut self, name: &str, desired: i64, healthy: i64, disrupted: &[&str]) {
         let disrupted = disrupted.iter().map(|pod| (*pod).to_owned()).collect();
-        self.see(Seen::Budget(BudgetSeen {
+        self.see(Seen::Budget(BudgetVersion {
             key: ("default".to_owned(), name.to_owned()),
             selector: [("app", "web")].into_iter().collect(),
-            status: Some(Counted { desired, healthy, disrupted }),
+            status: Some(BudgetStatus { desired, healthy, disrupted }),
         }));
     }
 
@@ -329,7 +329,7 @@ fn the_eviction_of_an_unhealthy_pod_does_not_count() {
 }
 
 #[test]
-fn a_pod_without_a_threshold_is_removed_after_all_pods_whose_threshold_applies() {
+fn a_pod_without_a_threshold_is_removed_after_all_pods_with_an_applying_threshold() {
     let mut story = Story::new(0);
     for name in ["web-0", "web-1", "web-2"] {
         story.evicted(OPERATOR, name);

@@ -1,8 +1,7 @@
-//! What the watches of pods and budgets saw, in the order of etcd's revisions.
+//! The events of the watches of pods and budgets, in the order of etcd's revisions.
 //!
-//! The audit log tells who asked for what. It does not tell how many pods of a budget were ready at that moment: that is
-//! what this second witness is for. A resource version is the revision of the store at which the object was written, so
-//! the events of both watches have one exact order.
+//! The audit log has the requests, but not the number of ready pods of a budget at the time of a request. The watches add this. A
+//! resource version is the revision of etcd at which the object was written, so the events of both watches have one exact order.
 
 use super::history::Key;
 use crate::cluster::ready;
@@ -21,67 +20,67 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How long the watches may take to catch up: one that was refused is tried again after half a minute at most.
+/// Deadline for the watches to catch up: a failed watch is retried after 30 s at most.
 const CAUGHT_UP: Duration = Duration::from_secs(90);
 
-/// A pod, as it was from one revision on.
+/// The state of a pod from one revision on.
 #[derive(Clone, Debug)]
-pub struct PodSeen {
+pub struct PodVersion {
     /// Namespace and name.
     pub key: Key,
     /// Its UID.
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is ready and nobody deleted it: the disruption controller calls that healthy.
+    /// Whether it is ready and not terminating: the disruption controller counts it as healthy.
     pub healthy: bool,
-    /// Whether somebody deleted it.
-    pub leaving: bool,
+    /// Whether it is terminating.
+    pub terminating: bool,
     /// The threshold in its annotation (KEP-3280).
     pub threshold: Option<i32>,
 }
 
-/// A budget, as it was from one revision on.
+/// The state of a budget from one revision on.
 #[derive(Clone, Debug)]
-pub struct BudgetSeen {
+pub struct BudgetVersion {
     /// Namespace and name.
     pub key: Key,
-    /// The pods that it protects.
+    /// The pods that it selects.
     pub selector: Selector,
-    /// What the disruption controller made of it; `None` before the first time.
-    pub status: Option<Counted>,
+    /// Its status; `None` before the disruption controller has written one.
+    pub status: Option<BudgetStatus>,
 }
 
-/// What the disruption controller, or an accepted eviction, wrote into the status of a budget.
+/// The status of a budget, which the disruption controller and accepted evictions write.
 #[derive(Clone, Debug)]
-pub struct Counted {
-    /// How many pods have to stay healthy.
+pub struct BudgetStatus {
+    /// The desired number of healthy pods.
     pub desired: i64,
-    /// How many the controller found healthy.
+    /// The number of healthy pods that the controller counted.
     pub healthy: i64,
-    /// Names of pods whose eviction was granted and that the controller has not seen going.
+    /// Names of pods whose eviction was granted and whose termination the controller has not observed.
     pub disrupted: BTreeSet<String>,
 }
 
-/// Something that was seen.
+/// An event of the watches.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A pod was created or changed.
-    Pod(PodSeen),
-    /// The pod with this UID is gone.
-    PodGone(String),
+    Pod(PodVersion),
+    /// The pod with this UID was removed.
+    PodRemoved(String),
     /// A budget was created or changed.
-    Budget(BudgetSeen),
-    /// A budget is gone.
-    BudgetGone(Key),
+    Budget(BudgetVersion),
+    /// A budget was removed.
+    BudgetRemoved(Key),
 }
 
-/// All that was seen, by revision.
+/// All events, by revision.
 #[derive(Clone, Debug, Default)]
 pub struct Chronicle {
     /// The events.
     pub events: BTreeMap<u64, Seen>,
-    /// Whether a watch broke off and was started anew: what happened between is not known.
+    /// Whether a watch was interrupted and restarted with a list, so that events may be missing.
     pub gap: bool,
     listed: usize,
 }
@@ -94,9 +93,9 @@ impl Chronicle {
         for (revision, seen) in &self.events {
             let (object, exists) = match seen {
                 Seen::Pod(pod) => ((true, pod.uid.clone()), true),
-                Seen::PodGone(uid) => ((true, uid.clone()), false),
+                Seen::PodRemoved(uid) => ((true, uid.clone()), false),
                 Seen::Budget(seen) => (budget(&seen.key), true),
-                Seen::BudgetGone(key) => (budget(key), false),
+                Seen::BudgetRemoved(key) => (budget(key), false),
             };
             if exists {
                 there.insert(object, *revision);
@@ -107,7 +106,7 @@ impl Chronicle {
         there
     }
 
-    /// The revisions that say nothing of an object as it is now.
+    /// The revisions of events that were superseded by a later event of the same object.
     fn superseded(&self) -> BTreeSet<u64> {
         let existing: BTreeSet<u64> = self.existing().into_values().collect();
         self.events.keys().copied().filter(|revision| !existing.contains(revision)).collect()
@@ -123,15 +122,15 @@ impl Chronicle {
             return unseen;
         }
         let there = self.existing();
-        let gone = there.iter().filter(|((pod, _), revision)| {
+        let removed = there.iter().filter(|((pod, _), revision)| {
             let listed = if *pod { pods } else { budgets };
             **revision <= listed.at && !listed.objects.contains(*revision)
         });
-        unseen + gone.count()
+        unseen + removed.count()
     }
 }
 
-/// A list: the revision at which it was made, and those of its objects.
+/// A list: its revision and the revisions of its objects.
 struct Listed {
     at: u64,
     objects: BTreeSet<u64>,
@@ -149,7 +148,7 @@ impl Listed {
     }
 }
 
-/// Writes a chronicle until it is stopped.
+/// Records a chronicle until it is dropped.
 pub struct Chronicler {
     client: Client,
     chronicle: Arc<Mutex<Chronicle>>,
@@ -157,18 +156,18 @@ pub struct Chronicler {
 }
 
 impl Chronicler {
-    /// Starts the watches, and waits until both have listed what there is.
+    /// Starts the watches and waits until both have listed the existing objects.
     ///
     /// # Panics
-    /// The API server does not answer.
+    /// If the API server does not answer.
     pub async fn start(client: Client) -> Self {
         let chronicle: Arc<Mutex<Chronicle>> = Arc::default();
         let pods = tokio::spawn(follow(Api::<Pod>::all(client.clone()), chronicle.clone(), pod, |pod: &Pod| {
-            Seen::PodGone(pod.uid().unwrap_or_default())
+            Seen::PodRemoved(pod.uid().unwrap_or_default())
         }));
         let budgets = Api::<PodDisruptionBudget>::all(client.clone());
         let budgets = tokio::spawn(follow(budgets, chronicle.clone(), budget, |budget: &PodDisruptionBudget| {
-            Seen::BudgetGone(key(budget))
+            Seen::BudgetRemoved(key(budget))
         }));
         let this = Self { client, chronicle, tasks: [pods, budgets] };
         wait_for("pods and budgets are watched", Duration::from_secs(30), async || {
@@ -179,20 +178,19 @@ impl Chronicler {
         this
     }
 
-    /// Forgets everything but the objects that exist: the rest belongs to a test that has ended.
+    /// Removes all events except the last one of each existing object; the others belong to a test that has ended.
     ///
     /// # Panics
-    /// The watches do not catch up.
+    /// If the watches do not catch up.
     pub async fn forget_test(&self) {
-        let gone = self.read().await.superseded();
-        self.chronicle.lock().unwrap().events.retain(|revision, _| !gone.contains(revision));
+        let superseded = self.read().await.superseded();
+        self.chronicle.lock().unwrap().events.retain(|revision, _| !superseded.contains(revision));
     }
 
-    /// What was seen so far, once that is everything that was written before this call; as far as the watches know, where they have
-    /// a [gap](Chronicle::gap).
+    /// Returns the events so far, including those of all writes before this call unless there is a [gap](Chronicle::gap).
     ///
     /// # Panics
-    /// The watches do not catch up.
+    /// If the watches do not catch up.
     pub async fn read(&self) -> Chronicle {
         let mut listed = None;
         wait_for("the watches of pods and budgets caught up", CAUGHT_UP, async || {
@@ -205,7 +203,7 @@ impl Chronicler {
             let Some((pods, budgets)) = &listed else { return Err("nothing is listed yet".to_owned()) };
             let chronicle = self.chronicle.lock().unwrap();
             let missing = chronicle.missing(pods, budgets);
-            if missing == 0 { Ok(chronicle.clone()) } else { Err(format!("{missing} revisions were not seen")) }
+            if missing == 0 { Ok(chronicle.clone()) } else { Err(format!("{missing} revisions were not observed")) }
         })
         .await
     }
@@ -238,7 +236,7 @@ where
             Ok(Event::Delete(object)) => {
                 chronicle.events.insert(revision(&object), gone(&object));
             }
-            // A watch that ended is taken up where it ended; if it cannot be, there is another list.
+            // A watch that ended is resumed at its last revision; if that is not possible, the objects are listed again.
             Err(_) => {}
         }
     }
@@ -253,12 +251,12 @@ fn key<K: kube::Resource>(object: &K) -> Key {
 }
 
 fn pod(pod: &Pod) -> Seen {
-    Seen::Pod(PodSeen {
+    Seen::Pod(PodVersion {
         key: key(pod),
         uid: pod.uid().unwrap_or_default(),
         labels: pod.labels().clone(),
         healthy: ready(pod),
-        leaving: pod.metadata.deletion_timestamp.is_some(),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
         threshold: pod.annotations().get(keys::ANNOTATION_THRESHOLD).and_then(|text| text.parse().ok()),
     })
 }
@@ -266,10 +264,10 @@ fn pod(pod: &Pod) -> Seen {
 fn budget(budget: &PodDisruptionBudget) -> Seen {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
     let status = budget.status.as_ref().filter(|status| status.observed_generation == budget.metadata.generation);
-    Seen::Budget(BudgetSeen {
+    Seen::Budget(BudgetVersion {
         key: key(budget),
         selector: selector.try_into().unwrap_or_default(),
-        status: status.map(|status| Counted {
+        status: status.map(|status| BudgetStatus {
             desired: i64::from(status.desired_healthy),
             healthy: i64::from(status.current_healthy),
             disrupted: status.disrupted_pods.iter().flat_map(BTreeMap::keys).cloned().collect(),
@@ -291,16 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_and_who_went_before_the_list_is_waited_for() {
+    fn writes_and_removals_before_the_list_are_missing_until_they_are_observed() {
         let mut chronicle = Chronicle::default();
         chronicle.events.insert(1, seen("a"));
         chronicle.events.insert(2, seen("b"));
         let none = listed(9, &[]);
         assert_eq!(chronicle.missing(&listed(9, &[1, 2]), &none), 0);
-        assert_eq!(chronicle.missing(&listed(9, &[1, 2, 5]), &none), 1, "a write that was not told yet");
-        assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 1, "b is gone, which was not told yet");
-        assert_eq!(chronicle.missing(&listed(1, &[1]), &none), 0, "b came after the list");
-        chronicle.events.insert(3, Seen::PodGone("b".to_owned()));
+        assert_eq!(chronicle.missing(&listed(9, &[1, 2, 5]), &none), 1, "a write that the watch has not reported");
+        assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 1, "a removal of b that the watch has not reported");
+        assert_eq!(chronicle.missing(&listed(1, &[1]), &none), 0, "b was created after the list");
+        chronicle.events.insert(3, Seen::PodRemoved("b".to_owned()));
         assert_eq!(chronicle.missing(&listed(9, &[1]), &none), 0);
         // Deletions during a gap are never observed.
         chronicle.gap = true;

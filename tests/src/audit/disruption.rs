@@ -17,7 +17,7 @@ pub(super) fn breaches(history: &History) -> Vec<Breach> {
 }
 
 /// The number of PodGroups in mode `PodGroup` that lost some members to a preemption and kept others.
-pub fn torn_count(history: &History) -> usize {
+pub fn partial_disruption_count(history: &History) -> usize {
     whole_groups(history).filter(|key| !partial_disruptions(history, key).is_empty()).count()
 }
 

@@ -1,4 +1,4 @@
-//! The lines of the audit log.
+//! Reads the lines of the audit log.
 
 use super::record::REST;
 use crate::wait;
@@ -15,24 +15,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest time after which an answered request is in the log.
+/// Longest time after which an answered request is in the log.
 const LATE: Duration = Duration::from_secs(5);
 
-/// One request that was answered.
+/// One answered request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// Who asked.
+    /// The user.
     pub user: User,
     /// Path and query.
     #[serde(rename = "requestURI")]
     pub uri: String,
-    /// Which object.
+    /// The object.
     #[serde(default)]
     pub object_ref: ObjectRef,
-    /// What the answer was.
+    /// The HTTP status of the answer.
     #[serde(default)]
     pub response_status: Status,
     /// The body of the request.
@@ -41,13 +41,13 @@ pub struct Line {
     /// The body of the answer.
     #[serde(default)]
     pub response_object: Value,
-    /// When the request came in.
+    /// Time at which the API server received the request.
     pub request_received_timestamp: Timestamp,
-    /// When it was answered.
+    /// Time of the answer.
     pub stage_timestamp: Timestamp,
 }
 
-/// Who asked.
+/// The user.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
@@ -56,7 +56,7 @@ pub struct User {
     pub username: String,
 }
 
-/// Which object a request is about.
+/// The object of a request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectRef {
@@ -66,7 +66,7 @@ pub struct ObjectRef {
     pub subresource: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its name; empty where the server chooses one.
+    /// Its name; empty if the server chooses one.
     pub name: String,
     /// Its API group.
     pub api_group: String,
@@ -78,12 +78,12 @@ pub struct ObjectRef {
 pub struct Status {
     /// The code.
     pub code: u16,
-    /// Why the request was refused.
+    /// The message of an error.
     pub message: String,
 }
 
 impl Line {
-    /// Whether the request changed something.
+    /// Returns true if the request was successful.
     pub fn took_effect(&self) -> bool {
         (200..300).contains(&self.response_status.code) && !self.is_dry_run()
     }
@@ -95,43 +95,42 @@ impl Line {
     }
 }
 
-/// Reads a log on from where it was read to.
+/// Reads a log incrementally.
 #[derive(Debug, Default)]
 pub struct Reader {
     path: PathBuf,
     read: u64,
     lines: Vec<Line>,
-    /// How many of the first lines tell how the world was set up, and stay.
+    /// Number of lines from the set-up of the world, which are kept for every test.
     setup: usize,
 }
 
 impl Reader {
-    /// A reader of this file, which may not exist yet.
+    /// Returns a reader of this file, which may not exist yet.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_path_buf(), ..Self::default() }
     }
 
-    /// Says that the world is set up: what was read so far stays when a test [ends](Self::forget_test).
+    /// Marks the lines so far as belonging to the set-up of the world, so that [`Self::forget_test`] keeps them.
     pub fn set_up(&mut self) {
         self.setup = self.lines.len();
     }
 
-    /// Forgets what was read since the world was set up: it belongs to a test that has ended. The file was emptied.
+    /// Removes the lines since the set-up of the world, which belong to a test that has ended. The file was emptied.
     pub fn forget_test(&mut self) {
         self.lines.truncate(self.setup);
         self.read = 0;
     }
 
-    /// Everything that was read so far, but what was forgotten.
+    /// Returns all lines that were read and not forgotten.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// Reads what was written since; returns the lines that are new. A last line that is still being written is left for the
-    /// next time.
+    /// Reads and returns the new lines. An incomplete last line is left for the next call.
     ///
     /// # Errors
-    /// The file cannot be read, or a whole line of it is not an audit event.
+    /// If the file cannot be read or a complete line is not an audit event.
     pub fn read_on(&mut self) -> Result<&[Line]> {
         let reading = || format!("reading {}", self.path.display());
         let mut file = File::open(&self.path).with_context(reading)?;
@@ -141,7 +140,7 @@ impl Reader {
         text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
         let known = self.lines.len();
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // Whoever wrote the object may have nested these deeper than is read.
+            // Managed fields may be nested too deeply for the parser.
             let read = left_out_of(line.to_vec().into());
             let event = serde_json::from_slice(&read)
                 .with_context(|| format!("an audit event: {}", String::from_utf8_lossy(line)))?;
@@ -151,12 +150,12 @@ impl Reader {
         Ok(&self.lines[known..])
     }
 
-    /// Reads on until everything that the API server answered so far is in the log. It writes an event when it has answered,
-    /// so the log may be a moment behind what a client saw: a mark is put into it and must be followed by silence, or, where
-    /// somebody never rests, by as long a time as an answered request may take to be written.
+    /// Reads until every request that was answered before this call is in the log. The API server writes an event after it has
+    /// answered, so the log may lag behind the clients. The function writes a mark and reads until no line follows it for a
+    /// while, or until the longest delay of a line has passed.
     ///
     /// # Errors
-    /// The log cannot be read, or the API server does not write it.
+    /// If the log cannot be read or the API server does not write it.
     pub async fn catch_up(&mut self, client: &Client, limit: Duration) -> Result<()> {
         static MARKS: AtomicU64 = AtomicU64::new(0);
         let name = format!("mark-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
@@ -180,21 +179,21 @@ impl Reader {
     }
 }
 
-/// Says in the log that a namespace is at rest, before the test cleans up in it: what happened there so far is judged as it is
-/// now.
+/// Writes a mark to the log that a namespace is at rest, before the test cleans up in it. The oracle judges all earlier events of
+/// the namespace by the state at the mark.
 ///
 /// # Errors
-/// The API server does not answer.
+/// If the API server does not answer.
 pub async fn mark_rest(client: &Client, namespace: &str) -> Result<()> {
     mark(client, &format!("{REST}{namespace}")).await
 }
 
-/// Marks a place in the log.
+/// Writes a mark to the log.
 ///
 /// # Errors
-/// The API server does not answer.
+/// If the API server does not answer.
 async fn mark(client: &Client, name: &str) -> Result<()> {
-    // The name of the object is fixed by the audit policy; the namespace makes each mark different.
+    // The audit policy fixes the name of the object; the namespace distinguishes the marks.
     let marker: Api<ConfigMap> = Api::namespaced(client.clone(), name);
     marker.get_opt("giveway-audit-mark").await?;
     Ok(())

@@ -5,7 +5,7 @@ use super::history::History;
 use super::{critical_addons, disruption, in_turn, planned, preemptors, terms, topology, victims};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use super::disruption::torn_count;
+pub use super::disruption::partial_disruption_count;
 pub use super::planned::unplanned_count;
 
 /// The checks, and the excuses for what a test itself disturbs. An excuse names the disturbance and is limited to it.
@@ -14,12 +14,13 @@ pub struct Promises {
     /// Preemptors that need not be bound, with the largest number of pods that may have been evicted for each.
     excused: BTreeMap<String, usize>,
     /// The largest number of pods that may have been evicted for all other unbound preemptors together.
-    in_vain: usize,
+    for_unbound: usize,
     /// The largest number of pods of partially scheduled gangs that may have been evicted without a plan.
     unplanned: usize,
     /// The largest number of partial disruptions.
     partially_disrupted: usize,
-    /// Prefixes of the names of the preemptors and PodGroups to which `in_vain` and `partially_disrupted` apply; `None` for all.
+    /// Prefixes of the names of the preemptors and PodGroups to which `for_unbound` and `partially_disrupted` apply; `None` for
+    /// all.
     disturbed: Option<Vec<String>>,
     /// Namespaces that a flag of the operator protects, in addition to those with the annotation.
     protected: BTreeSet<String>,
@@ -41,17 +42,17 @@ impl Promises {
         self
     }
 
-    /// Another client uses up the budgets of victims during the evictions, so that at most `evictions` pods are evicted for preemptors
-    /// that are not bound.
+    /// Another client uses up the budgets of victims during the evictions, so that at most `evictions` pods are evicted for
+    /// preemptors that are not bound.
     #[must_use]
-    pub fn allow_in_vain(mut self, evictions: usize) -> Self {
-        self.in_vain = evictions;
+    pub fn allow_evictions_for_unbound(mut self, evictions: usize) -> Self {
+        self.for_unbound = evictions;
         self
     }
 
     /// Gangs stay partially scheduled until the time-out, so that at most `pods` of their pods are evicted without a plan.
     #[must_use]
-    pub fn allow_taken_down(mut self, pods: usize) -> Self {
+    pub fn allow_evicted_partial_gangs(mut self, pods: usize) -> Self {
         self.unplanned = pods;
         self
     }
@@ -59,13 +60,14 @@ impl Promises {
     /// Another client uses up a guaranteed budget between the evictions of a PodGroup, so that at most `groups` PodGroups are
     /// partially disrupted. The operator evicts the other pods when the budget allows it.
     #[must_use]
-    pub fn allow_torn(mut self, groups: usize) -> Self {
+    pub fn allow_partial_disruptions(mut self, groups: usize) -> Self {
         self.partially_disrupted = groups;
         self
     }
 
-    /// Limits [`allow_in_vain`](Self::allow_in_vain) and [`allow_torn`](Self::allow_torn) to the preemptors and PodGroups with one of
-    /// these prefixes: those that the other client disturbed.
+    /// Limits [`allow_evictions_for_unbound`](Self::allow_evictions_for_unbound) and
+    /// [`allow_partial_disruptions`](Self::allow_partial_disruptions) to the preemptors and PodGroups with one of these prefixes:
+    /// those that the other client disturbed.
     #[must_use]
     pub fn only_for(mut self, prefixes: impl IntoIterator<Item = String>) -> Self {
         self.disturbed = Some(prefixes.into_iter().collect());
@@ -103,7 +105,7 @@ impl Promises {
             in_turn::broken(history),
         ];
         breaches.extend(others.into_iter().flatten().map(Breach::other));
-        breaches.extend(in_vain(history));
+        breaches.extend(for_unbound(history));
         breaches
     }
 
@@ -116,7 +118,7 @@ impl Promises {
             used[limit as usize] += cost;
         }
         let exceeded = |limit: Limit| {
-            used[limit as usize] > [self.in_vain, self.unplanned, self.partially_disrupted][limit as usize]
+            used[limit as usize] > [self.for_unbound, self.unplanned, self.partially_disrupted][limit as usize]
         };
         let broken = |breach: &Breach| self.limit_of(&breach.kind).is_none_or(|(limit, _)| exceeded(limit));
         breaches.into_iter().filter(broken).map(|breach| breach.message).collect()
@@ -124,15 +126,15 @@ impl Promises {
 
     /// Returns true if an excuse names the preemptor of this breach.
     fn excuses(&self, kind: &BreachKind) -> bool {
-        let BreachKind::InVain { preemptor, evictions } = kind else { return false };
+        let BreachKind::Unbound { preemptor, evictions } = kind else { return false };
         self.excused.get(preemptor).is_some_and(|allowed| evictions <= allowed)
     }
 
     /// The limit that a breach counts towards, with the number by which it counts; `None` if it has no limit.
     fn limit_of(&self, kind: &BreachKind) -> Option<(Limit, usize)> {
         match kind {
-            BreachKind::InVain { preemptor, evictions } => {
-                self.is_disturbed(preemptor).then_some((Limit::InVain, *evictions))
+            BreachKind::Unbound { preemptor, evictions } => {
+                self.is_disturbed(preemptor).then_some((Limit::Unbound, *evictions))
             }
             BreachKind::PartialDisruption { group, .. } => {
                 self.is_disturbed(&group.1).then_some((Limit::PartialDisruptions, 1))
@@ -150,21 +152,21 @@ impl Promises {
 /// The limits of [`Promises`], in the order of their use in [`Promises::broken`].
 #[derive(Clone, Copy)]
 enum Limit {
-    InVain,
+    Unbound,
     Unplanned,
     PartialDisruptions,
 }
 
-/// Promise 1: pods are evicted only if the whole preemptor is bound afterwards: all placements of its last plan, also those beyond
-/// `minCount`.
-fn in_vain(history: &History) -> Vec<Breach> {
+/// Promise 1: pods are evicted only if the whole preemptor is bound afterwards: all placements of its last plan, also those
+/// beyond `minCount`.
+fn for_unbound(history: &History) -> Vec<Breach> {
     let unbound = preemptors::outcomes(history).into_iter().filter(|outcome| outcome.complete.is_none());
     let breach = |outcome: preemptors::Outcome| {
         let preemptors::Outcome { name, evictions, needed, bound, .. } = outcome;
         let pods = if evictions == 1 { "pod was" } else { "pods were" };
         Breach {
             message: format!("{evictions} {pods} evicted for {name}, which has {bound} of {needed} pods bound"),
-            kind: BreachKind::InVain { preemptor: name, evictions },
+            kind: BreachKind::Unbound { preemptor: name, evictions },
         }
     };
     unbound.map(breach).collect()

@@ -38,7 +38,7 @@ fn a_correct_preemption_breaks_no_promise() {
     assert_eq!(broken(&log), Vec::<String>::new());
     let history = log.history();
     assert_eq!(history.evicted_names(), ["low-0", "low-1"]);
-    assert_eq!((torn_count(&history), unplanned_count(&history)), (0, 0));
+    assert_eq!((partial_disruption_count(&history), unplanned_count(&history)), (0, 0));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_deletion_by_the_test_hides_no_partial_disruption() {
     finish(&mut log);
     log.delete("admin", "low-1");
     assert_eq!(broken(&log), partial);
-    assert_eq!(Promises::new().allow_torn(1).broken(&log.history()), Vec::<String>::new());
+    assert_eq!(Promises::new().allow_partial_disruptions(1).broken(&log.history()), Vec::<String>::new());
     // Evictions after the rest do not count, by any user.
     let mut log = start();
     log.plan(&["low-0", "low-1"]);
@@ -166,8 +166,8 @@ fn a_deleted_preemptor_excuses_no_eviction() {
     let message = "2 pods were evicted for high, which has 0 of 2 pods bound";
     assert_eq!(broken(&log), [message]);
     assert_eq!(Promises::new().excuse_unbound("high", 1).broken(&log.history()), [message]);
-    assert_eq!(Promises::new().allow_in_vain(1).broken(&log.history()), [message]);
-    assert_eq!(Promises::new().allow_in_vain(2).broken(&log.history()), Vec::<String>::new());
+    assert_eq!(Promises::new().allow_evictions_for_unbound(1).broken(&log.history()), [message]);
+    assert_eq!(Promises::new().allow_evictions_for_unbound(2).broken(&log.history()), Vec::<String>::new());
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_limit_applies_only_to_the_names_with_its_prefixes() {
         "1 pod was evicted for high, which has 0 of 2 pods bound",
     ];
     let broken = |prefixes: &[&str]| {
-        let promises = Promises::new().allow_in_vain(1).allow_torn(1);
+        let promises = Promises::new().allow_evictions_for_unbound(1).allow_partial_disruptions(1);
         promises.only_for(prefixes.iter().map(|prefix| (*prefix).to_owned())).broken(&log.history())
     };
     assert_eq!(broken(&["lo", "hi"]), Vec::<String>::new());
@@ -437,15 +437,15 @@ fn a_breach_has_the_facts_for_an_excuse() {
     log.evict(OPERATOR, "low-0", 201);
     let group = ("default".to_owned(), "low".to_owned());
     let partial = BreachKind::PartialDisruption { group, first: log.history().removals[0].at };
-    let in_vain = BreachKind::InVain { preemptor: "high".to_owned(), evictions: 1 };
-    assert_eq!(kinds(&log), [partial, in_vain]);
+    let unbound = BreachKind::Unbound { preemptor: "high".to_owned(), evictions: 1 };
+    assert_eq!(kinds(&log), [partial, unbound]);
 
     let mut log = start();
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
     let unplanned = |uid: &str, partially_scheduled| BreachKind::Unplanned { uid: uid.to_owned(), partially_scheduled };
     assert_eq!(kinds(&log), [unplanned("low-0", false), unplanned("low-1", true)]);
-    assert_eq!(Promises::new().allow_taken_down(1).broken(&log.history()).len(), 1);
+    assert_eq!(Promises::new().allow_evicted_partial_gangs(1).broken(&log.history()).len(), 1);
 
     let log = evictions_after_the_plan_was_deleted(5);
     let deleted = BreachKind::DeletedPlan { plan: "high".to_owned() };

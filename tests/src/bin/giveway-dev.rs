@@ -23,23 +23,23 @@ enum Command {
     Up(UpOptions),
     /// Stop what `up` or `demo --keep` left running.
     Down,
-    /// Let a full cluster make room for a gang, and prove from the audit log how.
+    /// Preempt for a gang in a full cluster, and check the promises with the audit log.
     Demo {
-        /// Leave the cluster running for a look around.
+        /// Leave the cluster running.
         #[arg(long)]
         keep: bool,
     },
-    /// Let CoreDNS come back into a full cluster, and prove from the audit log how.
+    /// Preempt for CoreDNS in a full cluster, and check the promises with the audit log.
     DemoCritical {
-        /// Leave the cluster running for a look around.
+        /// Leave the cluster running.
         #[arg(long)]
         keep: bool,
     },
-    /// Measure how long gangs wait and whom they evict, with Giveway and with the in-tree group preemption.
+    /// Measure the waiting time and the evictions of gangs, with Giveway and with the in-tree group preemption.
     Bench(BenchOptions),
     /// Measure how long a gang takes to run on a real node, with Giveway and with the in-tree group preemption (needs root).
     BenchNode(NodeOptions),
-    /// Hold a bare control plane until the program is killed (for the harness's own test).
+    /// Run a bare control plane until the program is killed (for a test of the harness).
     #[command(hide = true)]
     Hold {
         /// With a real node.

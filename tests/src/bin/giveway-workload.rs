@@ -1,5 +1,5 @@
-//! What runs in the containers of tests: a program that does what its arguments say. Without any it waits for SIGTERM, so
-//! that it can hold a pod's sandbox, too.
+//! The program in the containers of tests, controlled by its arguments. Without arguments it waits for SIGTERM, so it also serves
+//! as the pause container of a sandbox.
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs until it is told to end.
+/// Runs until it gets SIGTERM or another condition of its arguments is met.
 #[derive(Parser)]
 struct Arguments {
-    /// End by itself after so many seconds.
+    /// Exit after this number of seconds.
     #[arg(long, value_name = "SECONDS")]
     end_after: Option<f64>,
-    /// The exit code of an end by itself.
+    /// The exit code without a signal.
     #[arg(long, default_value_t = 0)]
     code: u8,
-    /// The exit code of an end by SIGTERM; by default what a shell shows for a process that the signal has ended.
+    /// The exit code after SIGTERM; the default is that of a shell for a process ended by the signal.
     #[arg(long, default_value_t = 143)]
     term_code: u8,
-    /// Do not end by SIGTERM.
+    /// Ignore SIGTERM.
     #[arg(long)]
     ignore_term: bool,
-    /// Write this file when SIGTERM comes.
+    /// Write this file on SIGTERM.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Serve HTTP on this port of all addresses: everything is answered with 200, or with 503 from a request of /ready/off to
-    /// one of /ready/on; /end/CODE ends the program, /allocate/MIB lets it use so much memory.
+    /// Serve HTTP on this port of all addresses: answer with 200, or with 503 after /ready/off until /ready/on. /end/CODE exits
+    /// with this code, /allocate/MIB allocates this amount of memory.
     #[arg(long, value_name = "PORT")]
     serve: Option<u16>,
-    /// Allocate so much memory, and use it.
+    /// Allocate and write this amount of memory.
     #[arg(long, value_name = "MIB")]
     allocate: Option<usize>,
 }
@@ -42,7 +42,7 @@ static READY: AtomicBool = AtomicBool::new(true);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Before anything else: the first process of a container ignores signals that it does not handle.
+    // The handler is installed first, because the first process of a container ignores signals without a handler.
     let mut term = match signal(SignalKind::terminate()) {
         Ok(term) => term,
         Err(error) => return failed("listening for SIGTERM", &error),
@@ -93,7 +93,7 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-/// Answers one request; whoever asks must do so within one packet, as probes do.
+/// Answers one request, which must arrive in one packet, as those of probes do.
 async fn answer(mut stream: TcpStream) {
     let mut request = [0; 1024];
     let length = stream.read(&mut request).await.unwrap_or_default();
@@ -113,7 +113,7 @@ async fn answer(mut stream: TcpStream) {
     drop(stream.write_all(answer.as_bytes()).await);
     drop(stream.shutdown().await);
     if let Some(code) = request.split(' ').nth(1).and_then(|path| path.strip_prefix("/end/")?.parse().ok()) {
-        println!("was told to end with {code}");
+        println!("got a request to end with {code}");
         std::process::exit(code);
     }
 }

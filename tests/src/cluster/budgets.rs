@@ -20,7 +20,7 @@ pub struct BudgetBuilder {
 }
 
 impl BudgetBuilder {
-    /// A budget that matches every pod of the namespace and allows any disruption.
+    /// Returns a builder of a budget that selects all pods of the namespace and allows all disruptions.
     pub fn new(kit: Kit, name: &str) -> Self {
         Self {
             kit,
@@ -32,42 +32,42 @@ impl BudgetBuilder {
         }
     }
 
-    /// A label of the pods that it protects.
+    /// Adds a label to the selector of its pods.
     #[must_use]
     pub fn matching(mut self, key: &str, value: &str) -> Self {
         self.selector.match_labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// How many pods must stay available. Pods without a controller can be counted only so.
+    /// Sets `minAvailable`. Budgets over pods without a controller support only this rule.
     #[must_use]
     pub fn min_available(mut self, pods: i32) -> Self {
         self.min_available = Some(IntOrString::Int(pods));
         self
     }
 
-    /// How many of a hundred pods must stay available.
+    /// Sets `minAvailable` in percent.
     #[must_use]
     pub fn min_available_percent(mut self, percent: usize) -> Self {
         self.min_available = Some(IntOrString::String(format!("{percent}%")));
         self
     }
 
-    /// How many pods may be unavailable.
+    /// Sets `maxUnavailable`.
     #[must_use]
     pub fn max_unavailable(mut self, pods: i32) -> Self {
         self.max_unavailable = Some(IntOrString::Int(pods));
         self
     }
 
-    /// How many of a hundred pods may be unavailable.
+    /// Sets `maxUnavailable` in percent.
     #[must_use]
     pub fn max_unavailable_percent(mut self, percent: usize) -> Self {
         self.max_unavailable = Some(IntOrString::String(format!("{percent}%")));
         self
     }
 
-    /// When pods that are not ready may be evicted: `IfHealthyBudget` or `AlwaysAllow`.
+    /// Sets `unhealthyPodEvictionPolicy`: `IfHealthyBudget` or `AlwaysAllow`.
     #[must_use]
     pub fn unhealthy_pods(mut self, policy: &str) -> Self {
         self.unhealthy_policy = Some(policy.to_owned());
@@ -77,7 +77,7 @@ impl BudgetBuilder {
     /// Creates the budget and waits until the disruption controller has counted its pods.
     ///
     /// # Panics
-    /// It is refused, or nobody counts.
+    /// If it is rejected or its status is not written.
     pub async fn create(self) -> PodDisruptionBudget {
         let name = self.name.clone();
         let counted = |status: &PodDisruptionBudgetStatus| status.observed_generation.is_some();
@@ -87,7 +87,7 @@ impl BudgetBuilder {
     /// Creates the budget and waits until it allows exactly this number of disruptions.
     ///
     /// # Panics
-    /// It is refused, or it comes to allow another number.
+    /// If it is rejected or does not allow this number.
     pub async fn create_allowing(self, disruptions: i32) -> PodDisruptionBudget {
         let what = format!("budget {} allows {disruptions} disruptions", self.name);
         let allows = |status: &PodDisruptionBudgetStatus| {

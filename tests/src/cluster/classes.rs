@@ -1,4 +1,4 @@
-//! Priority classes, usable at once.
+//! Priority classes that can be used immediately after creation.
 
 use super::Kit;
 use super::shape::Shape;
@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use std::time::Duration;
 
-/// Describes a priority class; [`ClassBuilder::create`] makes it.
+/// Builds a priority class; [`ClassBuilder::create`] creates it.
 #[derive(Clone)]
 pub struct ClassBuilder {
     kit: Kit,
@@ -18,49 +18,49 @@ pub struct ClassBuilder {
 }
 
 impl ClassBuilder {
-    /// An ordinary class: its pods preempt by the stock scheduler.
+    /// Returns a builder of an unmanaged class, for whose pods kube-scheduler preempts.
     pub fn new(kit: Kit, name: &str, value: i32) -> Self {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         Self { kit, class: PriorityClass { metadata, value, ..PriorityClass::default() } }
     }
 
-    /// Gives preemption for this class into Giveway's hands.
+    /// Makes the class managed, so that Giveway preempts for its pods.
     #[must_use]
     pub fn managed(self) -> Self {
         self.annotation(keys::ANNOTATION_MANAGED, "true")
     }
 
-    /// Guarantees the budgets of its pods against preemptors of lower priority than this (KEP-3280).
+    /// Sets the threshold: preemptors of lower priority cannot violate budgets of its pods (KEP-3280).
     #[must_use]
     pub fn threshold(self, priority: i32) -> Self {
         self.annotation(keys::ANNOTATION_THRESHOLD, &priority.to_string())
     }
 
-    /// Asks for `preemptionPolicy: Never`.
+    /// Sets `preemptionPolicy: Never`.
     #[must_use]
     pub fn never(mut self) -> Self {
         self.class.preemption_policy = Some("Never".to_owned());
         self
     }
 
-    /// Makes it the class of pods that name none.
+    /// Sets `globalDefault`.
     #[must_use]
     pub fn global_default(mut self) -> Self {
         self.class.global_default = Some(true);
         self
     }
 
-    /// Sets any annotation.
+    /// Sets an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.class.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Creates the class and waits until admission knows it: the API server looks classes up in a cache.
+    /// Creates the class and waits until pods of it are admitted, because the API server reads classes from a cache.
     ///
     /// # Panics
-    /// The class is refused, or pods of it stay refused.
+    /// If the class is rejected, or its pods are rejected until the deadline.
     pub async fn create(self) -> PriorityClass {
         let api: Api<PriorityClass> = Api::all(self.kit.client.clone());
         let name = self.class.metadata.name.clone().unwrap_or_default();
@@ -73,7 +73,7 @@ impl ClassBuilder {
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         wait_for(&format!("pods of class {name} are admitted"), Duration::from_secs(20), async || {
             let pod = pods.create(&dry_run, &probe).await.map_err(|error| error.to_string())?;
-            // A class of this name, with other values, may have been deleted a moment ago.
+            // The cache may still have a deleted class of this name with other values.
             let spec = pod.spec.unwrap_or_default();
             let threshold = pod.metadata.annotations.and_then(|mut all| all.remove(keys::ANNOTATION_THRESHOLD));
             let wanted = created.metadata.annotations.as_ref().and_then(|all| all.get(keys::ANNOTATION_THRESHOLD));

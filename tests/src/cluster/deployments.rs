@@ -1,4 +1,4 @@
-//! Deployments: pods that are created anew when they go.
+//! Deployments, which recreate removed pods.
 
 use super::pods::{default_request, ready};
 use super::{Kit, PodHandle, Shape, Shaped};
@@ -9,7 +9,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use std::time::Duration;
 
-/// Describes a Deployment; its pods have the label `app` with its name.
+/// Builds a Deployment whose pods have the label `app` with its name.
 #[derive(Clone)]
 pub struct DeploymentBuilder {
     kit: Kit,
@@ -25,15 +25,15 @@ impl Shaped for DeploymentBuilder {
 }
 
 impl DeploymentBuilder {
-    /// A Deployment of so many pods of 1 CPU.
+    /// Returns a builder of a Deployment with this number of pods, which request 1 CPU each.
     pub fn new(kit: Kit, name: &str, replicas: usize) -> Self {
         Self { kit, name: name.to_owned(), replicas, shape: Shape::default() }.label("app", name)
     }
 
-    /// Creates the Deployment and waits for nothing.
+    /// Creates the Deployment without waiting for its pods.
     ///
     /// # Panics
-    /// It is refused.
+    /// If it is rejected.
     pub async fn submit(&self) {
         let mut shape = default_request(self.shape.clone());
         let node = shape.node.take();
@@ -55,7 +55,7 @@ impl DeploymentBuilder {
     /// Creates the Deployment and waits until all its pods run; returns them.
     ///
     /// # Panics
-    /// It is refused, or its pods do not run.
+    /// If it is rejected or its pods do not run.
     pub async fn create(self) -> Vec<PodHandle> {
         self.submit().await;
         let mine = ListParams::default().labels(&format!("app={}", self.name));

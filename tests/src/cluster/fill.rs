@@ -1,4 +1,4 @@
-//! Full clusters: groups or single pods, bound at creation, on every free place of some nodes.
+//! Fills nodes with groups or single pods that are bound at creation.
 
 use super::{Group, GroupBuilder, Kit, PodHandle, Shape, Shaped};
 use crate::cluster::pods::{default_request, node_of, ready};
@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Describes how nodes are filled. Places are counted in whole units of what each pod asks for.
+/// Describes how nodes are filled. The number of pods follows from the free capacity of the nodes and the requests of each pod.
 #[derive(Clone)]
 pub struct FillBuilder {
     kit: Kit,
@@ -29,7 +29,7 @@ impl Shaped for FillBuilder {
 }
 
 impl FillBuilder {
-    /// Fills these nodes with pods of 1 CPU.
+    /// Returns a builder that fills these nodes with pods of 1 CPU.
     pub fn new<S: AsRef<str>>(kit: Kit, nodes: &[S]) -> Self {
         Self {
             kit,
@@ -41,32 +41,32 @@ impl FillBuilder {
         }
     }
 
-    /// The first part of the names.
+    /// Sets the prefix of the names.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
         self
     }
 
-    /// Makes groups give way whole or not at all (mode `PodGroup`).
+    /// Sets mode `PodGroup`: the pods of each group are disrupted together.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.mode = DisruptionMode::PodGroup;
         self
     }
 
-    /// Spreads each group over the nodes in an order that looks random and depends on the seed only. Without this
-    /// call groups are packed: one node after the other is filled.
+    /// Spreads each group over the nodes in a pseudo-random order that depends only on the seed. Without this call groups are
+    /// packed: one node after the other is filled.
     #[must_use]
     pub fn spread(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Fills the nodes with groups of `size`; places that are left over stay free.
+    /// Fills the nodes with groups of `size` pods. Remaining capacity stays free.
     ///
     /// # Panics
-    /// Something is refused, or does not run.
+    /// If an object is rejected or a pod does not run.
     pub async fn groups_of(self, size: usize) -> Vec<Group> {
         let places = self.places().await;
         let mut builders = Vec::new();
@@ -89,7 +89,7 @@ impl FillBuilder {
     /// Fills the nodes with single pods.
     ///
     /// # Panics
-    /// One is refused, or does not run.
+    /// If a pod is rejected or does not run.
     pub async fn singles(self) -> Vec<PodHandle> {
         let shape = default_request(self.shape.clone());
         let places = self.places().await;
@@ -117,10 +117,10 @@ impl FillBuilder {
         created
     }
 
-    /// One entry for each pod that still fits on the nodes: its node, in the order in which pods are created.
+    /// Returns the node of each pod that still fits on the nodes, in the order in which the pods are created.
     ///
     /// # Panics
-    /// There is no such node.
+    /// If a node does not exist.
     pub async fn places(&self) -> Vec<String> {
         let shape = default_request(self.shape.clone());
         let nodes = Api::<Node>::all(self.kit.client.clone()).list(&ListParams::default()).await.unwrap();
@@ -128,7 +128,7 @@ impl FillBuilder {
         let mut places = Vec::new();
         for name in &self.nodes {
             let node = nodes.items.iter().find(|node| node.metadata.name.as_ref() == Some(name));
-            let node = node.unwrap_or_else(|| panic!("there is no node {name}"));
+            let node = node.unwrap_or_else(|| panic!("node {name} does not exist"));
             let allocatable = node.status.clone().and_then(|status| status.allocatable).unwrap_or_default();
             let mut free: BTreeMap<String, u64> =
                 allocatable.into_iter().map(|(resource, quantity)| (resource, milli(&quantity.0))).collect();
@@ -162,7 +162,7 @@ fn requests(pod: &Pod) -> BTreeMap<String, u64> {
     sum
 }
 
-/// A quantity in thousandths; only the forms that the builders write.
+/// Parses a quantity in thousandths. Supports only the forms that the builders write.
 fn milli(quantity: &str) -> u64 {
     let digits = quantity.find(|c: char| !c.is_ascii_digit()).unwrap_or(quantity.len());
     let (number, unit) = quantity.split_at(digits);

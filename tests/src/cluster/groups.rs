@@ -1,6 +1,6 @@
-//! PodGroups with their pods, and handles to wait on them.
+//! PodGroups with their pods, and handles that wait for their states.
 
-use super::events::{self, Happened};
+use super::events::{self, EventRecord};
 use super::pods::{default_request, describe, node_of, ready};
 use super::{Kit, PodHandle, Shape, Shaped, stored_plans};
 use crate::wait::wait_for;
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use std::time::Duration;
 
-/// Describes a PodGroup and its pods, of 1 CPU each unless they ask for something else.
+/// Builds a PodGroup and its pods, which request 1 CPU each by default.
 #[derive(Clone)]
 pub struct GroupBuilder {
     kit: Kit,
@@ -29,88 +29,88 @@ impl Shaped for GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// A gang of `size` pods, all of which it needs.
+    /// Returns a builder of a gang of `size` pods with `minCount` `size`.
     pub fn new(kit: Kit, name: &str, size: usize) -> Self {
         let min_count = i32::try_from(size.max(1)).unwrap();
         let spec = PodGroupSpec { scheduling_policy: SchedulingPolicy::gang(min_count), ..PodGroupSpec::default() };
         Self { kit, name: name.to_owned(), size, shape: Shape::default(), spec, nodes: Vec::new() }
     }
 
-    /// Without pods: they are needed, and nobody creates them.
+    /// Creates the PodGroup without its pods.
     #[must_use]
     pub fn without_pods(mut self) -> Self {
         self.size = 0;
         self
     }
 
-    /// How many pods must have a place before any starts.
+    /// Sets `minCount`.
     #[must_use]
     pub fn min_count(mut self, pods: i32) -> Self {
         self.spec.scheduling_policy = SchedulingPolicy::gang(pods);
         self
     }
 
-    /// The policy `basic`: the pods are scheduled one by one.
+    /// Sets the policy `basic`: the pods are scheduled individually.
     #[must_use]
     pub fn basic(mut self) -> Self {
         self.spec.scheduling_policy = SchedulingPolicy::basic();
         self
     }
 
-    /// Makes the group give way whole or not at all (mode `PodGroup`).
+    /// Sets mode `PodGroup`: the pods of the group are disrupted together.
     #[must_use]
     pub fn whole(self) -> Self {
         self.mode(DisruptionMode::PodGroup)
     }
 
-    /// What of the group is evicted together.
+    /// Sets the disruption mode.
     #[must_use]
     pub fn mode(mut self, mode: DisruptionMode) -> Self {
         self.spec.disruption_mode = mode;
         self
     }
 
-    /// Changes the PodGroup's spec in any other way.
+    /// Changes other fields of the PodGroup's spec.
     #[must_use]
     pub fn spec(mut self, change: impl FnOnce(&mut PodGroupSpec)) -> Self {
         change(&mut self.spec);
         self
     }
 
-    /// Binds the pods to these nodes, in turn, when they are created.
+    /// Binds the pods to these nodes, in turn, at creation.
     #[must_use]
     pub fn on<S: AsRef<str>>(mut self, nodes: &[S]) -> Self {
         self.nodes = nodes.iter().map(|node| node.as_ref().to_owned()).collect();
         self
     }
 
-    /// The PodGroup as it would be created, to change by hand.
+    /// Returns the PodGroup without creating it.
     pub fn build(&self) -> PodGroup {
         let spec = PodGroupSpec { priority_class_name: self.shape.priority_class.clone(), ..self.spec.clone() };
         PodGroup { metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }, spec, status: None }
     }
 
-    /// Creates the PodGroup and its pods. Bound ones are waited for until they run.
+    /// Creates the PodGroup and its pods, and waits until pods that are bound at creation run.
     ///
     /// # Panics
-    /// One of them is refused, or does not run.
+    /// If an object is rejected or a bound pod does not run.
     pub async fn create(self) -> Group {
         let mut group = self.create_group().await;
         group.add_pods(self.size).await;
         group
     }
 
-    /// Creates the PodGroup and leaves the pods to [`Group::add_pods`].
+    /// Creates the PodGroup. [`Group::add_pods`] creates its pods.
     ///
     /// # Panics
-    /// It is refused.
+    /// If it is rejected.
     pub async fn create_group(&self) -> Group {
         let created = self.kit.api::<PodGroup>().create(&PostParams::default(), &self.build()).await;
         created.unwrap_or_else(|error| panic!("creating PodGroup {}: {error}", self.name));
         self.without_group()
     }
 
-    /// A handle for pods whose PodGroup is created later, or never.
+    /// Returns a handle for pods whose PodGroup is created later or by a controller.
     pub fn without_group(&self) -> Group {
         let mut shape = default_request(self.shape.clone());
         shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), self.name.clone());
@@ -118,7 +118,7 @@ impl GroupBuilder {
     }
 }
 
-/// A group that was created, with the pods that were created for it.
+/// A handle of a group and of the pods that were created through it.
 #[derive(Clone)]
 pub struct Group {
     kit: Kit,
@@ -131,10 +131,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Creates more pods for the group, `NAME-0` and so on.
+    /// Creates more pods of the group, `NAME-0` and so on.
     ///
     /// # Panics
-    /// One of them is refused, or is bound and does not run.
+    /// If a pod is rejected, or is bound at creation and does not run.
     pub async fn add_pods(&mut self, count: usize) {
         let pods = (self.pods.len()..self.pods.len() + count).map(|index| self.pod(index)).collect();
         let created = Kit::create_all(&self.kit.api::<Pod>(), pods).await;
@@ -144,7 +144,8 @@ impl Group {
         }
     }
 
-    /// The pods that [`Group::add_pods`] would create now, for [`super::FillBuilder`] to create in one go.
+    /// Returns the pods that [`Group::add_pods`] would create, so that [`super::FillBuilder`] can create those of many groups
+    /// together.
     pub(super) fn planned_pods(&self, count: usize) -> Vec<Pod> {
         (0..count).map(|index| self.pod(index)).collect()
     }
@@ -161,27 +162,27 @@ impl Group {
         shape.pod(&format!("{}-{index}", self.name))
     }
 
-    /// The PodGroup as it is now.
+    /// Returns the current PodGroup.
     ///
     /// # Panics
-    /// It is gone.
+    /// If it does not exist.
     pub async fn get(&self) -> PodGroup {
         self.kit.api::<PodGroup>().get(&self.name).await.unwrap()
     }
 
-    /// The pods of the group that exist now, whoever created them.
+    /// Returns all current pods of the group, including those of other creators.
     ///
     /// # Errors
-    /// The API server cannot be asked.
+    /// If the API server does not answer.
     pub async fn members(&self) -> Result<Vec<Pod>, kube::Error> {
         let selector = format!("{}={}", keys::LABEL_POD_GROUP, self.name);
         Ok(self.kit.api::<Pod>().list(&ListParams::default().labels(&selector)).await?.items)
     }
 
-    /// Waits until every pod that was created through this handle has a node; returns the nodes, pod by pod.
+    /// Waits until every pod that was created through this handle is bound. Returns the nodes in the order of the pods.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_bound(&self, limit: Duration) -> Vec<String> {
         let what = format!("all {} pods of group {} are bound", self.pods.len(), self.name);
         self.wait_members(&what, limit, |pod| node_of(pod).is_some()).await
@@ -190,7 +191,7 @@ impl Group {
     /// Waits until every pod that was created through this handle runs.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_running(&self, limit: Duration) {
         let what = format!("all {} pods of group {} run", self.pods.len(), self.name);
         self.wait_members(&what, limit, ready).await;
@@ -205,7 +206,7 @@ impl Group {
                 match members.iter().find(|member| member.metadata.uid.as_deref() == Some(&pod.uid)) {
                     Some(member) if good(member) => nodes.push(node_of(member).unwrap_or_default().to_owned()),
                     Some(member) => bad.push(describe(member)),
-                    None => bad.push(format!("{} is gone", pod.name)),
+                    None => bad.push(format!("{} does not exist", pod.name)),
                 }
             }
             if bad.is_empty() { Ok(nodes) } else { Err(self.state(&bad).await) }
@@ -213,12 +214,12 @@ impl Group {
         .await
     }
 
-    /// Waits until none of the pods that were created through this handle exists any more.
+    /// Waits until all pods that were created through this handle are removed.
     ///
     /// # Panics
-    /// The time is up.
-    pub async fn wait_gone(&self, limit: Duration) {
-        wait_for(&format!("the pods of group {} are gone", self.name), limit, async || {
+    /// If the deadline has passed.
+    pub async fn wait_removed(&self, limit: Duration) {
+        wait_for(&format!("the pods of group {} are removed", self.name), limit, async || {
             let members = self.members().await.map_err(|error| error.to_string())?;
             let mine = |pod: &&Pod| self.pods.iter().any(|p| pod.metadata.uid.as_deref() == Some(&p.uid));
             let left: Vec<String> = members.iter().filter(mine).map(describe).collect();
@@ -230,7 +231,7 @@ impl Group {
     /// Waits until a condition of the group has this status and reason, and returns its message.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_condition(&self, type_: &str, status: &str, reason: &str, limit: Duration) -> String {
         wait_for(&format!("group {} has {type_}={status} {reason}", self.name), limit, async || {
             let group = self.kit.api::<PodGroup>().get(&self.name).await.map_err(|error| error.to_string())?;
@@ -243,10 +244,10 @@ impl Group {
         .await
     }
 
-    /// Waits until the preemption for this group has come as far as this, and returns the stored plan.
+    /// Waits until a plan for this group is in this state or was in it, and returns the plan.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_plan(&self, state: PlanState, limit: Duration) -> StoredPlan {
         wait_for(&format!("the plan of group {} is {state:?}", self.name), limit, async || {
             let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
@@ -254,7 +255,7 @@ impl Group {
                 (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
                     == (self.kit.namespace.as_str(), self.name.as_str())
             };
-            // A state may be over before it is looked for.
+            // The plan may have left the state before it is probed.
             let as_far = |plan: &StoredPlan| plan.state == state || (plan.state.in_flight() && plan.state >= state);
             match plans.into_iter().rev().find(its) {
                 Some(plan) if as_far(&plan) => Ok(plan),
@@ -267,28 +268,28 @@ impl Group {
     /// Waits for an event with this reason about the group, and returns its message.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_event(&self, reason: &str, limit: Duration) -> String {
         events::wait_for_event(&self.kit, "PodGroup", &self.name, reason, limit).await
     }
 
-    /// The events about the group.
+    /// Returns the events about the group.
     ///
     /// # Panics
-    /// The API server cannot be asked.
-    pub async fn events(&self) -> Vec<Happened> {
-        events::about(&self.kit, "PodGroup", &self.name).await.unwrap()
+    /// If the API server does not answer.
+    pub async fn events(&self) -> Vec<EventRecord> {
+        events::events_about(&self.kit, "PodGroup", &self.name).await.unwrap()
     }
 
-    /// Deletes the PodGroup, not its pods.
+    /// Deletes the PodGroup but not its pods.
     ///
     /// # Panics
-    /// The deletion is refused.
+    /// If the deletion is rejected.
     pub async fn delete(&self) {
         self.kit.api::<PodGroup>().delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What the group says of itself, and the pods that are not as they should be: for messages.
+    /// Describes the status of the group and these pods, for messages of failed waits.
     async fn state(&self, pods: &[String]) -> String {
         let mut text = match self.kit.api::<PodGroup>().get_opt(&self.name).await {
             Ok(Some(group)) => {
@@ -302,7 +303,7 @@ impl Group {
                 }
                 text
             }
-            Ok(None) => "there is no such PodGroup".to_owned(),
+            Ok(None) => "the PodGroup does not exist".to_owned(),
             Err(error) => error.to_string(),
         };
         for pod in pods.iter().take(5) {

@@ -1,4 +1,4 @@
-//! What every builder and handle needs: a client, and a namespace.
+//! The client and the namespace that builders and handles use.
 
 use crate::wait::wait_for;
 use futures::{StreamExt as _, stream};
@@ -11,28 +11,28 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Requests in flight at the same time while many objects are created.
+/// Number of concurrent requests while many objects are created.
 const CONCURRENCY: usize = 16;
 
-/// A client and the namespace in which things are created. Cheap to clone.
+/// A client and the namespace in which objects are created. Cheap to clone.
 #[derive(Clone)]
 pub struct Kit {
-    /// A client with every right.
+    /// A client with all rights.
     pub client: Client,
-    /// The namespace of everything that has one.
+    /// The namespace of namespaced objects.
     pub namespace: String,
 }
 
 impl Kit {
-    /// A kit for the namespace `default`.
+    /// Returns a kit for the namespace `default`.
     pub fn new(client: Client) -> Self {
         Self { client, namespace: "default".to_owned() }
     }
 
-    /// Creates a namespace, and waits until pods can be created in it.
+    /// Creates a namespace and waits until pods can be created in it.
     ///
     /// # Panics
-    /// It is refused.
+    /// If it is rejected.
     pub async fn new_namespace(&self, name: &str) -> Self {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
@@ -41,13 +41,13 @@ impl Kit {
         let accounts = kit.api::<ServiceAccount>();
         wait_for("the namespace has a ServiceAccount", Duration::from_secs(30), async || {
             let account = accounts.get_opt("default").await.map_err(|error| error.to_string())?;
-            account.map(|_| ()).ok_or_else(|| "there is none".to_owned())
+            account.map(|_| ()).ok_or_else(|| "the ServiceAccount default does not exist".to_owned())
         })
         .await;
         kit
     }
 
-    /// The objects of one kind in the kit's namespace.
+    /// Returns an API handle for one kind in the kit's namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -56,10 +56,10 @@ impl Kit {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Creates many objects, a bounded number at a time, and returns them in the order given.
+    /// Creates many objects with bounded concurrency and returns them in the same order.
     ///
     /// # Panics
-    /// One of them is refused.
+    /// If one of them is rejected.
     pub(super) async fn create_all<K>(api: &Api<K>, objects: Vec<K>) -> Vec<K>
     where
         K: Resource + Clone + Debug + Serialize + DeserializeOwned,

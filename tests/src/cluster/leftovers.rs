@@ -1,4 +1,4 @@
-//! Room for the next test in a cluster that several share.
+//! Removes the objects of a test from a shared cluster.
 
 use super::Kit;
 use crate::wait::wait_for;
@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// How long pods may take to go.
+/// Deadline for the removal of pods.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Deletes what a test made in the kit's namespace, its classes and the fake nodes, and waits until the last pod is gone.
+/// Deletes the objects of a test in the kit's namespace, its classes and the fake nodes, and waits until all pods are removed.
 ///
 /// # Panics
-/// Something cannot be deleted.
+/// If an object cannot be deleted.
 pub async fn tidy(kit: &Kit) {
     delete_all::<Job>(kit).await;
     delete_all::<Deployment>(kit).await;
@@ -36,7 +36,7 @@ pub async fn tidy(kit: &Kit) {
             classes.delete(&name, &DeleteParams::default()).await.unwrap();
         }
     }
-    wait_for("the pods and groups of the test are gone", LIMIT, async || {
+    wait_for("the pods and groups of the test are removed", LIMIT, async || {
         let pods = names::<Pod>(kit).await?;
         let groups = names::<PodGroup>(kit).await?;
         if pods.is_empty() && groups.is_empty() { Ok(()) } else { Err(format!("{pods:?} {groups:?}")) }
@@ -50,13 +50,13 @@ pub async fn tidy(kit: &Kit) {
     }
 }
 
-/// Deletes the pods of a namespace, and waits until they are gone.
+/// Deletes the pods of a namespace and waits until they are removed.
 ///
 /// # Panics
-/// They do not go.
+/// If they are not removed before the deadline.
 pub async fn remove_pods(kit: &Kit) {
     delete_all::<Pod>(kit).await;
-    wait_for("the pods are gone", LIMIT, async || {
+    wait_for("the pods are removed", LIMIT, async || {
         let pods = names::<Pod>(kit).await?;
         if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
     })

@@ -1,7 +1,7 @@
-//! Builders for what is in a cluster: nodes, priority classes, groups, pods and budgets, and handles to wait on them.
+//! Builders of nodes, priority classes, groups, pods and budgets, and handles that wait for their states.
 //!
-//! Everything is created through the API as a user would, with bounded concurrency, and is recorded nowhere but in the
-//! cluster: the oracle reads the audit log.
+//! All objects are created through the API, as a user would do, with bounded concurrency. The builders keep no records: the
+//! oracle reads the audit log.
 
 mod budgets;
 mod classes;
@@ -20,7 +20,7 @@ mod shape;
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
 pub use deployments::DeploymentBuilder;
-pub use events::{Happened, wait_for_event};
+pub use events::{EventRecord, wait_for_event};
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;

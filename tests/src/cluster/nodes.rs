@@ -1,4 +1,4 @@
-//! Fake nodes, ready for pods.
+//! Fake nodes.
 
 use super::Kit;
 use crate::wait::wait_for;
@@ -10,7 +10,7 @@ use kube::api::{ListParams, ObjectMeta};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Describes nodes that are alike; [`NodesBuilder::create`] makes them.
+/// Builds nodes with equal properties; [`NodesBuilder::create`] creates them.
 #[derive(Clone)]
 pub struct NodesBuilder {
     kit: Kit,
@@ -22,7 +22,7 @@ pub struct NodesBuilder {
 }
 
 impl NodesBuilder {
-    /// `count` nodes with 8 CPUs, 64 GiB of memory and room for 110 pods, called `node-000` and so on.
+    /// Returns a builder of `count` nodes `node-000` and so on, with 8 CPUs, 64 GiB of memory and 110 pods each.
     pub fn new(kit: Kit, count: usize) -> Self {
         let capacity = [("cpu", "8"), ("memory", "64Gi"), ("pods", "110")];
         Self {
@@ -38,52 +38,52 @@ impl NodesBuilder {
         }
     }
 
-    /// The first part of the names.
+    /// Sets the prefix of the names.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
         self
     }
 
-    /// CPUs of each node.
+    /// Sets the number of CPUs of each node.
     #[must_use]
     pub fn cpus(self, cpus: u32) -> Self {
         self.resource("cpu", &cpus.to_string())
     }
 
-    /// GPUs (`nvidia.com/gpu`) of each node; none at all when 0.
+    /// Sets the number of GPUs (`nvidia.com/gpu`) of each node; 0 removes the resource.
     #[must_use]
     pub fn gpus(self, gpus: u32) -> Self {
         if gpus == 0 { self } else { self.resource("nvidia.com/gpu", &gpus.to_string()) }
     }
 
-    /// Memory of each node, as a quantity such as `64Gi`.
+    /// Sets the memory of each node, as a quantity such as `64Gi`.
     #[must_use]
     pub fn memory(self, quantity: &str) -> Self {
         self.resource("memory", quantity)
     }
 
-    /// How many pods each node takes.
+    /// Sets the maximum number of pods of each node.
     #[must_use]
     pub fn pods(self, pods: u32) -> Self {
         self.resource("pods", &pods.to_string())
     }
 
-    /// Capacity of any other resource.
+    /// Sets the capacity of another resource.
     #[must_use]
     pub fn resource(mut self, name: &str, quantity: &str) -> Self {
         self.capacity.insert(name.to_owned(), Quantity(quantity.to_owned()));
         self
     }
 
-    /// A label of each node.
+    /// Sets a label of each node.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// A taint of each node; `effect` is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// Adds a taint to each node; `effect` is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         let taint =
@@ -92,16 +92,16 @@ impl NodesBuilder {
         self
     }
 
-    /// Creates the nodes, waits until the scheduler may use them, and returns their names.
+    /// Creates the nodes, waits until kube-scheduler may use them, and returns their names.
     ///
     /// # Panics
-    /// A node is refused, or does not become ready.
+    /// If a node is rejected or does not become ready.
     pub async fn create(self) -> Vec<String> {
         let api: Api<Node> = Api::all(self.kit.client.clone());
         let nodes: Vec<Node> = (0..self.count).map(|index| self.node(index)).collect();
         let created = Kit::create_all(&api, nodes).await;
         let names: Vec<String> = created.into_iter().filter_map(|node| node.metadata.name).collect();
-        // Thousands of them take minutes on a machine that is busy.
+        // Thousands of nodes take minutes on a busy machine.
         let limit =
             Duration::from_secs(60) + Duration::from_millis(100) * u32::try_from(names.len()).unwrap_or(u32::MAX);
         wait_for(&format!("{} nodes are ready", names.len()), limit, async || {
@@ -149,7 +149,7 @@ impl NodesBuilder {
     }
 }
 
-/// Ready, and free of the taint that Kubernetes puts on every node until it is.
+/// Returns true if the node is ready and without the taint that Kubernetes sets until then.
 fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));

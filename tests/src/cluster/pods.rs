@@ -1,6 +1,6 @@
 //! Single pods and their handles.
 
-use super::events::{self, Happened};
+use super::events::{self, EventRecord};
 use super::{Kit, Shape, Shaped};
 use crate::wait::wait_for;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use std::time::Duration;
 
-/// Describes a single pod, of 1 CPU unless it asks for something else.
+/// Builds a single pod, which requests 1 CPU by default.
 #[derive(Clone)]
 pub struct PodBuilder {
     kit: Kit,
@@ -25,32 +25,32 @@ impl Shaped for PodBuilder {
 }
 
 impl PodBuilder {
-    /// A pod of this name.
+    /// Returns a builder of a pod with this name.
     pub fn new(kit: Kit, name: &str) -> Self {
         Self { kit, name: name.to_owned(), shape: Shape::default() }
     }
 
-    /// Binds the pod to this node when it is created; no scheduler is asked.
+    /// Binds the pod to this node at creation, without a scheduler.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         self.shape.node = Some(node.to_owned());
         self
     }
 
-    /// What it would be created with.
+    /// Returns the client and the namespace of the builder.
     pub fn kit(&self) -> Kit {
         self.kit.clone()
     }
 
-    /// The pod as it would be created, to change by hand.
+    /// Returns the pod without creating it.
     pub fn build(self) -> Pod {
         default_request(self.shape).pod(&self.name)
     }
 
-    /// Creates the pod. A bound one is waited for until it runs.
+    /// Creates the pod. If it is bound at creation, waits until it runs.
     ///
     /// # Panics
-    /// It is refused, or it is bound and does not run.
+    /// If it is rejected, or is bound and does not run.
     pub async fn create(self) -> PodHandle {
         let kit = self.kit.clone();
         let bound = self.shape.node.is_some();
@@ -64,10 +64,10 @@ impl PodBuilder {
         handle
     }
 
-    /// Creates the pod, or returns why it was refused.
+    /// Creates the pod without waiting.
     ///
     /// # Errors
-    /// The API server refused it.
+    /// If the API server rejects it.
     pub async fn try_create(self) -> Result<PodHandle, kube::Error> {
         let kit = self.kit.clone();
         let pod = kit.api::<Pod>().create(&PostParams::default(), &self.build()).await?;
@@ -75,7 +75,7 @@ impl PodBuilder {
     }
 }
 
-/// A pod of 1 CPU where nothing else was asked for.
+/// Adds a request of 1 CPU if the shape has no requests.
 pub(super) fn default_request(mut shape: Shape) -> Shape {
     if shape.resources.is_empty() {
         shape
@@ -85,7 +85,7 @@ pub(super) fn default_request(mut shape: Shape) -> Shape {
     shape
 }
 
-/// A pod that was created: this very one, never a later one of the same name.
+/// A handle of a created pod, identified by its UID.
 #[derive(Clone)]
 pub struct PodHandle {
     kit: Kit,
@@ -96,28 +96,28 @@ pub struct PodHandle {
 }
 
 impl PodHandle {
-    /// The handle of a pod as the API server returned it.
+    /// Returns a handle of a pod that the API server returned.
     pub fn new(kit: Kit, pod: &Pod) -> Self {
         let name = pod.metadata.name.clone().unwrap_or_default();
         Self { kit, name, uid: pod.metadata.uid.clone().unwrap_or_default() }
     }
 
-    /// The pod as it is now; `None` when this very pod is gone.
+    /// Returns the current pod, or `None` if the pod with this UID was removed.
     ///
     /// # Panics
-    /// The API server cannot be asked.
+    /// If the API server does not answer.
     pub async fn get(&self) -> Option<Pod> {
         let pod = self.kit.api::<Pod>().get_opt(&self.name).await.unwrap();
         pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&self.uid))
     }
 
-    /// Waits until the pod has a node, and returns it.
+    /// Waits until the pod is bound, and returns its node.
     ///
     /// # Panics
-    /// The time is up, or the pod is gone.
+    /// If the deadline has passed or the pod was removed.
     pub async fn wait_bound(&self, limit: Duration) -> String {
         wait_for(&format!("pod {} is bound", self.name), limit, async || {
-            let pod = self.get().await.ok_or("it is gone")?;
+            let pod = self.get().await.ok_or("it was removed")?;
             node_of(&pod).map(str::to_owned).ok_or_else(|| describe(&pod))
         })
         .await
@@ -126,21 +126,21 @@ impl PodHandle {
     /// Waits until the pod runs.
     ///
     /// # Panics
-    /// The time is up, or the pod is gone.
+    /// If the deadline has passed or the pod was removed.
     pub async fn wait_running(&self, limit: Duration) {
         wait_for(&format!("pod {} runs", self.name), limit, async || {
-            let pod = self.get().await.ok_or("it is gone")?;
+            let pod = self.get().await.ok_or("it was removed")?;
             if ready(&pod) { Ok(()) } else { Err(describe(&pod)) }
         })
         .await;
     }
 
-    /// Waits until this very pod is gone.
+    /// Waits until the pod with this UID is removed.
     ///
     /// # Panics
-    /// The time is up.
-    pub async fn wait_gone(&self, limit: Duration) {
-        wait_for(&format!("pod {} is gone", self.name), limit, async || match self.get().await {
+    /// If the deadline has passed.
+    pub async fn wait_removed(&self, limit: Duration) {
+        wait_for(&format!("pod {} is removed", self.name), limit, async || match self.get().await {
             None => Ok(()),
             Some(pod) => Err(describe(&pod)),
         })
@@ -150,10 +150,10 @@ impl PodHandle {
     /// Waits until a condition of the pod has this status and reason, and returns its message.
     ///
     /// # Panics
-    /// The time is up, or the pod is gone.
+    /// If the deadline has passed or the pod was removed.
     pub async fn wait_condition(&self, type_: &str, status: &str, reason: &str, limit: Duration) -> String {
         wait_for(&format!("pod {} has {type_}={status} {reason}", self.name), limit, async || {
-            let pod = self.get().await.ok_or("it is gone")?;
+            let pod = self.get().await.ok_or("it was removed")?;
             let conditions = pod.status.clone().and_then(|status| status.conditions).unwrap_or_default();
             conditions
                 .into_iter()
@@ -167,36 +167,36 @@ impl PodHandle {
     /// Waits for an event with this reason about the pod, and returns its message.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_event(&self, reason: &str, limit: Duration) -> String {
         events::wait_for_event(&self.kit, "Pod", &self.name, reason, limit).await
     }
 
-    /// The events about the pod.
+    /// Returns the events about the pod.
     ///
     /// # Panics
-    /// The API server cannot be asked.
-    pub async fn events(&self) -> Vec<Happened> {
-        events::about(&self.kit, "Pod", &self.name).await.unwrap()
+    /// If the API server does not answer.
+    pub async fn events(&self) -> Vec<EventRecord> {
+        events::events_about(&self.kit, "Pod", &self.name).await.unwrap()
     }
 
-    /// Waits for an event whose reason begins so, and returns its message.
+    /// Waits for an event whose reason begins with `reason`, and returns its message.
     ///
     /// # Panics
-    /// The time is up.
+    /// If the deadline has passed.
     pub async fn wait_event_like(&self, reason: &str, limit: Duration) -> String {
-        wait_for(&format!("there is an event {reason}* about pod {}", self.name), limit, async || {
-            let events = events::about(&self.kit, "Pod", &self.name).await.map_err(|error| error.to_string())?;
+        wait_for(&format!("pod {} has an event {reason}*", self.name), limit, async || {
+            let events = events::events_about(&self.kit, "Pod", &self.name).await.map_err(|error| error.to_string())?;
             let found = events.iter().find(|event| event.reason.starts_with(reason));
             found.map(|event| event.message.clone()).ok_or_else(|| format!("{events:?}"))
         })
         .await
     }
 
-    /// Asks the API server to evict the pod, as `kubectl drain` does. The client should try nothing twice.
+    /// Evicts the pod through the Eviction API, as `kubectl drain` does. The client should not retry.
     ///
     /// # Errors
-    /// It is refused.
+    /// If the eviction is refused.
     pub async fn evict(&self, client: &Client) -> Result<(), kube::Error> {
         let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
         let eviction = Eviction { metadata, delete_options: None };
@@ -206,10 +206,10 @@ impl PodHandle {
         answer.await.map(drop)
     }
 
-    /// Makes the pod ready or not, as a kubelet would after a probe.
+    /// Sets the condition `Ready` of the pod, as a kubelet does after a probe.
     ///
     /// # Errors
-    /// It is refused, or the pod is gone.
+    /// If the request is rejected or the pod was removed.
     pub async fn set_ready(&self, ready: bool) -> Result<(), kube::Error> {
         let status = if ready { "True" } else { "False" };
         let condition =
@@ -221,31 +221,31 @@ impl PodHandle {
     /// Deletes the pod as a user would.
     ///
     /// # Panics
-    /// The deletion is refused.
+    /// If the deletion is rejected.
     pub async fn delete(&self) {
         self.kit.api::<Pod>().delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
 }
 
-/// The node of a pod.
+/// Returns the node of a pod.
 pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
-/// Whether a pod is ready and nobody deletes it.
+/// Returns true if a pod is ready and not terminating.
 pub fn ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     pod.metadata.deletion_timestamp.is_none()
         && conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }
 
-/// The names of a pod's scheduling gates.
+/// Returns the names of a pod's scheduling gates.
 pub fn scheduling_gates(pod: &Pod) -> Vec<String> {
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
     gates.map(|gates| gates.iter().map(|gate| gate.name.clone()).collect()).unwrap_or_default()
 }
 
-/// A pod's state in one line, for messages.
+/// Describes a pod's state in one line, for messages.
 pub(super) fn describe(pod: &Pod) -> String {
     let status = pod.status.clone().unwrap_or_default();
     let mut text = format!(

@@ -1,23 +1,23 @@
-//! Policies by which the API server refuses requests, as an administrator writes them.
+//! ValidatingAdmissionPolicies that deny requests, as an administrator could create them.
 
 use serde_json::json;
 
-/// What is refused, and in which words.
+/// A policy that denies requests.
 pub struct Denial<'a> {
     /// Name of policy and binding.
     pub name: &'a str,
-    /// The operation that is refused: `CREATE` or `UPDATE`.
+    /// The denied operation: `CREATE` or `UPDATE`.
     pub operation: &'a str,
     /// API group and resource of its object.
     pub of: (&'a str, &'a str),
-    /// A CEL expression; what it does not allow is refused.
+    /// A CEL expression; requests for which it is false are denied.
     pub unless: &'a str,
-    /// What the refusal says.
+    /// The message of the denial.
     pub message: &'a str,
 }
 
 impl Denial<'_> {
-    /// Policy and binding, to be applied. It takes the API server a moment until they are in force.
+    /// Returns the manifest of policy and binding. They are in force only a moment after they were applied.
     pub fn manifest(&self) -> String {
         let Self { name, operation, of: (group, resource), unless, message } = self;
         let policy = json!({

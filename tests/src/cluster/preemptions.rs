@@ -1,4 +1,4 @@
-//! Stored plans, as the API server has them.
+//! Reads stored plans from the API server.
 
 use giveway_crds::Preemption;
 use giveway_crds::plan::StoredPlan;
@@ -7,10 +7,10 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeMap;
 
-/// Every plan of which all parts are stored, the oldest first.
+/// Returns all plans whose parts are all stored, the oldest first.
 ///
 /// # Errors
-/// The API server cannot be asked.
+/// If the API server does not answer.
 pub async fn stored_plans(client: &Client) -> Result<Vec<StoredPlan>, kube::Error> {
     let objects = Api::<Preemption>::all(client.clone()).list(&ListParams::default()).await?;
     let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a pod asks for: shared by the builders of single pods, groups and full clusters.
+//! Properties of pods that the builders of single pods, groups and full nodes share.
 
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, Pod, PodResourceClaim, PodSpec, ResourceRequirements, Toleration,
@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// The annotation by which a fake pod takes this many seconds to go after it was deleted.
+/// Annotation with the number of seconds that a fake pod takes to terminate.
 pub const GRACE_SECONDS: &str = "kwok.giveway.dev/grace-seconds";
 
-/// Everything about a pod except its name.
+/// All properties of a pod except its name.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
-    /// Its priority class; none when absent.
+    /// Its priority class, if it has one.
     pub priority_class: Option<String>,
     /// Requests and limits by resource.
     pub resources: BTreeMap<String, Quantity>,
@@ -22,24 +22,24 @@ pub struct Shape {
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The node it is bound to when it is created; the scheduler places it when absent.
+    /// The node to which it is bound at creation; without it kube-scheduler schedules the pod.
     pub node: Option<String>,
-    /// Labels that its node must have.
+    /// Its node selector.
     pub node_selector: BTreeMap<String, String>,
     /// Taints that it tolerates.
     pub tolerations: Vec<Toleration>,
-    /// Seconds that it takes to go after it was deleted.
+    /// Seconds that it takes to terminate.
     pub grace_seconds: Option<u32>,
     /// Volumes of PersistentVolumeClaims, by name of the claim.
     pub claims: Vec<String>,
     /// ResourceClaims (dynamic resource allocation), by name.
     pub device_claims: Vec<String>,
-    /// What else its spec says, as a merge patch.
+    /// A merge patch of its spec.
     pub spec: Option<serde_json::Value>,
 }
 
 impl Shape {
-    /// The pod of this name.
+    /// Returns the pod with this name.
     pub fn pod(&self, name: &str) -> Pod {
         let mut annotations = self.annotations.clone();
         if let Some(seconds) = self.grace_seconds {
@@ -87,7 +87,7 @@ impl Shape {
 fn merged(pod: Pod, spec: &serde_json::Value) -> Pod {
     let mut object = serde_json::to_value(pod).expect("a pod is an object");
     json_patch::merge(&mut object["spec"], spec);
-    serde_json::from_value(object).expect("what is merged into a spec is one")
+    serde_json::from_value(object).expect("the merge patch keeps a valid spec")
 }
 
 fn volume(claim: &str) -> Volume {
@@ -103,80 +103,80 @@ fn device_claim(name: &str) -> PodResourceClaim {
     }
 }
 
-/// A builder of something that has pods: what its pods look like.
+/// A builder of objects with pods; sets the properties of these pods.
 pub trait Shaped: Sized {
-    /// The shape of the pods.
+    /// Returns the shape of the pods.
     fn shape(&mut self) -> &mut Shape;
 
-    /// The priority class. Of a group it is the group's and its pods'.
+    /// Sets the priority class, for a group also that of the group.
     #[must_use]
     fn priority(mut self, class: &str) -> Self {
         self.shape().priority_class = Some(class.to_owned());
         self
     }
 
-    /// CPUs of each pod.
+    /// Sets the CPU request of each pod.
     #[must_use]
     fn cpu(self, cpus: u32) -> Self {
         self.resource("cpu", &cpus.to_string())
     }
 
-    /// GPUs (`nvidia.com/gpu`) of each pod.
+    /// Sets the number of GPUs (`nvidia.com/gpu`) of each pod.
     #[must_use]
     fn gpu(self, gpus: u32) -> Self {
         self.resource("nvidia.com/gpu", &gpus.to_string())
     }
 
-    /// Any other resource of each pod.
+    /// Sets the request of another resource of each pod.
     #[must_use]
     fn resource(mut self, name: &str, quantity: &str) -> Self {
         self.shape().resources.insert(name.to_owned(), Quantity(quantity.to_owned()));
         self
     }
 
-    /// A volume of this PersistentVolumeClaim in each pod.
+    /// Adds a volume with this PersistentVolumeClaim to each pod.
     #[must_use]
     fn claim(mut self, name: &str) -> Self {
         self.shape().claims.push(name.to_owned());
         self
     }
 
-    /// This ResourceClaim (dynamic resource allocation) of each pod.
+    /// Adds this ResourceClaim (dynamic resource allocation) to each pod.
     #[must_use]
     fn device_claim(mut self, name: &str) -> Self {
         self.shape().device_claims.push(name.to_owned());
         self
     }
 
-    /// A label of each pod.
+    /// Sets a label of each pod.
     #[must_use]
     fn label(mut self, key: &str, value: &str) -> Self {
         self.shape().labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// An annotation of each pod.
+    /// Sets an annotation of each pod.
     #[must_use]
     fn annotation(mut self, key: &str, value: &str) -> Self {
         self.shape().annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// A label that the node of each pod must have.
+    /// Adds a label to the node selector of each pod.
     #[must_use]
     fn node_selector(mut self, key: &str, value: &str) -> Self {
         self.shape().node_selector.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// What else the spec of each pod says, as a merge patch.
+    /// Sets a merge patch of the spec of each pod.
     #[must_use]
     fn pod_spec(mut self, spec: serde_json::Value) -> Self {
         self.shape().spec = Some(spec);
         self
     }
 
-    /// A taint key that each pod tolerates.
+    /// Adds a toleration of all taints with this key to each pod.
     #[must_use]
     fn tolerate(mut self, key: &str) -> Self {
         let toleration =
@@ -185,8 +185,8 @@ pub trait Shaped: Sized {
         self
     }
 
-    /// How many seconds each pod takes to go after it was deleted; at once by default. With the annotation
-    /// [`GRACE_SECONDS`] beside it this is only what the pod asks for.
+    /// Sets the termination grace period of each pod and the seconds that it takes to terminate; without this call pods terminate
+    /// immediately. If the annotation [`GRACE_SECONDS`] is set too, it determines how long the pod takes.
     #[must_use]
     fn grace_seconds(mut self, seconds: u32) -> Self {
         self.shape().grace_seconds = Some(seconds);

@@ -1,8 +1,8 @@
-//! What a control plane stores before a test, and how it is put back into that state while its processes run.
+//! Saved contents of etcd, and restoring them while the processes of the control plane run.
 //!
-//! Two states are remembered of each etcd: [`State::Bare`], what a new API server makes, and [`State::Giveway`], the same with the CRDs
-//! and the chart of this checkout. Objects are put back past the API server, byte for byte; every watcher is told of that by etcd, as of
-//! any other change. Nothing is finalized and nothing terminates, so this takes a fraction of a second.
+//! Two states of each etcd are saved: [`State::Bare`], the objects of a new API server, and [`State::Giveway`], which also has
+//! the CRDs and the chart of this checkout. Objects are restored directly in etcd, byte for byte; watches report these changes
+//! like any others. Finalizers and graceful termination do not apply, so a restore takes a fraction of a second.
 
 use super::http_get;
 use super::store::{Contents, Store};
@@ -18,14 +18,14 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long the API server and the controllers may take to notice a change.
+/// Deadline for the API server and the controllers to observe a change.
 const NOTICED: Duration = Duration::from_secs(60);
-/// How long nothing may change before a state is remembered: controllers complete what the chart creates, such as aggregated roles and
-/// the status of policies.
+/// Time without a change before a state is saved. Controllers complete the objects of the chart, such as aggregated roles and the
+/// status of policies.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Deletions in etcd at a time.
+/// Number of concurrent deletions in etcd.
 const CONCURRENCY: usize = 16;
-/// Admission configuration and quotas. They are put back first, so that the API server stops enforcing what a test added.
+/// Admission configuration and quotas. They are restored first, so that the API server no longer enforces those of a test.
 const ADMISSION: [&[u8]; 7] = [
     b"/registry/mutatingwebhookconfigurations/",
     b"/registry/validatingwebhookconfigurations/",
@@ -35,7 +35,7 @@ const ADMISSION: [&[u8]; 7] = [
     b"/registry/validatingadmissionpolicybindings/",
     b"/registry/resourcequotas/",
 ];
-/// Owners of pods, deleted before these: their controllers would create the pods again.
+/// Owners of pods. They are deleted before the pods, because their controllers would recreate the pods.
 const OWNERS: [&[u8]; 6] = [
     b"/registry/cronjobs/",
     b"/registry/daemonsets/",
@@ -44,9 +44,9 @@ const OWNERS: [&[u8]; 6] = [
     b"/registry/replicasets/",
     b"/registry/statefulsets/",
 ];
-/// How long nothing may have to be put back before everything counts as it was: a process may be about to write.
+/// Time without a difference before a restore counts as complete, because a process may have a write in transit.
 const UNCHANGED: Duration = Duration::from_millis(300);
-/// What a new API server makes, some of it after it reports that it is ready.
+/// Objects that a new API server creates, some of them after it is ready.
 const BOOTSTRAP: [&str; 6] = [
     "/registry/namespaces/default",
     "/registry/namespaces/kube-node-lease",
@@ -55,22 +55,22 @@ const BOOTSTRAP: [&str; 6] = [
     "/registry/configmaps/kube-system/extension-apiserver-authentication",
     "/registry/services/specs/default/kubernetes",
 ];
-/// What the API server makes of Giveway's CRDs.
+/// Objects that the API server creates for Giveway's CRDs.
 const API_SERVICE: &str = "/registry/apiregistration.k8s.io/apiservices/v1alpha1.scheduling.giveway.dev";
 const SCHEDULER_LEASE: &[u8] = b"/registry/leases/kube-system/kube-scheduler";
 const CRDS: &[u8] = b"/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
-/// A state that a control plane can be put into.
+/// A state to which a control plane can be restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Kubernetes alone.
+    /// Kubernetes without Giveway.
     #[default]
     Bare,
-    /// With Giveway's CRDs and its chart, and without its daemons.
+    /// With Giveway's CRDs and chart, without its daemons.
     Giveway,
 }
 
-/// The remembered states of one etcd, and where it is.
+/// The saved states of one etcd and its address.
 pub(super) struct Foundation {
     store: Store,
     bare: Contents,
@@ -78,26 +78,26 @@ pub(super) struct Foundation {
 }
 
 impl Foundation {
-    /// Remembers the bare state of a new control plane, which has no controllers yet.
+    /// Saves the bare state of a new control plane, which has no controllers yet.
     ///
     /// # Errors
-    /// etcd does not answer, or the API server does not make what it should.
+    /// If etcd does not answer or the API server does not create its objects.
     pub(super) async fn remember_bare(store: Store) -> Result<Self> {
-        let bare = wait::until("the API server has made its own objects", NOTICED, async || {
+        let bare = wait::until("the API server has created its own objects", NOTICED, async || {
             let found = store.contents(false).await.map_err(|error| format!("{error:#}"))?;
             let missing = BOOTSTRAP.iter().find(|key| !found.contains_key(key.as_bytes()));
-            missing.map_or(Ok(found), |key| Err(format!("there is no {key}")))
+            missing.map_or(Ok(found), |key| Err(format!("{key} does not exist")))
         });
         Ok(Self { bare: bare.await?, giveway: None, store })
     }
 
-    /// Remembers what is stored now, once it has settled, as the state with Giveway.
+    /// Waits until the contents of etcd no longer change and saves them as the state with Giveway.
     ///
     /// # Errors
-    /// etcd does not answer, or what is stored goes on changing.
+    /// If etcd does not answer or its contents keep changing.
     pub(super) async fn remember_giveway(&mut self) -> Result<()> {
         let mut before = (BTreeMap::new(), Instant::now());
-        let settled = wait::until("the controllers have completed what the chart creates", NOTICED, async || {
+        let settled = wait::until("the controllers have completed the objects of the chart", NOTICED, async || {
             let found = self.store.contents(false).await.map_err(|error| format!("{error:#}"))?;
             let changing = found.iter().filter(|(key, _)| !is_written_by_a_process(key, false));
             let versions: BTreeMap<_, _> = changing.map(|(key, now)| (key.clone(), now.mod_revision.clone())).collect();
@@ -113,7 +113,7 @@ impl Foundation {
         Ok(())
     }
 
-    /// Whether a state is remembered.
+    /// Returns true if a state is saved.
     pub(super) fn remembers(&self, state: State) -> bool {
         self.contents(state).is_some()
     }
@@ -125,13 +125,13 @@ impl Foundation {
         }
     }
 
-    /// Puts everything back into a state that is remembered. `daemons`: whether Giveway's daemons run and go on; they keep their Lease.
-    /// Returns whether admission configuration or quotas had to be put back.
+    /// Restores a saved state. With `daemons` Giveway's daemons keep running and keep their Lease. Returns true if admission
+    /// configuration or quotas were restored.
     ///
     /// # Errors
-    /// etcd does not answer, a process goes on writing, or the state is not remembered.
+    /// If etcd does not answer, a process keeps writing, or the state is not saved.
     pub(super) async fn restore(&self, state: State, client: &Client, daemons: bool) -> Result<bool> {
-        let Some(target) = self.contents(state) else { anyhow::bail!("the state {state:?} is not remembered") };
+        let Some(target) = self.contents(state) else { anyhow::bail!("the state {state:?} is not saved") };
         let starts = |key: &[u8], kinds: &[&[u8]]| kinds.iter().any(|kind| key.starts_with(kind));
         let admission = !self.put_back(target, daemons, |key| starts(key, &ADMISSION)).await?.is_empty();
         if state == State::Bare {
@@ -141,19 +141,19 @@ impl Foundation {
         let kinds = !self.put_back(target, daemons, |key| key.starts_with(CRDS)).await?.is_empty();
         self.put_back(target, daemons, |key| starts(key, &OWNERS)).await?;
         let mut unchanged: Option<Instant> = None;
-        wait::until("everything is as it was", NOTICED, async || {
+        wait::until("the contents of etcd are restored", NOTICED, async || {
             let changed = self.put_back(target, daemons, |_| true).await.map_err(|error| format!("{error:#}"))?;
             if !changed.is_empty() {
                 unchanged = None;
                 return Err(format!(
-                    "{} objects were not: {}",
+                    "{} objects differed: {}",
                     changed.len(),
                     changed[..changed.len().min(5)].join(", ")
                 ));
             }
             match unchanged.get_or_insert_with(Instant::now).elapsed() {
                 elapsed if elapsed >= UNCHANGED => Ok(()),
-                elapsed => Err(format!("nothing has had to be put back for {elapsed:?}")),
+                elapsed => Err(format!("no object has differed for {elapsed:?}")),
             }
         })
         .await?;
@@ -166,7 +166,8 @@ impl Foundation {
         Ok(admission)
     }
 
-    /// Deletes what is not in the target and puts back what was changed or deleted, of these keys; returns which these were.
+    /// Restores these keys: deletes objects that are not in the target and writes those that were changed or deleted. Returns the
+    /// restored keys.
     async fn put_back(&self, target: &Contents, daemons: bool, of: impl Fn(&[u8]) -> bool) -> Result<Vec<String>> {
         let now = self.store.contents(true).await?;
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -178,8 +179,8 @@ impl Foundation {
         });
         let unknown: Vec<&Vec<u8>> = unknown.collect();
         let mut changed: Vec<String> = unknown.iter().map(|key| text(key)).collect();
-        // One by one: the API server ends a watch that falls behind, and a watch that is resumed at a revision skips the other events of
-        // that revision.
+        // The objects are written one by one: the API server ends a watch that falls behind, and a watch that is resumed at a
+        // revision skips other events of that revision.
         let deletions = unknown.into_iter().map(|key| self.store.delete(key));
         stream::iter(deletions).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
         for (key, first) in target.iter().filter(|(key, _)| of(key) && !is_written_by_a_process(key, daemons)) {
@@ -194,32 +195,32 @@ impl Foundation {
         Ok(changed)
     }
 
-    /// Deletes what shows that kube-controller-manager works, so that the next one can be waited for.
+    /// Deletes an object that kube-controller-manager recreates, so that the next one can be waited for.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn forget_controller_manager(&self) -> Result<()> {
         self.store.delete(b"/registry/serviceaccounts/default/default").await
     }
 
-    /// Deletes the Lease of a kube-scheduler that has ended, so that the next one leads at once.
+    /// Deletes the Lease of a kube-scheduler that has ended, so that the next one leads immediately.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn forget_scheduler(&self) -> Result<()> {
         self.store.delete(SCHEDULER_LEASE).await
     }
 }
 
-/// Whether a running process writes this key again and again, as its sign of life.
+/// Returns true if a running process renews this key periodically.
 fn is_written_by_a_process(key: &[u8], daemons: bool) -> bool {
     let leases: [&[u8]; 3] = [b"/registry/leases/kube-system/apiserver-", SCHEDULER_LEASE, b"/registry/masterleases/"];
     leases.iter().any(|prefix| key.starts_with(prefix))
         || (daemons && key.starts_with(b"/registry/leases/giveway-system/"))
 }
 
-/// Whether kube-controller-manager or the API server makes this object of others that are in the target, and completes it again when
-/// those change: accounts, the certificate authority of each namespace, aggregated roles, API services, the default range of Services.
+/// Returns true if kube-controller-manager or the API server derives this object from others in the target: ServiceAccounts, the
+/// certificate authority of each namespace, aggregated roles, APIServices, the default range of Services.
 fn is_completed_by_a_controller(key: &[u8], target: &Contents) -> bool {
     let Ok(key) = std::str::from_utf8(key) else { return false };
     let Some(path) = key.strip_prefix("/registry/") else { return false };
@@ -236,7 +237,7 @@ fn is_completed_by_a_controller(key: &[u8], target: &Contents) -> bool {
     }
 }
 
-/// Whether the API server enforces no webhook and no policy of Giveway any more.
+/// Returns `Ok` if the API server no longer enforces webhooks and policies of Giveway.
 async fn not_enforced(client: &Client) -> Result<(), String> {
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
@@ -247,9 +248,9 @@ async fn not_enforced(client: &Client) -> Result<(), String> {
     let pod = pod.map_err(|error| error.to_string())?;
     match pods.create(&dry_run, &pod).await {
         Ok(pod) if pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.is_none()) => {}
-        // The account of pods comes back with kube-controller-manager, where that does not run yet.
+        // kube-controller-manager, which may not run yet, recreates the ServiceAccount of pods.
         Err(kube::Error::Api(status)) if status.message.contains("error looking up service account") => {}
-        answer => return Err(format!("a pod is answered with {answer:?}")),
+        answer => return Err(format!("the answer to a pod is {answer:?}")),
     }
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let plan = Preemption::new("probe", PreemptionSpec { part: 1, parts: 1, ..PreemptionSpec::default() });
@@ -259,7 +260,7 @@ async fn not_enforced(client: &Client) -> Result<(), String> {
     }
 }
 
-/// Whether the API server serves Giveway's kinds, or does not, as wanted.
+/// Returns `Ok` if the API server serves Giveway's kinds, or does not, as wanted.
 async fn served(client: &Client, wanted: bool) -> Result<(), String> {
     let paths = match wanted {
         true => ["podgroups", "workloads", "preemptions"]
@@ -272,7 +273,7 @@ async fn served(client: &Client, wanted: bool) -> Result<(), String> {
         match client.request_text(request).await {
             Ok(_) if wanted => {}
             Err(kube::Error::Api(status)) if status.code == 404 && !wanted => {}
-            answer => return Err(format!("{path} is answered with {answer:?}")),
+            answer => return Err(format!("the answer to {path} is {answer:?}")),
         }
     }
     Ok(())
@@ -284,7 +285,7 @@ mod tests {
     use crate::control_plane::store::Stored;
 
     #[test]
-    fn what_controllers_complete_is_known_by_its_key_and_its_namespace() {
+    fn derived_objects_are_recognized_by_key_and_namespace() {
         let target = Contents::from([(b"/registry/namespaces/default".to_vec(), Stored::default())]);
         let completed = |key: &str| is_completed_by_a_controller(key.as_bytes(), &target);
         for key in ["serviceaccounts/default/default", "configmaps/default/kube-root-ca.crt", "clusterroles/edit"] {

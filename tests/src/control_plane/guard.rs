@@ -1,7 +1,7 @@
-//! What makes sure that nothing is left behind: a small process of its own that ends every process of a control
-//! plane, and removes its directory, cgroups and links, as soon as the program that started them is gone, however that happened.
+//! A guard process that ends all processes of a control plane and removes its directory, cgroups and links when the program that
+//! started them has ended for any reason.
 //!
-//! Destructors do not run after Ctrl-C or `kill -9`; the end of a pipe is noticed always.
+//! Destructors do not run after Ctrl-C or `kill -9`, but the guard always notices the end of its pipe.
 
 use super::ports::Block;
 use anyhow::{Context as _, Result};
@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const SCRIPT: &str = include_str!("guard.sh");
 
-/// The handle of the guard of one directory; its last clone that is dropped lets the guard do its work and waits
-/// until that is done.
+/// Handle of the guard of one directory. Dropping the last clone lets the guard clean up and waits for it.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
 
@@ -24,10 +23,10 @@ struct Inner {
 }
 
 impl Guard {
-    /// Starts the guard of this directory, which holds the lock of these ports until it has ended.
+    /// Starts the guard of this directory. It keeps the lock of these ports until it has ended.
     ///
     /// # Errors
-    /// There is no `/bin/sh`, or it cannot be started.
+    /// If `/bin/sh` cannot be started.
     pub(super) fn start(directory: &Path, ports: &Block) -> Result<Self> {
         let mut child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "giveway-guard"])
@@ -42,27 +41,27 @@ impl Guard {
         Ok(Self(Arc::new(Inner { child: Mutex::new(child), pipe: Mutex::new(pipe) })))
     }
 
-    /// From now on the process group that `pid` leads is ended with the rest.
+    /// Adds the process group of `pid`, which the guard will end.
     pub(super) fn add(&self, pid: u32) {
         self.say("add", &pid.to_string());
     }
 
-    /// The process has been waited for; its number may belong to another one soon.
-    pub(super) fn gone(&self, pid: u32) {
+    /// Removes a process that has ended, because its id may be reused.
+    pub(super) fn remove_process(&self, pid: u32) {
         self.say("gone", &pid.to_string());
     }
 
-    /// Leaves everything as it is when this program ends.
+    /// Detaches the guard: it does not clean up when this program ends.
     pub(super) fn keep(&self) {
         self.say("keep", "");
     }
 
-    /// This cgroup and those below it are removed once every process is gone.
+    /// Adds a cgroup, which the guard removes with those below it after all processes have ended.
     pub(super) fn cgroup(&self, path: &Path) {
         self.say("cgroup", &path.display().to_string());
     }
 
-    /// This network link of the host is removed in the end.
+    /// Adds a network link of the host, which the guard removes.
     pub(super) fn link(&self, name: &str) {
         self.say("link", name);
     }
@@ -70,7 +69,7 @@ impl Guard {
     fn say(&self, word: &str, about: &str) {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = pipe.as_mut() {
-            // A guard that is gone cannot be helped here; the processes are ended by their own destructors as well.
+            // Errors are ignored if the guard has ended: the processes are ended by their own destructors as well.
             drop(writeln!(pipe, "{word} {about}").and_then(|()| pipe.flush()));
         }
     }

@@ -23,7 +23,7 @@ done
 for g in $groups; do
     kill -s KILL -- "-$g" 2>/dev/null
 done
-# A connection that nobody closed would keep a link for a minute or two.
+# An open connection would keep a link for a minute or two.
 for link in $links; do
     ip link delete "$link" 2>/dev/null
 done

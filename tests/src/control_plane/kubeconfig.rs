@@ -1,4 +1,4 @@
-//! Kubeconfig files: how every process and every client finds the API server and says who it is.
+//! Kubeconfig files and clients.
 
 use super::pki::Identity;
 use anyhow::{Context as _, Result};
@@ -11,15 +11,15 @@ use kube::config::{
 use kube::{Client, Config};
 use std::path::Path;
 
-/// How a client proves who it is.
+/// Credentials of a client.
 pub enum Credentials<'a> {
-    /// By a client certificate.
+    /// A client certificate.
     Certificate(&'a Identity),
-    /// By a bearer token.
+    /// A bearer token.
     Token(&'a str),
 }
 
-/// A kubeconfig with one cluster, one user and one context.
+/// Returns a kubeconfig with one cluster, one user and one context.
 pub fn build(server: &str, ca_pem: &str, user: &str, credentials: &Credentials<'_>) -> Kubeconfig {
     let mut auth = AuthInfo::default();
     match credentials {
@@ -46,10 +46,10 @@ pub fn build(server: &str, ca_pem: &str, user: &str, credentials: &Credentials<'
     }
 }
 
-/// Writes a kubeconfig that only its owner can read.
+/// Writes a kubeconfig with file mode 0600.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<()> {
     let text = serde_yaml_ng::to_string(kubeconfig).context("writing a kubeconfig")?;
     super::write_private(path, text.as_bytes())
@@ -58,31 +58,30 @@ pub fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<()> {
 /// Reads a kubeconfig.
 ///
 /// # Errors
-/// There is no such file, or it is none.
+/// If the file does not exist or is not a kubeconfig.
 pub fn read(path: &Path) -> Result<Kubeconfig> {
     Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// A client for this kubeconfig that uses no proxy, whatever the environment says.
+/// Returns a client for this kubeconfig that ignores proxy settings of the environment.
 ///
 /// # Errors
-/// The kubeconfig is not usable.
+/// If the kubeconfig is invalid.
 pub async fn client(kubeconfig: Kubeconfig) -> Result<Client> {
     reading(config(kubeconfig).await?)
 }
 
-/// As [`client`], for requests that are refused at once and not tried again for minutes: a blocked eviction looks to the
-/// library like a server that is busy.
+/// Like [`client`], but does not retry requests: the library would retry a refused eviction (429) for minutes.
 ///
 /// # Errors
-/// The kubeconfig is not usable.
+/// If the kubeconfig is invalid.
 pub async fn impatient_client(kubeconfig: Kubeconfig) -> Result<Client> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
     reading(config)
 }
 
-/// The tests, too, read what anybody wrote.
+/// Returns a client that can parse objects with invalid managed fields.
 fn reading(config: Config) -> Result<Client> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&LeaveOut).build())
 }
@@ -93,7 +92,7 @@ async fn config(kubeconfig: Kubeconfig) -> Result<Config> {
     Ok(config)
 }
 
-/// Standard base64 with padding, as the API writes bytes.
+/// Returns standard base64 with padding, as in the Kubernetes API.
 pub fn base64(bytes: &[u8]) -> String {
     match serde_json::to_value(ByteString(bytes.to_vec())) {
         Ok(serde_json::Value::String(text)) => text,

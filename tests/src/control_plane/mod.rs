@@ -1,8 +1,8 @@
-//! A real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and
-//! kwok as nodes and kubelets.
+//! A real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok for
+//! nodes and kubelets.
 //!
-//! Promises: several can run side by side; a started one is ready; everything it started and wrote is gone when it is
-//! dropped, also after a panic, Ctrl-C or `kill -9` of the program that started it.
+//! Several control planes can run side by side. A started one is ready. Its processes and files are removed when it is dropped,
+//! also after a panic, Ctrl-C or `kill -9` of the program that started it.
 
 mod foundation;
 mod guard;
@@ -45,15 +45,15 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 use store::Store;
 
-/// How long a program may take to become ready; generous, because a loaded machine is no failure.
+/// Deadline for a program to become ready. It is generous because the machine may be busy.
 const READY: Duration = Duration::from_secs(90);
 
-/// The manifests of the state with Giveway, beside those that a test applied itself.
+/// File with the applied manifests of the chart.
 const REMEMBERED: &str = "remembered.yaml";
 
 /// A running control plane.
 pub struct ControlPlane {
-    // Order matters for dropping: processes first, then the guard, which removes the directory, then the ports.
+    // The fields are dropped in this order: processes, then the guard, which removes the directory, then the ports.
     processes: BTreeMap<String, Process>,
     machine: Option<Machine>,
     guard: Guard,
@@ -63,22 +63,22 @@ pub struct ControlPlane {
     server: String,
     client: Client,
     kubernetes: Version,
-    /// The states that it can be put into; `None` where no later test gets it.
+    /// The saved states; `None` if no later test reuses this control plane.
     foundation: Option<Foundation>,
-    /// The state that it was put into.
+    /// The state to which it was restored.
     state: State,
-    /// Processes that no later test gets, because this one stopped them, restarted them or has options of its own for them.
+    /// Processes that no later test can use, because this test stopped or restarted them or has options of its own for them.
     own: BTreeSet<String>,
     passed: bool,
     interrupted: bool,
 }
 
 impl ControlPlane {
-    /// Starts a control plane, or takes one that another test needs no more, puts it into a state if it remembers that, and waits until
-    /// it is ready for use by its administrator.
+    /// Starts a control plane or reuses an idle one, restores this state if it is saved, and waits until the control plane is
+    /// ready.
     ///
     /// # Errors
-    /// A program is missing, or does not become ready; the message holds the end of its log.
+    /// If a program is missing or does not become ready; the message has the end of its log.
     pub async fn start(options: Options, state: State) -> Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
@@ -89,9 +89,7 @@ impl ControlPlane {
             match Self::reuse(idle, &options, state).await {
                 Ok(plane) => return Ok(plane),
                 Err(error) => {
-                    eprintln!(
-                        "a new control plane is started, because that of an earlier test cannot be used: {error:#}"
-                    )
+                    eprintln!("a new control plane is started, because an idle one cannot be reused: {error:#}")
                 }
             }
         }
@@ -141,7 +139,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Goes on with the control plane of a test that has ended.
+    /// Reuses the control plane of a test that has ended.
     async fn reuse(idle: Idle, options: &Options, state: State) -> Result<Self> {
         let Idle { processes, guard, ports, directory, pki, server, kubernetes, foundation } = idle;
         let client = kubeconfig::client(kubeconfig::read(&directory.join("kubeconfig"))?).await?;
@@ -184,7 +182,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Starts the processes beside etcd and API server, those that do not run.
+    /// Starts the processes other than etcd and API server that do not run.
     async fn start_controllers(&mut self, options: &Options) -> Result<()> {
         let programs = [
             programs::controller_manager(&self.directory, options)?,
@@ -200,20 +198,20 @@ impl ControlPlane {
         self.wait_for_controllers().await
     }
 
-    /// The state that it was put into when this test got it.
+    /// Returns the state to which it was restored for this test.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The ports that belong to this control plane.
+    /// Returns the ports of this control plane.
     pub fn ports(&self) -> &Block {
         &self.ports
     }
 
-    /// Remembers what is stored now as the state with Giveway, if later tests can get this control plane.
+    /// Saves the contents of etcd as the state with Giveway, if later tests can reuse this control plane.
     ///
     /// # Errors
-    /// What is stored does not settle.
+    /// If the contents keep changing.
     pub async fn remember_giveway(&mut self) -> Result<()> {
         if let Some(foundation) = &mut self.foundation {
             foundation.remember_giveway().await?;
@@ -223,10 +221,10 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Whether a later test can get this control plane while all of its processes go on.
+    /// Returns true if a later test can use this control plane while all of its processes keep running.
     ///
     /// # Errors
-    /// The test stopped, restarted or reconfigured one of the processes.
+    /// If the test stopped, restarted or reconfigured one of the processes.
     pub fn is_reusable(&self) -> Result<bool> {
         let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
         anyhow::ensure!(
@@ -237,35 +235,35 @@ impl ControlPlane {
         Ok(self.foundation.is_some())
     }
 
-    /// Empties the logs of all programs, and the audit log. Programs append to them.
+    /// Empties the logs of all programs and the audit log. The programs append to them.
     ///
     /// # Errors
-    /// A log cannot be written.
+    /// If a log cannot be written.
     pub fn empty_logs(&self) -> Result<()> {
         reuse::empty_logs(&self.directory)
     }
 
-    /// Puts back everything that is stored, while Giveway's daemons run and go on; returns whether anything changed that decides about
-    /// requests.
+    /// Restores the contents of etcd while Giveway's daemons keep running. Returns true if admission configuration or quotas were
+    /// restored.
     ///
     /// # Errors
-    /// No state is remembered, or a process goes on writing.
+    /// If no state is saved or a process keeps writing.
     pub async fn restore(&self) -> Result<bool> {
-        let foundation = self.foundation.as_ref().context("no state of this control plane is remembered")?;
+        let foundation = self.foundation.as_ref().context("no state of this control plane is saved")?;
         foundation.restore(self.state, &self.client, true).await
     }
 
-    /// As the next test gets it: with nothing of this one.
+    /// Returns the control plane for the next test, without the objects of this one.
     ///
     /// # Errors
-    /// It serves only one test, or cannot be put back as it was.
+    /// If it cannot be reused or restored.
     pub async fn renewed(mut self, state: State) -> Result<Self> {
         let options = Options { kubernetes: self.kubernetes, ..Options::default() };
-        let idle = self.retire().context("this control plane serves no other test")?;
+        let idle = self.retire().context("this control plane cannot be reused")?;
         Self::reuse(idle, &options, state).await
     }
 
-    /// What a later test gets, if it can; everything else ends.
+    /// Returns the parts that a later test can use, and ends all others.
     fn retire(&mut self) -> Option<Idle> {
         let foundation = self.foundation.take()?;
         self.processes.retain(|name, _| !self.own.contains(name));
@@ -281,78 +279,78 @@ impl ControlPlane {
         })
     }
 
-    /// Says that the test ended well, so that another one may get this control plane.
+    /// Marks the test as passed, so that another test may reuse this control plane.
     pub(crate) fn passed(&mut self) {
         self.passed = true;
     }
 
-    /// Whether a test may have interrupted etcd or the API server, and with them every watch.
+    /// Returns true if a test may have interrupted etcd or the API server, and with them all watches.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// A client with every right.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A client of another user, with every right, that tries nothing twice.
+    /// Returns a client of another user with all rights, which does not retry requests.
     ///
     /// # Errors
-    /// The certificate cannot be made.
+    /// If the certificate cannot be created.
     pub async fn client_of(&self, user: &str) -> Result<Client> {
         self.client_in(user, &["system:masters"]).await
     }
 
-    /// A client of a user in these groups, with the rights that they were given, that tries nothing twice.
+    /// Returns a client of a user in these groups, with the rights that RBAC grants them. It does not retry requests.
     ///
     /// # Errors
-    /// The certificate cannot be made.
+    /// If the certificate cannot be created.
     pub async fn client_in(&self, user: &str, groups: &[&str]) -> Result<Client> {
         let identity = self.pki.client(user, groups)?;
         let credentials = Credentials::Certificate(&identity);
         kubeconfig::impatient_client(kubeconfig::build(&self.server, &self.pki.ca(), user, &credentials)).await
     }
 
-    /// The directory with kubeconfigs, logs and the audit log.
+    /// Returns the directory with kubeconfigs, logs and the audit log.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The manifests of the chart, as they were applied.
+    /// Returns the path of the applied manifests of the chart.
     pub fn manifests(&self) -> PathBuf {
         self.directory.join("giveway.yaml")
     }
 
-    /// The kubeconfig of the administrator.
+    /// Returns the path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// The audit log, JSON lines.
+    /// Returns the path of the audit log, which has JSON lines.
     pub fn audit_log(&self) -> PathBuf {
         self.directory.join("audit.log")
     }
 
-    /// The certificate authority of this control plane.
+    /// Returns the certificate authority of this control plane.
     pub fn pki(&self) -> &Pki {
         &self.pki
     }
 
-    /// The URL of the API server.
+    /// Returns the URL of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The kubeconfig of a client that has a bearer token.
+    /// Returns a kubeconfig of a client with a bearer token.
     pub fn kubeconfig_with_token(&self, user: &str, token: &str) -> kube::config::Kubeconfig {
         kubeconfig::build(&self.server, &self.pki.ca(), user, &Credentials::Token(token))
     }
 
-    /// Writes the kubeconfig of a user in these groups to a file of the directory; returns where it is.
+    /// Writes the kubeconfig of a user in these groups to a file of the directory. Returns its path.
     ///
     /// # Errors
-    /// The certificate cannot be made, or the file not be written.
+    /// If the certificate cannot be created or the file cannot be written.
     pub fn kubeconfig_of(&self, user: &str, groups: &[&str], file: &str) -> Result<PathBuf> {
         let path = self.directory.join(file);
         let identity = self.pki.client(user, groups)?;
@@ -361,31 +359,31 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The machine that the control plane has for itself, where it has one.
+    /// Returns the machine of the control plane, if it has one.
     pub fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
     }
 
-    /// Starts more programs that live and die with this control plane, in the same machine.
+    /// Returns a spawner of programs that run in the same machine and end with this control plane.
     pub fn spawner(&self) -> Spawner {
         Spawner { guard: self.guard.clone(), entry: self.machine.as_ref().map(Machine::entry) }
     }
 
-    /// One of the control plane's own processes, such as `kube-scheduler`.
+    /// Returns one of the control plane's own processes, such as `kube-scheduler`.
     pub fn process(&mut self, name: &str) -> Option<&mut Process> {
         self.touched(name);
         self.processes.get_mut(name)
     }
 
-    /// All of the control plane's own processes.
+    /// Returns all of the control plane's own processes.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.values()
     }
 
-    /// Kills one of the processes (SIGKILL) and starts it again with the same command line.
+    /// Kills one of the processes (SIGKILL) and restarts it with the same command line.
     ///
     /// # Errors
-    /// There is no such process, or it cannot be started.
+    /// If the process does not exist or cannot be started.
     pub fn restart(&mut self, name: &str) -> Result<()> {
         self.touched(name);
         let mut old = self.processes.remove(name).ok_or_else(|| anyhow!("no process is called {name}"))?;
@@ -393,13 +391,13 @@ impl ControlPlane {
         self.run(old.program().clone())
     }
 
-    /// Lets everything live on after this value is dropped, and after the program has ended.
+    /// Detaches all processes, so that they keep running after this value is dropped and the program has ended.
     pub fn detach(&mut self) {
         self.guard.keep();
         self.processes.values_mut().for_each(Process::detach);
     }
 
-    /// Says that the test may have done anything to this process.
+    /// Records that the test may have stopped or changed this process.
     fn touched(&mut self, name: &str) {
         self.own.insert(name.to_owned());
         if reuse::STORING.contains(&name) {
@@ -430,13 +428,13 @@ impl ControlPlane {
     async fn wait_for_controllers(&mut self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
         let processes = &mut self.processes;
-        let ready = wait::until("kube-controller-manager has made the default ServiceAccount", READY, async || {
+        let ready = wait::until("kube-controller-manager has created the default ServiceAccount", READY, async || {
             if let Some(dead) = first_dead(processes) {
                 return Ok(Err(dead));
             }
             match accounts.get_opt("default").await {
                 Ok(Some(_)) => Ok(Ok(())),
-                Ok(None) => Err("there is none yet".to_owned()),
+                Ok(None) => Err("the ServiceAccount does not exist".to_owned()),
                 Err(error) => Err(error.to_string()),
             }
         });
@@ -446,7 +444,7 @@ impl ControlPlane {
     /// Checks that every process of the control plane is alive.
     ///
     /// # Errors
-    /// One has ended; the message names it and holds the end of its log.
+    /// If a process has ended; the message has its name and the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
         match first_dead(&mut self.processes) {
             Some(dead) => bail!(dead),
@@ -465,7 +463,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Starts programs that are ended with a control plane, at the latest.
+/// Starts programs that end at the latest with a control plane.
 #[derive(Clone)]
 pub struct Spawner {
     guard: Guard,
@@ -489,7 +487,7 @@ fn first_dead(processes: &mut BTreeMap<String, Process>) -> Option<String> {
     })
 }
 
-/// Writes every key, certificate and kubeconfig; returns the administrator's.
+/// Writes all keys, certificates and kubeconfigs. Returns the administrator's kubeconfig.
 fn write_credentials(
     directory: &Path,
     pki: &Pki,
@@ -518,10 +516,10 @@ fn write_credentials(
     user("admin", &["system:masters"], "kubeconfig")
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a file with mode 0600.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     let mut file = fs::OpenOptions::new()
         .create(true)

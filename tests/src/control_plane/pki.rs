@@ -1,4 +1,4 @@
-//! The certificates and keys of one control plane: made anew each time, known to nobody else.
+//! The certificates and keys of one control plane, generated at its start.
 
 use anyhow::{Context as _, Result};
 use rcgen::{
@@ -6,7 +6,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// A certificate authority that signs servers and clients.
+/// A certificate authority for servers and clients.
 pub struct Pki {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -21,10 +21,10 @@ pub struct Identity {
 }
 
 impl Pki {
-    /// Makes a new authority.
+    /// Generates a new authority.
     ///
     /// # Errors
-    /// Key generation failed.
+    /// If key generation fails.
     pub fn generate() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name("giveway-test-ca", &[]);
@@ -34,15 +34,15 @@ impl Pki {
         Ok(Self { issuer })
     }
 
-    /// The authority's certificate as PEM.
+    /// Returns the authority's certificate as PEM.
     pub fn ca(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A certificate for a server on this machine, which has these further names and addresses.
+    /// Returns a certificate for a server on this machine, with these further names and addresses.
     ///
     /// # Errors
-    /// Key generation failed.
+    /// If key generation fails.
     pub fn server(&self, more: &[String]) -> Result<Identity> {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new([&own, more].concat())?;
@@ -51,10 +51,10 @@ impl Pki {
         self.sign(params)
     }
 
-    /// A certificate for a client: the API server takes the user from `user` and its groups from `groups`.
+    /// Returns a client certificate for this user in these groups.
     ///
     /// # Errors
-    /// Key generation failed.
+    /// If key generation fails.
     pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(user, groups);
@@ -71,7 +71,7 @@ impl Pki {
     }
 }
 
-/// The key pair (ECDSA P-256, PEM) with which ServiceAccount tokens are signed and checked.
+/// The key pair (ECDSA P-256, PEM) that signs and verifies ServiceAccount tokens.
 pub struct TokenKey {
     /// The private key, PKCS #8.
     pub private: String,
@@ -80,10 +80,10 @@ pub struct TokenKey {
 }
 
 impl TokenKey {
-    /// Makes a new key pair.
+    /// Generates a new key pair.
     ///
     /// # Errors
-    /// Key generation failed.
+    /// If key generation fails.
     pub fn generate() -> Result<Self> {
         let key = KeyPair::generate()?;
         Ok(Self { private: key.serialize_pem(), public: key.public_key_pem() })

@@ -1,9 +1,9 @@
-//! TCP ports of the loopback interface that belong to one control plane.
+//! TCP ports of the loopback interface for one control plane.
 //!
-//! The kernel gives ports of its ephemeral range to any outgoing connection, so a port of that range that is free now may be in use
-//! when a program wants to listen on it. A control plane therefore claims a [`Block`] outside of that range, with a file lock that
-//! every control plane of this user respects, also those of other processes. The guard of the control plane inherits the lock: it is
-//! held until the last of the plane's processes has ended.
+//! The kernel uses ports of its ephemeral range for outgoing connections, so a free port of that range may be in use when a
+//! program wants to listen on it. A control plane therefore claims a [`Block`] outside of that range with a file lock, which all
+//! control planes of this user respect. The guard of the control plane inherits the lock and keeps it until the last process has
+//! ended.
 
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -14,15 +14,15 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Ports of a block.
+/// Number of ports of a block.
 const SIZE: u16 = 32;
-/// Where blocks are looked for, below and above the ephemeral ranges of Linux (32768 to 60999) and of macOS (from 49152).
+/// Range of the blocks, below and above the ephemeral ranges of Linux (32768 to 60999) and macOS (from 49152).
 const FIRST: u16 = 20_000;
 const LAST: u16 = 65_000;
-/// Ports of the block that have a fixed use; the others are handed out by [`Block::spare`].
+/// Number of ports of a block with a fixed use; [`Block::spare`] returns the others.
 const FIXED: u16 = 6;
 
-/// Consecutive ports that only one control plane uses, from the claim to the end of its last process.
+/// Consecutive ports that one control plane uses, from the claim to the end of its last process.
 #[derive(Debug)]
 pub struct Block {
     first: u16,
@@ -34,7 +34,7 @@ impl Block {
     /// Claims a block on which no program listens.
     ///
     /// # Errors
-    /// All blocks are claimed, or the lock files cannot be written.
+    /// If all blocks are claimed or the lock files cannot be written.
     pub fn claim() -> Result<Self> {
         let locks = lock_directory()?;
         let ephemeral = ephemeral_range();
@@ -49,7 +49,7 @@ impl Block {
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;
             }
-            // Programs of other users respect no lock, and a control plane that was detached holds none.
+            // Programs of other users do not respect the lock, and a detached control plane has none.
             if (first..first + SIZE).all(is_free) {
                 return Ok(Self { first, lock, spare: AtomicU16::new(FIXED) });
             }
@@ -59,49 +59,48 @@ impl Block {
         )
     }
 
-    /// The lock, for a process that inherits it.
+    /// Returns the lock, for a process that inherits it.
     pub(super) fn lock(&self) -> io::Result<File> {
         self.lock.try_clone()
     }
 
-    /// etcd's port for clients.
+    /// Returns etcd's port for clients.
     pub(super) fn etcd(&self) -> u16 {
         self.first
     }
 
-    /// etcd's port for its peers.
+    /// Returns etcd's port for its peers.
     pub(super) fn etcd_peer(&self) -> u16 {
         self.first + 1
     }
 
-    /// The API server's port.
+    /// Returns the API server's port.
     pub(super) fn api_server(&self) -> u16 {
         self.first + 2
     }
 
-    /// The port at which the webhook is asked. It is the same in every world of this control plane, so that a stored webhook
+    /// Returns the webhook's port for admission. It is the same in every world of this control plane, so that a stored webhook
     /// configuration stays valid.
     pub fn webhook(&self) -> u16 {
         self.first + 3
     }
 
-    /// The webhook's port for metrics.
+    /// Returns the webhook's port for metrics.
     pub fn webhook_metrics(&self) -> u16 {
         self.first + 4
     }
 
-    /// The operator's port for metrics.
+    /// Returns the operator's port for metrics.
     pub fn operator_metrics(&self) -> u16 {
         self.first + 5
     }
 
-    /// Hands the spare ports out from the first one again: the programs that had them have ended.
+    /// Restarts the sequence of spare ports; the programs that used them have ended.
     pub(super) fn reset_spare(&self) {
         self.spare.store(FIXED, Ordering::Relaxed);
     }
 
-    /// A port for any other program of this control plane. They are handed out in turn: the first one is given a second time after
-    /// 26 calls.
+    /// Returns a port for another program of this control plane. The ports repeat after 26 calls.
     pub fn spare(&self) -> u16 {
         let turn = self.spare.fetch_add(1, Ordering::Relaxed) - FIXED;
         self.first + FIXED + turn % (SIZE - FIXED)
@@ -112,15 +111,15 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Where the locks of this user's control planes are.
+/// Returns the directory with the locks of this user's control planes.
 fn lock_directory() -> Result<PathBuf> {
-    // Not below TMPDIR: processes with another one must respect the same locks.
+    // Not below TMPDIR, because processes with different values must respect the same locks.
     let directory = PathBuf::from(format!("/tmp/giveway-ports-{}", rustix::process::getuid().as_raw()));
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     Ok(directory)
 }
 
-/// The ports that the kernel gives to outgoing connections and to listeners that ask for any port.
+/// Returns the ports that the kernel uses for outgoing connections and for listeners on port 0.
 fn ephemeral_range() -> RangeInclusive<u16> {
     let read = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     parse_range(&read).unwrap_or(32_768..=u16::MAX)
@@ -137,7 +136,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn two_hundred_claims_from_several_threads_share_no_port_and_no_ephemeral_one() {
+    fn concurrent_claims_share_no_port_and_avoid_the_ephemeral_range() {
         let ephemeral = ephemeral_range();
         let claims = std::thread::scope(|scope| {
             let claim = || (0..50).map(|_| Block::claim().unwrap()).collect::<Vec<_>>();
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_ports_are_none_of_the_fixed_ones() {
+    fn spare_ports_differ_from_the_fixed_ports() {
         let block = Block::claim().unwrap();
         let fixed = [block.etcd(), block.etcd_peer(), block.api_server(), block.webhook()];
         let fixed: BTreeSet<u16> =
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_the_kernel_is_read() {
+    fn the_ephemeral_range_of_the_kernel_is_parsed() {
         assert_eq!(parse_range("32768\t60999\n"), Some(32_768..=60_999));
         assert_eq!(parse_range(""), None);
     }

@@ -1,4 +1,4 @@
-//! One process of the control plane: started with a clean environment, logged to a file of its own, ended on drop.
+//! One process of a control plane, with a clean environment and a log file of its own. It is ended on drop.
 
 use super::guard::Guard;
 use super::machine_entry::MachineEntry;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to start.
+/// A program to start.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Name for messages and for the log file.
@@ -20,20 +20,20 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Its whole environment, besides `PATH` and `HOME`: no proxy and no certificate settings of the user get in.
+    /// Its environment besides `PATH` and `HOME`. Proxy and certificate settings of the user are not inherited.
     pub env: BTreeMap<String, String>,
     /// Working and home directory; the log is `logs/NAME.log` in it, appended to.
     pub directory: PathBuf,
 }
 
 impl Program {
-    /// The file to which the process writes its standard output and error.
+    /// Returns the path of the log with standard output and error.
     pub fn log(&self) -> PathBuf {
         self.directory.join("logs").join(format!("{}.log", self.name))
     }
 }
 
-/// A running process, or one that ended and was not noticed yet.
+/// A running or ended process.
 pub struct Process {
     program: Program,
     child: Child,
@@ -43,11 +43,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the program that started it; with an
-    /// entry it runs in that machine.
+    /// Starts a program in a process group of its own, so that Ctrl-C reaches only the program that started it. With an entry it
+    /// runs in that machine.
     ///
     /// # Errors
-    /// The executable is missing or cannot be started.
+    /// If the executable is missing or cannot be started.
     pub fn spawn(program: Program, guard: &Guard, entry: Option<&MachineEntry>) -> Result<Self> {
         let log = program.log();
         fs::create_dir_all(program.directory.join("logs"))?;
@@ -74,28 +74,28 @@ impl Process {
         Ok(Self { program, child, guard: guard.clone(), status: None, detached: false })
     }
 
-    /// What was started.
+    /// Returns the program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How the process ended, if it has.
+    /// Returns the exit status if the process has ended.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
             if self.status.is_some() {
-                self.guard.gone(self.child.id());
+                self.guard.remove_process(self.child.id());
             }
         }
         self.status
     }
 
-    /// Asks the process to end (SIGTERM).
+    /// Terminates the process (SIGTERM).
     pub fn terminate(&mut self) {
         if self.exited().is_none()
             && let Some(pid) = pid_of(self.child.id())
@@ -104,14 +104,14 @@ impl Process {
         }
     }
 
-    /// Ends the process and all it started at once (SIGKILL), and waits until it is gone.
+    /// Kills the process and its children (SIGKILL) and waits until it has ended.
     pub fn kill(&mut self) {
         if self.exited().is_none() {
             if let Some(pid) = pid_of(self.child.id()) {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             self.status = self.child.wait().ok();
-            self.guard.gone(self.child.id());
+            self.guard.remove_process(self.child.id());
         }
     }
 
@@ -126,17 +126,17 @@ impl Process {
         }
     }
 
-    /// Lets the process live on after this handle is dropped.
+    /// Detaches the process, so that it keeps running after this handle is dropped.
     pub fn detach(&mut self) {
         self.detached = true;
     }
 
-    /// Why the process ended, as its log tells: the first error and what belongs to it.
+    /// Returns the first error in the log with the lines that belong to it.
     pub fn first_error(&self) -> String {
         first_error(&self.program.log())
     }
 
-    /// The last lines of the log.
+    /// Returns the last lines of the log.
     pub fn log_tail(&self, lines: usize) -> String {
         tail(&self.program.log(), lines)
     }
@@ -150,8 +150,9 @@ impl Drop for Process {
     }
 }
 
-/// The first error that a log tells, with the two lines after it; the last lines where it tells none. Errors are what Rust and Go programs
-/// print when they end (`Error:`, `panicked at`, `panic:`), and lines of that level (`ERROR` in text, `E0131` of klog).
+/// Returns the first error in a log with the two lines after it, or the last lines if there is none. Errors are the messages of
+/// Rust and Go programs at their end (`Error:`, `panicked at`, `panic:`) and lines of level error (`ERROR` in text, `E0131` of
+/// klog).
 fn first_error(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -169,7 +170,7 @@ fn is_error(line: &str) -> bool {
     klog || words.iter().any(|word| line.contains(word))
 }
 
-/// The last lines of a text file; empty when it cannot be read.
+/// Returns the last lines of a text file; empty if it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -177,7 +178,7 @@ pub fn tail(path: &Path, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// The process id in the form that signals want; `None` for numbers that no process can have.
+/// Converts a process id for sending signals; `None` if it is not valid.
 pub fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_error_of_a_log_is_told_without_the_backtrace_after_it() {
+    fn the_first_error_of_a_log_is_returned_without_its_backtrace() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let backtrace: String =
             (0..60).map(|frame| format!("  {frame}: core::ops::function::FnOnce::call_once\n")).collect();

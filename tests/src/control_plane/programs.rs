@@ -9,10 +9,10 @@ use anyhow::Result;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// The address of the Service `kubernetes`, at which pods find the API server.
+/// Cluster IP of the Service `kubernetes`, by which pods reach the API server.
 pub(super) const SERVICE: &str = "10.0.0.1";
 
-/// etcd that forgets durability: a test's data need not survive a power cut.
+/// Returns etcd without durable writes, because test data need not survive a power failure.
 pub(super) fn etcd(directory: &Path, ports: &Block) -> Result<Program> {
     let client = format!("http://127.0.0.1:{}", ports.etcd());
     let peer = format!("http://127.0.0.1:{}", ports.etcd_peer());
@@ -34,7 +34,7 @@ pub(super) fn etcd(directory: &Path, ports: &Block) -> Result<Program> {
     ))
 }
 
-/// The API server; with an address of a machine of its own it serves the pods of real nodes, too.
+/// Returns the API server. With the address of a machine it also serves pods of real nodes.
 pub(super) fn api_server(
     directory: &Path,
     ports: &Block,
@@ -87,7 +87,7 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
         "--secure-port=0".to_owned(),
         format!("--service-account-private-key-file={}", pki.join("service-account.key").display()),
         format!("--root-ca-file={}", pki.join("ca.crt").display()),
-        // A Job of many pods should not wait for the controller's client.
+        // Higher client limits, so that large Jobs are created quickly.
         "--kube-api-qps=200".to_owned(),
         "--kube-api-burst=400".to_owned(),
     ];
@@ -99,7 +99,7 @@ pub(super) fn controller_manager(directory: &Path, options: &Options) -> Result<
 pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> {
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig(directory, SCHEDULER)),
-        // As everywhere: its Lease tells whether it is alive.
+        // Leader election is enabled as in other clusters, because Giveway reads the scheduler's Lease.
         "--leader-elect=true".to_owned(),
         "--secure-port=0".to_owned(),
     ];
@@ -111,7 +111,7 @@ pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> 
     kubernetes(directory, SCHEDULER, options.kubernetes, &args)
 }
 
-/// The fake nodes and kubelets.
+/// Returns kwok, which simulates nodes and kubelets.
 pub(super) fn kwok(directory: &Path) -> Result<Program> {
     Ok(program(
         directory,
@@ -140,7 +140,7 @@ fn program(directory: &Path, name: &str, path: PathBuf, args: &[String]) -> Prog
         name: name.to_owned(),
         path,
         args: args.to_vec(),
-        // Several control planes share two cores: no program takes all of them, and each collects garbage less often.
+        // Several control planes share two cores, so each program uses few threads and collects garbage less often.
         env: [("GOMAXPROCS", "2"), ("GOGC", "400")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         directory: directory.to_path_buf(),
     }

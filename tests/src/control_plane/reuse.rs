@@ -1,7 +1,7 @@
-//! Control planes that serve one test after the other: starting one takes longer than most tests.
+//! Reuse of control planes by several tests, because starting one takes longer than most tests.
 //!
-//! A test that ended well leaves its control plane behind, without Giveway. The next one gets it in the [state](super::State) that it
-//! asks for, with empty logs. The processes that the test before stopped, restarted or started with options of its own are replaced.
+//! A passed test leaves an idle control plane without Giveway's daemons. The next test restores it to the [state](super::State)
+//! that it needs, with empty logs. Processes that a test stopped, restarted or started with options of its own are replaced.
 
 use super::foundation::Foundation;
 use super::guard::Guard;
@@ -16,9 +16,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The processes without which a control plane serves no other test: what they store is the state.
+/// The processes that a reused control plane must have, because they store the state.
 pub(super) const STORING: [&str; 2] = ["etcd", "kube-apiserver"];
-/// What the processes of a control plane, and later tests, need of its directory.
+/// Files in the directory that the processes of a control plane and later tests need.
 const KEPT: [&str; 9] = [
     super::REMEMBERED,
     "audit.log",
@@ -30,10 +30,10 @@ const KEPT: [&str; 9] = [
     "logs",
     "pki",
 ];
-/// An environment variable that has every test start its own control plane, to see whether a failure comes from a test before.
+/// Environment variable that disables reuse, to find out whether an earlier test causes a failure.
 const FRESH: &str = "GIVEWAY_FRESH";
 
-/// A control plane that no test uses.
+/// An idle control plane.
 pub(super) struct Idle {
     pub(super) processes: BTreeMap<String, Process>,
     pub(super) guard: Guard,
@@ -45,30 +45,30 @@ pub(super) struct Idle {
     pub(super) foundation: Foundation,
 }
 
-/// At most one for each thread that runs tests. They end with the program: their guards see to that.
+/// Idle control planes, at most one for each test thread. Their guards end them with the program.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
-/// Whether a test with these options shares its control plane with others.
+/// Returns true if a test with these options can share its control plane with others.
 pub(super) fn shares(options: &Options) -> bool {
     options.is_reusable() && std::env::var_os(FRESH).is_none()
 }
 
-/// A control plane for a test, if one is idle.
+/// Takes an idle control plane, if there is one.
 pub(super) fn take(kubernetes: Version) -> Option<Idle> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     let index = idle.iter().position(|idle| idle.kubernetes == kubernetes)?;
     Some(idle.swap_remove(index))
 }
 
-/// A control plane that its test needs no more.
+/// Adds an idle control plane.
 pub(super) fn give(idle: Idle) {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
 }
 
-/// Removes what a test left in the directory, but what running processes need, and empties their logs, which they append to.
+/// Removes the files of a test from the directory, except those that running processes need, and empties the logs.
 ///
 /// # Errors
-/// Something cannot be removed.
+/// If a file cannot be removed.
 pub(super) fn sweep(directory: &Path, running: &BTreeMap<String, Process>) -> Result<()> {
     remove_others(directory, |name| KEPT.contains(&name))?;
     let logs: Vec<String> = running.keys().map(|name| format!("{name}.log")).collect();
@@ -76,10 +76,10 @@ pub(super) fn sweep(directory: &Path, running: &BTreeMap<String, Process>) -> Re
     empty_logs(directory)
 }
 
-/// Empties all logs, and the audit log.
+/// Empties all logs and the audit log.
 ///
 /// # Errors
-/// One cannot be written.
+/// If a log cannot be written.
 pub(super) fn empty_logs(directory: &Path) -> Result<()> {
     let logs = fs::read_dir(directory.join("logs"))?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     for log in logs.into_iter().chain([directory.join("audit.log")]) {

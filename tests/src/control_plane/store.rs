@@ -1,4 +1,4 @@
-//! What an API server keeps in etcd, read and put back past the API server, by etcd's JSON gateway.
+//! Reads and writes the contents of etcd directly through etcd's JSON gateway.
 
 use anyhow::{Context as _, Result};
 use http::{Request, Uri};
@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// All that Kubernetes stores is below this.
+/// Prefix of all keys of Kubernetes.
 const FIRST: &[u8] = b"/registry/";
-/// The first key that is not.
+/// The first key after that prefix.
 const END: &[u8] = b"/registry0";
 
-/// What is stored, by key.
+/// The stored objects, by key.
 pub(super) type Contents = BTreeMap<Vec<u8>, Stored>;
 
-/// One object as it is stored.
+/// A stored object.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Stored {
     #[serde(default)]
@@ -25,7 +25,7 @@ pub(super) struct Stored {
     /// The revision of its last change, in decimal.
     #[serde(default)]
     pub(super) mod_revision: String,
-    /// Empty where only keys were asked for.
+    /// The value; empty if only keys were read.
     #[serde(default)]
     pub(super) value: ByteString,
 }
@@ -36,33 +36,33 @@ struct Found {
     kvs: Vec<Stored>,
 }
 
-/// An etcd that only this machine reaches.
+/// A client of etcd on this machine.
 #[derive(Clone)]
 pub(super) struct Store {
     client: Client,
 }
 
 impl Store {
-    /// The etcd whose clients come to this port.
+    /// Returns a client of the etcd with this client port.
     pub(super) fn at(port: u16) -> Result<Self> {
         let url: Uri = format!("http://127.0.0.1:{port}").parse()?;
         Ok(Self { client: Client::try_from(Config::new(url))? })
     }
 
-    /// Everything that is stored, or only its keys and revisions.
+    /// Returns all stored objects, or only their keys and revisions.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn contents(&self, keys_only: bool) -> Result<Contents> {
         let range = json!({ "key": bytes(FIRST), "range_end": bytes(END), "keys_only": keys_only });
         let found: Found = self.call("range", &range).await?;
         Ok(found.kvs.into_iter().map(|stored| (stored.key.0.clone(), stored)).collect())
     }
 
-    /// What is stored under a key.
+    /// Returns the object with this key.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn value(&self, key: &[u8]) -> Result<Option<ByteString>> {
         let found: Found = self.call("range", &json!({ "key": bytes(key) })).await?;
         Ok(found.kvs.into_iter().next().map(|stored| stored.value))
@@ -71,7 +71,7 @@ impl Store {
     /// Deletes a key.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn delete(&self, key: &[u8]) -> Result<()> {
         self.call::<Value>("deleterange", &json!({ "key": bytes(key) })).await?;
         Ok(())
@@ -80,7 +80,7 @@ impl Store {
     /// Stores an object.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// If etcd does not answer.
     pub(super) async fn put(&self, key: &[u8], value: &ByteString) -> Result<()> {
         self.call::<Value>("put", &json!({ "key": bytes(key), "value": value })).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! The versions of Kubernetes that a control plane can be started in.
+//! The supported versions of Kubernetes.
 
 use crate::paths;
 use anyhow::{Context as _, Result, bail};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where the version of every world is chosen that does not choose itself, such as `1.33`.
+/// Environment variable with the default version, such as `1.33`.
 pub const CHOICE: &str = "GIVEWAY_KUBERNETES";
 
 /// A minor version of Kubernetes 1.
@@ -14,22 +14,22 @@ pub const CHOICE: &str = "GIVEWAY_KUBERNETES";
 pub struct Version(u32);
 
 impl Version {
-    /// All that there are modules for, the oldest first.
+    /// All versions with a Go module, the oldest first.
     pub const ALL: [Self; 5] = [Self(33), Self(34), Self(35), Self(36), Self(37)];
-    /// The oldest one.
+    /// The oldest version.
     pub const OLDEST: Self = Self::ALL[0];
-    /// The newest one, whose etcd, kwok, kubectl and helm serve all of them.
+    /// The newest version. Its etcd, kwok, kubectl and helm are used with all versions.
     pub const NEWEST: Self = Self::ALL[4];
-    /// Since then the API server has `scheduling.k8s.io/v1beta1`, and the scheduler preempts for groups of it.
+    /// First version with `scheduling.k8s.io/v1beta1` and preemption by kube-scheduler for these groups.
     const WITH_GROUPS: Self = Self(37);
 
-    /// Since then pods as a whole have requests and limits without a feature gate.
+    /// First version with pod-level resources without a feature gate.
     const WITH_POD_RESOURCES: Self = Self(34);
 
-    /// The version that the environment chooses; the newest where it chooses none.
+    /// Returns the version in the environment, or the newest one.
     ///
     /// # Errors
-    /// It is none of [`Version::ALL`].
+    /// If it is not in [`Version::ALL`].
     pub fn chosen() -> Result<Self> {
         match std::env::var(CHOICE) {
             Ok(text) => text.parse::<Self>().with_context(|| CHOICE),
@@ -37,20 +37,20 @@ impl Version {
         }
     }
 
-    /// Whether it has groups of Kubernetes itself in the version that Giveway's tests use.
+    /// Returns true if it has native groups in the API version that the tests use.
     pub fn has_groups(self) -> bool {
         self >= Self::WITH_GROUPS
     }
 
-    /// Whether pods as a whole can have requests and limits.
+    /// Returns true if it has pod-level resources.
     pub fn has_pod_resources(self) -> bool {
         self >= Self::WITH_POD_RESOURCES
     }
 
-    /// One of its API server, controller manager and scheduler.
+    /// Returns the path of its API server, controller manager or scheduler.
     ///
     /// # Errors
-    /// It has not been built.
+    /// If the program has not been built.
     pub fn program(self, name: &str) -> Result<PathBuf> {
         if self == Self::NEWEST {
             return paths::control_plane_program(name);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_one_that_there_is_a_module_for() {
+    fn only_versions_with_a_module_are_parsed() {
         assert_eq!("1.33".parse::<Version>().unwrap(), Version::OLDEST);
         let said = "1.33.4".parse::<Version>().unwrap_err().to_string();
         assert_eq!(said, "Invalid value: \"1.33.4\": must be one of 1.33, 1.34, 1.35, 1.36, 1.37");

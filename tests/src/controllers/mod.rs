@@ -1,6 +1,5 @@
-//! Real controllers of other projects, built by `make controllers`, with the CRDs and the webhooks of their own: those of workloads,
-//! JobSet, LeaderWorkerSet, KubeRay, Kubeflow Trainer, and Kubeflow's older training-operator and mpi-operator; and Karpenter, whose nodes
-//! are fake.
+//! Real controllers of other projects with their CRDs and webhooks, built by `make controllers`: JobSet, LeaderWorkerSet,
+//! KubeRay, Kubeflow Trainer, training-operator and mpi-operator, and Karpenter with fake nodes.
 
 mod webhooks;
 
@@ -14,35 +13,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a controller may take to become ready.
+/// Deadline for a controller to become ready.
 const READY: Duration = Duration::from_secs(90);
-/// Where Kubeflow Trainer and training-operator, wherever they run, want to see a certificate before they begin. They serve with the one
-/// of their own temporary directories.
+/// Fixed path at which Kubeflow Trainer and training-operator require a certificate before they start. They serve with the
+/// certificate in their own temporary directories.
 const KUBEFLOW_LOOKS: &str = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
-/// The port at which mpi-operator, wherever it runs, says that it is well.
+/// Fixed port of mpi-operator's health check.
 const MPI_OPERATOR_PROBE: u16 = 8080;
 
-/// A controller that is not Kubernetes' own.
+/// A third-party controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
-    /// Of the kind JobSet.
+    /// For the kind JobSet.
     JobSet,
-    /// Of the kind LeaderWorkerSet.
+    /// For the kind LeaderWorkerSet.
     LeaderWorkerSet,
-    /// Of the kinds RayCluster and RayJob.
+    /// For the kinds RayCluster and RayJob.
     KubeRay,
-    /// Of the kind TrainJob; it needs that of JobSet.
+    /// For the kind TrainJob; needs the controller of JobSet.
     Trainer,
-    /// Of the kind PyTorchJob.
+    /// For the kind PyTorchJob.
     TrainingOperator,
-    /// Of the kind MPIJob.
+    /// For the kind MPIJob.
     MpiOperator,
-    /// Karpenter with its provider for kwok: it makes fake nodes for pods that kube-scheduler has no place for, and the fake
-    /// kubelets of the control plane take them, because it annotates them as they want it.
+    /// Karpenter with its provider for kwok: it creates fake nodes for unschedulable pods, with the annotation by which the
+    /// control plane's kwok simulates their kubelets.
     Karpenter,
 }
 
-/// Says in one line which controllers cannot run here; `None` when all can.
+/// Returns a line about the controllers that are not built, or `None` if all are.
 pub fn missing() -> Option<String> {
     let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !one.is_built()).map(Controller::name).collect();
     (!missing.is_empty()).then(|| {
@@ -54,15 +53,15 @@ pub fn missing() -> Option<String> {
     })
 }
 
-/// The controllers that run for a control plane. They end when this value is dropped.
+/// The running controllers of a control plane. They end when the value is dropped.
 #[derive(Default)]
 pub struct Controllers(Vec<Process>);
 
 impl Controllers {
-    /// Starts those of them that are built, one after the other, and waits until each is ready and its webhooks are in force.
+    /// Starts the controllers that are built and waits until each is ready and its webhooks are in force.
     ///
     /// # Errors
-    /// One does not become ready.
+    /// If a controller does not become ready.
     pub async fn start(plane: &ControlPlane, which: &[Controller]) -> Result<Self> {
         let mut processes = Vec::new();
         for controller in which.iter().filter(|one| one.is_built()) {
@@ -72,7 +71,7 @@ impl Controllers {
         Ok(Self(processes))
     }
 
-    /// Those that have ended by themselves, as a sentence each.
+    /// Returns a message for each controller that has ended by itself.
     pub fn ended(&mut self) -> Vec<String> {
         let ended = self.0.iter_mut().filter_map(|process| {
             let status = process.exited()?;
@@ -83,7 +82,7 @@ impl Controllers {
 }
 
 impl Controller {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 7] = [
         Self::JobSet,
         Self::LeaderWorkerSet,
@@ -93,11 +92,11 @@ impl Controller {
         Self::MpiOperator,
         Self::Karpenter,
     ];
-    /// Those of workloads, in the order in which they start.
+    /// The controllers of workloads, in the order of their start.
     pub const WORKLOADS: [Self; 6] =
         [Self::JobSet, Self::LeaderWorkerSet, Self::KubeRay, Self::Trainer, Self::TrainingOperator, Self::MpiOperator];
 
-    /// Its name under `tests/controllers`.
+    /// Returns its name in `tests/controllers`.
     fn name(self) -> &'static str {
         match self {
             Self::JobSet => "jobset",
@@ -110,7 +109,7 @@ impl Controller {
         }
     }
 
-    /// Whether `make controllers` has built it.
+    /// Returns true if `make controllers` has built it.
     pub fn is_built(self) -> bool {
         self.program().is_file() && self.manifests().is_dir()
     }
@@ -125,10 +124,10 @@ impl Controller {
 
     async fn start(self, plane: &ControlPlane) -> Result<Process> {
         let (kubeconfig, crds) = (plane.kubeconfig(), self.manifests().join("crds").display().to_string());
-        // Some are too large for the annotation of a client-side apply.
+        // Some CRDs are too large for the annotation of a client-side apply.
         run_kubectl(&kubeconfig, &["apply", "--server-side", "-f", &crds]).await?;
         wait::until(&format!("the CRDs of {self:?} are established"), READY, async || {
-            // It fails on one that has no condition yet.
+            // `kubectl wait` fails for a CRD that has no conditions yet.
             let wait = ["wait", "--for=condition=established", "--timeout=10s", "-f", &crds];
             run_kubectl(&kubeconfig, &wait).await.map_err(|error| error.to_string())
         })
@@ -148,7 +147,7 @@ impl Controller {
         Ok(process)
     }
 
-    /// Its command line: no leader election; no metrics, or those of one that cannot be without at the port that others have for
+    /// Returns its command line without leader election and metrics. If metrics cannot be disabled, they use the port of the
     /// webhooks.
     fn command(self, plane: &ControlPlane, probe: u16, port: u16) -> Result<Program> {
         let folder = plane.directory().join(self.name());
@@ -201,12 +200,12 @@ impl Controller {
     }
 }
 
-/// `target/controllers`.
+/// Returns `target/controllers`.
 fn built() -> PathBuf {
     paths::repository().join("target/controllers")
 }
 
-/// Kubeflow's controllers rotate certificates themselves: each wants its Secret in its namespace, and a file at a place that is fixed.
+/// Creates the Secret and the file that Kubeflow's controllers, which rotate certificates themselves, require.
 async fn prepare_kubeflow(plane: &ControlPlane, namespace: &str, secret: &str) -> Result<()> {
     let kubeconfig = plane.kubeconfig();
     run_kubectl(&kubeconfig, &["create", "namespace", namespace]).await?;

@@ -1,4 +1,4 @@
-//! The webhooks of the controllers' projects, which reach them by URL.
+//! Webhook configurations of the controllers, by URL.
 
 use super::{Controller, READY};
 use crate::control_plane::{ControlPlane, kubeconfig};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 impl Controller {
-    /// Registers its webhooks as its project has them, by URL, and waits until they answer.
+    /// Registers its webhooks by URL and waits until they answer.
     pub(super) async fn register_webhooks(self, plane: &ControlPlane, port: u16) -> Result<()> {
         let file = self.manifests().join("webhooks.yaml");
         if !file.is_file() {
@@ -37,8 +37,8 @@ impl Controller {
         Ok(())
     }
 
-    /// The name that its project gives the configuration when it is installed, except those of Trainer and training-operator, which
-    /// would write an authority of their own into it.
+    /// Returns the name of the configuration in the project's manifests. Trainer and training-operator get other names, because
+    /// they would write their own authority into a configuration of that name.
     fn configuration(self, configuration: &Value) -> String {
         match configuration["kind"].as_str() {
             _ if matches!(self, Self::Trainer | Self::TrainingOperator) => self.name().to_owned(),
@@ -47,8 +47,8 @@ impl Controller {
         }
     }
 
-    /// Objects, and what a dry run answers when the mutating and the validating webhooks are in force. The name of each becomes a
-    /// part of host names, which begin with a letter.
+    /// Returns objects with the answer to their dry run when the mutating and validating webhooks are in force. The names are
+    /// used in host names and begin with a letter.
     fn probes(self) -> Vec<(Value, &'static str)> {
         let pods = json!({"spec": {"containers": [{"name": "main", "image": "busybox:1.37"}]}});
         let object = |api_version: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
@@ -89,7 +89,7 @@ impl Controller {
         wait::until(&format!("the webhooks of {self:?} are in force ({answer})"), READY, async || {
             let said = run_kubectl(&kubeconfig, &["create", "--dry-run=server", "-o", "yaml", "-f", &file]).await;
             let said = said.unwrap_or_else(|error| error.to_string());
-            // Also while nobody answers the API server names the webhook.
+            // The API server also names the webhook while it does not answer.
             let is_it = said.contains(answer) && !said.contains("failed calling webhook");
             if is_it { Ok(()) } else { Err(said) }
         })

@@ -1,4 +1,4 @@
-//! `make demo`: a full cluster makes room for a gang, and the audit log proves how.
+//! `make demo`: preempts for a gang in a full cluster and checks the promises with the audit log.
 
 use super::layout::{self, BUDGET, GPUS, NODES, THRESHOLD};
 use super::timeline::Timeline;
@@ -12,17 +12,17 @@ use std::time::Duration;
 
 /// The gang of `examples/demo/gang.yaml`.
 const GANG: &str = "llm-train";
-/// How many pods it has, each with one GPU.
+/// Number of its pods, each with one GPU.
 const SIZE: usize = 64;
-/// How long it may take to be bound.
+/// Deadline for the gang to be bound.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs the demonstration; returns whether every promise was kept.
+/// Runs the demonstration. Returns true if every promise was kept.
 ///
 /// # Errors
-/// Something does not start, or the gang is not bound in time.
+/// If a process does not start or the gang is not bound in time.
 pub async fn demo(keep: bool) -> Result<bool> {
-    let mut builder = World::builder().unjudged().operator_flag("--lease-duration-seconds=15");
+    let mut builder = World::builder().without_oracle().operator_flag("--lease-duration-seconds=15");
     if keep {
         builder = builder.directory(&fresh_directory().await?);
     }
@@ -30,7 +30,7 @@ pub async fn demo(keep: bool) -> Result<bool> {
     let mut world = builder.try_start().await?;
     progress(&format!("filling {NODES} nodes of {GPUS} GPUs"));
     let layout = layout::build(&world).await;
-    let room = layout::room(&world).await;
+    let room = layout::count_gpus(&world).await;
     let chronicler = Chronicler::start(world.client()).await;
     println!(
         "\nThe cluster has {} GPUs, {} of them free. Every pod holds one:\n\
@@ -42,8 +42,8 @@ pub async fn demo(keep: bool) -> Result<bool> {
     );
     let mut timeline = Timeline::new(GANG, SIZE);
     println!("$ kubectl apply -f examples/demo/");
-    let told = world.kubectl(&["apply", "-f", "examples/demo/"]).await.map_err(|error| anyhow!(error))?;
-    timeline.tell("submitted", &told.trim().replace('\n', ", "));
+    let output = world.kubectl(&["apply", "-f", "examples/demo/"]).await.map_err(|error| anyhow!(error))?;
+    timeline.print("submitted", &output.trim().replace('\n', ", "));
     timeline.follow(&world, LIMIT).await?;
 
     describe(&world, GANG).await?;
@@ -57,13 +57,13 @@ pub async fn demo(keep: bool) -> Result<bool> {
     let kept = prove(&world, &chronicler, needed, room.largest.max(1)).await;
     if keep {
         state::leave_running(&mut world)?;
-        println!("\nEverything is left running:");
-        print_usage("  kubectl get gpg -o wide                            # who gave way to whom\n");
+        println!("\nThe cluster keeps running:");
+        print_usage("  kubectl get gpg -o wide                            # groups with their preemptors\n");
     }
     Ok(kept)
 }
 
-/// `kubectl describe` of a group, with long lists cut short.
+/// Prints `kubectl describe` of a group with long lists cut short.
 async fn describe(world: &World, group: &str) -> Result<()> {
     let text = world.kubectl(&["describe", "podgroup", group]).await.map_err(|error| anyhow!(error))?;
     println!("\n$ kubectl describe podgroup {group}");
@@ -73,7 +73,7 @@ async fn describe(world: &World, group: &str) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the first lines of the lists that have an entry for each pod.
+/// Cuts the lists that have an entry for each pod.
 fn shorten(text: &str) -> Vec<String> {
     const SHOWN: usize = 6;
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -101,31 +101,31 @@ fn shorten(text: &str) -> Vec<String> {
     lines
 }
 
-/// Prints what the audit log proves; returns whether every promise was kept.
+/// Prints a summary of the audit log. Returns true if every promise was kept.
 async fn prove(world: &World, chronicler: &Chronicler, needed: u64, largest: u64) -> bool {
     let chronicle = chronicler.read().await;
     let history = world.audit().await;
     let evicted = history.evicted().len();
     let bound =
         history.members(&("default".to_owned(), GANG.to_owned())).filter(|(_, pod)| pod.bound.is_some()).count();
-    let torn = promises::torn_count(&history);
+    let partial = promises::partial_disruption_count(&history);
     let fewest = needed.div_ceil(largest);
     let judgement = judge(&chronicle, &history, &Promises::new());
     let mut broken = Promises::new().broken(&history);
     broken.extend(judgement.broken.iter().cloned());
-    broken.extend(not_held(&judgement));
-    broken.extend(chronicle.gap.then(|| "the watch of pods and budgets broke off".to_owned()));
-    println!("\nWhat the audit log of the API server, and a watch of all pods, prove:");
+    broken.extend(budget_violation(&judgement));
+    broken.extend(chronicle.gap.then(|| "the watch of pods and budgets was interrupted".to_owned()));
+    println!("\nSummary of the API server's audit log and a watch of all pods:");
     println!("  pods of the gang bound         {bound} of {SIZE}");
     println!("  pods evicted                   {evicted}");
     println!(
-        "  fewest evictions possible      {fewest}   ({needed} GPUs were missing, no pod holds more than {largest})"
+        "  fewest evictions possible      {fewest}   ({needed} GPUs were missing, no pod uses more than {largest})"
     );
-    println!("  groups torn apart              {torn}");
+    println!("  groups partially disrupted     {partial}");
     println!("  evictions without a plan       {}", promises::unplanned_count(&history));
     if let Some(worst) = judgement.worst.get(&budget()) {
         let Worst { healthy, desired } = worst;
-        println!("  healthy pods of the service    never below {healthy}; its guaranteed budget asks for {desired}");
+        println!("  healthy pods of the service    never below {healthy}; its guaranteed budget requires {desired}");
     }
     if broken.is_empty() && bound == SIZE {
         println!("  Every promise was kept.");
@@ -137,13 +137,13 @@ async fn prove(world: &World, chronicler: &Chronicler, needed: u64, largest: u64
     false
 }
 
-/// The budget that has to hold, by namespace and name.
+/// Returns namespace and name of the guaranteed budget.
 fn budget() -> (String, String) {
     ("default".to_owned(), BUDGET.to_owned())
 }
 
-/// Whether the service had at all times as many healthy pods as its budget asks for, by the watch of pods and budget.
-fn not_held(judgement: &Judgement) -> Option<String> {
+/// Returns a message if the service had fewer healthy pods than its budget requires at any time, by the watch of pods and budget.
+fn budget_violation(judgement: &Judgement) -> Option<String> {
     match judgement.worst.get(&budget()) {
         Some(worst) if worst.healthy >= worst.desired => None,
         Some(Worst { healthy, desired }) => Some(format!("the service had {healthy} healthy pods of {desired}")),
@@ -153,14 +153,14 @@ fn not_held(judgement: &Judgement) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{budget, not_held, shorten};
+    use super::{budget, budget_violation, shorten};
     use crate::audit::budgets::{Judgement, Worst};
 
     #[test]
-    fn the_budget_held_only_if_it_was_counted_and_never_had_too_few() {
+    fn a_budget_without_a_status_or_with_too_few_healthy_pods_is_reported() {
         let with = |worst: Option<Worst>| {
             let worst = worst.into_iter().map(|worst| (budget(), worst)).collect();
-            not_held(&Judgement { worst, ..Judgement::default() })
+            budget_violation(&Judgement { worst, ..Judgement::default() })
         };
         assert_eq!(with(Some(Worst { healthy: 7, desired: 7 })), None);
         let few = with(Some(Worst { healthy: 6, desired: 7 }));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut_and_what_follows_is_kept() {
+    fn long_lists_are_cut_and_the_following_lines_are_kept() {
         let entries: String = (0..9).map(|index| format!("      Node: n{index}\n")).collect();
         let text = format!("Status:\n    Placements:\n{entries}    State: Completed\n");
         let lines = shorten(&text);

@@ -1,4 +1,4 @@
-//! What stands behind `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
+//! `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
 
 pub mod bench;
 pub mod critical;
@@ -8,7 +8,7 @@ mod state;
 mod timeline;
 pub mod up;
 
-/// Says what is being done, on the error output: there may be a long wait.
+/// Prints the current step to standard error, because some steps take long.
 fn progress(what: &str) {
     eprintln!("* {what} ...");
 }

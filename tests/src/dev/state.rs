@@ -1,4 +1,4 @@
-//! What a detached control plane leaves on disk, so that another program can find and end it.
+//! A file about a detached control plane, so that another program can find and end it.
 
 use crate::World;
 use crate::control_plane::process::pid_of;
@@ -18,7 +18,7 @@ struct Left {
     program: PathBuf,
 }
 
-/// The directory of the one control plane that lives on.
+/// Returns the directory of the detached control plane.
 pub(super) fn directory() -> PathBuf {
     paths::repository().join("target/up")
 }
@@ -27,20 +27,20 @@ fn file() -> PathBuf {
     directory().join("processes.json")
 }
 
-/// Lets the world live on, with a note of what has to be ended some day.
+/// Detaches the world and records its processes, so that [`end`] can end them.
 pub(super) fn leave_running(world: &mut World) -> Result<()> {
     let left: Vec<Left> = world.processes().into_iter().map(|(pid, program)| Left { pid, program }).collect();
-    fs::write(file(), serde_json::to_string_pretty(&left)?).context("noting which processes are left running")?;
+    fs::write(file(), serde_json::to_string_pretty(&left)?).context("recording the running processes")?;
     world.detach();
     Ok(())
 }
 
-/// How many processes of a control plane that was left running are alive.
+/// Returns the number of live processes of a detached control plane.
 pub(super) fn running() -> usize {
     left().iter().filter(|left| left.alive()).count()
 }
 
-/// Ends what was left running and removes its directory; returns how many processes there were.
+/// Ends a detached control plane and removes its directory. Returns the number of its processes.
 pub(super) async fn end() -> Result<usize> {
     let left: Vec<Left> = left().into_iter().filter(Left::alive).collect();
     for left in &left {
@@ -66,7 +66,7 @@ fn left() -> Vec<Left> {
 }
 
 impl Left {
-    /// Whether the process is still the one that was started: its number may belong to another one by now.
+    /// Returns true if the process is alive and still the recorded one: its id may have been reused.
     fn alive(&self) -> bool {
         let output = Command::new("ps").args(["-o", "stat=,args=", "-p", &self.pid.to_string()]).output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What happens to a gang, as it happens: read from watches of pods, groups and stored plans, and printed line by line.
+//! Prints the stages of a gang as they happen, from watches of pods, groups and stored plans.
 
 use crate::cluster::scheduling_gates;
 use crate::world::World;
@@ -13,22 +13,22 @@ use kube::runtime::watcher::{self, Event, watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Something that was seen.
-enum Seen {
+/// An event of one of the watches.
+enum Observed {
     Pod(Box<Event<Pod>>),
     Group(Box<Event<PodGroup>>),
     Preemption(Box<Event<Preemption>>),
 }
 
-/// The gang, and what is known of it.
+/// The gang and its observed state.
 pub(super) struct Timeline {
     gang: String,
     size: usize,
     start: Instant,
-    told: BTreeSet<&'static str>,
+    printed: BTreeSet<&'static str>,
     members: BTreeMap<String, Member>,
     victims: BTreeSet<String>,
-    going: BTreeSet<String>,
+    terminating: BTreeSet<String>,
     plan: Option<StoredPlan>,
     status: String,
 }
@@ -39,61 +39,62 @@ struct Member {
 }
 
 impl Timeline {
-    /// The clock starts now.
+    /// Starts the clock.
     pub(super) fn new(gang: &str, size: usize) -> Self {
         Self {
             gang: gang.to_owned(),
             size,
             start: Instant::now(),
-            told: BTreeSet::new(),
+            printed: BTreeSet::new(),
             members: BTreeMap::new(),
             victims: BTreeSet::new(),
-            going: BTreeSet::new(),
+            terminating: BTreeSet::new(),
             plan: None,
-            status: "nothing is known of it yet".to_owned(),
+            status: "no status was observed".to_owned(),
         }
     }
 
-    /// Prints one line, with the time.
-    pub(super) fn tell(&self, what: &str, text: &str) {
+    /// Prints one line with the time.
+    pub(super) fn print(&self, what: &str, text: &str) {
         println!("{:>7.2} s  {what:<10} {text}", self.start.elapsed().as_secs_f64());
     }
 
     /// Prints the line `what` if it was not printed before.
     fn once(&mut self, what: &'static str, text: &str) {
-        if self.told.insert(what) {
-            self.tell(what, text);
+        if self.printed.insert(what) {
+            self.print(what, text);
         }
     }
 
-    /// Watches and tells until every member is bound.
+    /// Watches and prints until every member is bound.
     ///
     /// # Errors
-    /// The time is up; the message is what the gang says of itself.
+    /// If the deadline has passed; the message has the condition of the gang.
     pub(super) async fn follow(&mut self, world: &World, limit: Duration) -> Result<()> {
         let kit = world.kit();
-        let pods = watcher(kit.api::<Pod>(), watcher::Config::default()).map(|seen| seen.map(Box::new).map(Seen::Pod));
+        let pods =
+            watcher(kit.api::<Pod>(), watcher::Config::default()).map(|seen| seen.map(Box::new).map(Observed::Pod));
         let groups = watcher(kit.api::<PodGroup>(), watcher::Config::default());
-        let groups = groups.map(|seen| seen.map(Box::new).map(Seen::Group));
+        let groups = groups.map(|seen| seen.map(Box::new).map(Observed::Group));
         let preemptions = watcher(Api::<Preemption>::all(kit.client.clone()), watcher::Config::default());
-        let preemptions = preemptions.map(|seen| seen.map(Box::new).map(Seen::Preemption));
+        let preemptions = preemptions.map(|seen| seen.map(Box::new).map(Observed::Preemption));
         let mut seen = stream::select(stream::select(pods.boxed(), groups.boxed()), preemptions.boxed());
         let deadline = tokio::time::Instant::from_std(self.start + limit);
-        while !self.told.contains("bound") {
+        while !self.printed.contains("bound") {
             match tokio::time::timeout_at(deadline, seen.next()).await {
-                Ok(Some(Ok(Seen::Pod(event)))) => self.pod(*event),
-                Ok(Some(Ok(Seen::Group(event)))) => self.group(*event),
-                Ok(Some(Ok(Seen::Preemption(event)))) => self.preemption(*event),
-                // A watch that breaks off is taken up again by the stream itself.
+                Ok(Some(Ok(Observed::Pod(event)))) => self.pod(*event),
+                Ok(Some(Ok(Observed::Group(event)))) => self.group(*event),
+                Ok(Some(Ok(Observed::Preemption(event)))) => self.preemption(*event),
+                // The stream restarts an interrupted watch itself.
                 Ok(Some(Err(_))) => {}
                 Ok(None) | Err(_) => bail!("{} is not bound after {limit:?}: {}", self.gang, self.status),
             }
-            self.look();
+            self.print_stages();
         }
         Ok(())
     }
 
-    /// The victims of the plan that was followed.
+    /// Returns the observed plan.
     pub(super) fn plan(&self) -> Option<&StoredPlan> {
         self.plan.as_ref()
     }
@@ -106,7 +107,7 @@ impl Timeline {
         };
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         if deleted || pod.metadata.deletion_timestamp.is_some() {
-            self.going.insert(uid.clone());
+            self.terminating.insert(uid.clone());
         }
         let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(keys::LABEL_POD_GROUP));
         if label != Some(&self.gang) {
@@ -138,29 +139,29 @@ impl Timeline {
         if preemption.spec.preemptor.name != self.gang || state == Some(PlanState::Cancelled) {
             return;
         }
-        // The demo's plan fits into one object.
+        // The plan of the demonstration fits into one object.
         if let Ok(plan) = assemble(vec![preemption]) {
             self.victims = plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()).collect();
             self.plan = Some(plan);
         }
     }
 
-    /// Tells what has come true.
-    fn look(&mut self) {
+    /// Prints the stages that have been reached.
+    fn print_stages(&mut self) {
         let gated = self.members.values().filter(|member| member.gated).count();
         let bound = self.members.values().filter(|member| member.node.is_some()).count();
         if gated == self.size {
-            self.once("held", &format!("{gated} pods exist, all of them held until all have a place"));
+            self.once("gated", &format!("{gated} pods exist, all gated until all of them fit"));
         }
         if let Some(plan) = self.plan.clone() {
             self.once("planned", &describe_plan(&plan));
         }
-        let gone = self.victims.intersection(&self.going).count();
-        if gone > 0 && gone == self.victims.len() {
-            self.once("evicted", &format!("{gone} pods are gone or on their way"));
+        let count = self.victims.intersection(&self.terminating).count();
+        if count > 0 && count == self.victims.len() {
+            self.once("evicted", &format!("{count} pods are terminating or removed"));
         }
         if gated == 0 && self.members.len() == self.size {
-            self.once("released", &format!("{} pods, all at once", self.size));
+            self.once("ungated", &format!("{} pods", self.size));
         }
         if bound == self.size {
             let nodes: BTreeSet<&String> = self.members.values().filter_map(|member| member.node.as_ref()).collect();
@@ -176,7 +177,7 @@ fn describe_plan(plan: &StoredPlan) -> String {
     let nodes: BTreeSet<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
     let highest = plan.cost.highest_victim_priority.map_or_else(|| "none".to_owned(), |priority| priority.to_string());
     format!(
-        "by {}: {} pods on {} nodes; {} pods give way ({groups} whole groups, {singles} single pods), highest \
+        "by {}: {} pods on {} nodes; {} victims ({groups} whole groups, {singles} single pods), highest \
          priority {highest}, {} budget violations",
         plan.strategy,
         plan.placements.len(),

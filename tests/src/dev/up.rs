@@ -1,11 +1,11 @@
-//! `make up` and `make down`: a control plane to play with.
+//! `make up` and `make down`: a control plane for experiments.
 
 use super::{progress, state};
 use crate::World;
 use anyhow::{Result, bail};
 use clap::Args;
 
-/// What the cluster looks like.
+/// Options of the cluster.
 #[derive(Args, Clone, Debug)]
 pub struct UpOptions {
     /// How many fake nodes to create; 0 for none.
@@ -17,20 +17,20 @@ pub struct UpOptions {
     /// GPUs (nvidia.com/gpu) of each node.
     #[arg(long, default_value_t = 0)]
     pub gpus: u32,
-    /// Start without Giveway and with the in-tree group preemption instead, to compare.
+    /// Start without Giveway and with the in-tree group preemption, for comparison.
     #[arg(long)]
     pub in_tree: bool,
 }
 
-/// Starts a control plane with Giveway, leaves it running and prints how to use it.
+/// Starts a control plane with Giveway, detaches it and prints how to use it.
 ///
 /// # Errors
-/// One is running already, or something does not start.
+/// If one is running already or a process does not start.
 pub async fn up(options: &UpOptions) -> Result<()> {
     let directory = fresh_directory().await?;
     let more = if options.in_tree { "" } else { ", and Giveway" };
     progress(&format!("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok{more}"));
-    let builder = World::builder().unjudged().directory(&directory).operator_flag("--lease-duration-seconds=15");
+    let builder = World::builder().without_oracle().directory(&directory).operator_flag("--lease-duration-seconds=15");
     let builder = if options.in_tree { builder.in_tree() } else { builder };
     let mut world = builder.try_start().await?;
     if options.nodes > 0 {
@@ -45,10 +45,10 @@ pub async fn up(options: &UpOptions) -> Result<()> {
     Ok(())
 }
 
-/// The directory for a control plane that lives on, empty.
+/// Returns an empty directory for a detached control plane.
 ///
 /// # Errors
-/// One is running already.
+/// If one is running already.
 pub(super) async fn fresh_directory() -> Result<std::path::PathBuf> {
     if state::running() > 0 {
         bail!("a control plane is running in target/up already: use it, or stop it with `make down`");
@@ -57,7 +57,7 @@ pub(super) async fn fresh_directory() -> Result<std::path::PathBuf> {
     Ok(state::directory())
 }
 
-/// Says how to use what runs; `try_this` are commands that make sense on it.
+/// Prints how to use the running cluster; `try_this` are suitable commands.
 pub(super) fn print_usage(try_this: &str) {
     println!(
         "
@@ -68,7 +68,7 @@ pub(super) fn print_usage(try_this: &str) {
     );
 }
 
-/// What to try on a cluster with Giveway.
+/// Commands for a cluster with Giveway.
 const TRY_GIVEWAY: &str = "  \
   kubectl apply -f examples/1-background.yaml        # fills 20 nodes of 8 CPUs with pods of low priority
   kubectl rollout status deployment/background
@@ -76,15 +76,15 @@ const TRY_GIVEWAY: &str = "  \
   kubectl get gpg -o wide; kubectl describe gpg train
 ";
 
-/// What to try on a cluster with the in-tree group preemption.
+/// Commands for a cluster with the in-tree group preemption.
 const TRY_IN_TREE: &str = "  \
   kubectl explain podgroup.spec --api-version=scheduling.k8s.io/v1beta1
 ";
 
-/// Stops what [`up`] left running; says so when there is nothing to stop.
+/// Stops the cluster of [`up`] and prints what was stopped.
 ///
 /// # Errors
-/// A process does not end.
+/// If a process does not end.
 pub async fn down() -> Result<()> {
     match state::end().await? {
         0 => println!("Nothing is running."),

@@ -1,4 +1,4 @@
-//! One of Giveway's processes: killed, ended and started again at will.
+//! One of Giveway's processes, which tests can kill, terminate and restart.
 
 use super::{http, skew};
 use crate::control_plane::process::pid_of;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A daemon that may be running or not.
+/// A daemon, running or not.
 pub struct Daemon {
     spawner: Spawner,
     program: Program,
@@ -23,7 +23,7 @@ pub struct Daemon {
     touched: AtomicBool,
 }
 
-/// How processes ended by themselves, as a sentence each.
+/// Messages about processes that ended by themselves.
 pub(crate) type Ends = Arc<Mutex<Vec<String>>>;
 
 impl Daemon {
@@ -31,25 +31,25 @@ impl Daemon {
         Self { spawner, program, metrics, process: None, ends: None, touched: AtomicBool::new(false) }
     }
 
-    /// From now on the exit status is reported here if the process ends by itself before this handle is dropped.
-    pub(crate) fn tell(&mut self, ends: &Ends) {
+    /// Sets where the exit status is reported if the process ends by itself before this handle is dropped.
+    pub(crate) fn report_end_to(&mut self, ends: &Ends) {
         self.ends = Some(Arc::clone(ends));
     }
 
-    /// Its name, and that of its log, from the next start on.
+    /// Sets the name of the process and of its log for the next start.
     pub(super) fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.program.name);
     }
 
-    /// From the next start on it is another program.
-    pub(super) fn becomes(&mut self, path: PathBuf) {
+    /// Sets the program for the next start.
+    pub(super) fn set_program(&mut self, path: PathBuf) {
         self.program.path = path;
     }
 
-    /// Stops the process where it is (SIGSTOP), or lets it go on (SIGCONT).
+    /// Freezes the process (SIGSTOP) or continues it (SIGCONT).
     ///
     /// # Panics
-    /// It does not run.
+    /// If it does not run.
     pub fn freeze(&self, frozen: bool) {
         self.touched.store(true, Ordering::Relaxed);
         let pid = self.pid().and_then(pid_of).expect("the daemon runs");
@@ -57,10 +57,10 @@ impl Daemon {
         kill_process(pid, signal).unwrap();
     }
 
-    /// From the next start on its wall clock is ahead by so many seconds.
+    /// Sets the number of seconds by which its wall clock is ahead from the next start on.
     ///
     /// # Panics
-    /// There is no C compiler.
+    /// If there is no C compiler.
     pub fn clock_ahead(&mut self, seconds: i64) {
         self.touched.store(true, Ordering::Relaxed);
         let library = skew::library(&self.program.directory).unwrap();
@@ -68,10 +68,10 @@ impl Daemon {
         self.program.env.insert("CLOCK_AHEAD".to_owned(), seconds.to_string());
     }
 
-    /// Starts the process and does not wait for it.
+    /// Starts the process without waiting for it.
     ///
     /// # Errors
-    /// It cannot be started, or it runs already.
+    /// If it cannot be started or runs already.
     pub fn spawn(&mut self) -> Result<()> {
         if self.process.as_mut().is_some_and(|process| process.exited().is_none()) {
             bail!("{} runs already", self.program.name);
@@ -83,13 +83,13 @@ impl Daemon {
     /// Starts the process and waits until it is ready.
     ///
     /// # Panics
-    /// It does not become ready.
+    /// If it does not become ready.
     pub async fn start(&mut self) {
         self.spawn().unwrap();
         self.wait_ready(Duration::from_secs(60)).await.unwrap();
     }
 
-    /// Kills the process (SIGKILL) and waits until it is gone.
+    /// Kills the process (SIGKILL) and waits until it has ended.
     pub fn kill(&mut self) {
         self.touched.store(true, Ordering::Relaxed);
         if let Some(mut process) = self.process.take() {
@@ -97,10 +97,10 @@ impl Daemon {
         }
     }
 
-    /// Asks the process to end (SIGTERM); returns how it ended and how long that took.
+    /// Terminates the process (SIGTERM). Returns its exit status and the time until it ended.
     ///
     /// # Panics
-    /// It does not run, or has not ended after half a minute.
+    /// If it does not run or has not ended after 30 s.
     pub async fn terminate(&mut self) -> (ExitStatus, Duration) {
         self.touched.store(true, Ordering::Relaxed);
         let mut process = self.process.take().expect("the daemon runs");
@@ -114,7 +114,7 @@ impl Daemon {
     /// Waits until the process has ended by itself.
     ///
     /// # Panics
-    /// It does not run, or the time is up.
+    /// If it does not run or has not ended before the deadline.
     pub async fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
         let process = self.process.as_mut().expect("the daemon was started");
         let status = process.wait(limit).await.unwrap_or_else(|| panic!("{} still runs", self.program.name));
@@ -122,17 +122,17 @@ impl Daemon {
         status
     }
 
-    /// How the process ended, if it has ended and nobody waited for that.
+    /// Returns the exit status if the process has ended by itself.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.process.as_mut().and_then(Process::exited)
     }
 
-    /// Whether a test stopped, froze or reconfigured it.
+    /// Returns true if a test stopped, froze or reconfigured it.
     pub(crate) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
     }
 
-    /// The process id, where it runs.
+    /// Returns the process id if the process runs.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
@@ -145,15 +145,15 @@ impl Daemon {
         self.program.args.push(flag.to_owned());
     }
 
-    /// The log file, of all starts.
+    /// Returns the path of the log file, which all starts append to.
     pub fn log(&self) -> PathBuf {
         self.program.log()
     }
 
-    /// What the daemon answers on this path of its metrics address, such as `/metrics`.
+    /// Returns status and body of the answer on this path of the metrics address, such as `/metrics`.
     ///
     /// # Errors
-    /// It does not answer.
+    /// If the daemon does not answer.
     pub async fn http(&self, path: &str) -> Result<(u16, String)> {
         Ok(http::get(self.metrics, path).await?)
     }
@@ -161,19 +161,19 @@ impl Daemon {
     /// Waits until `/readyz` answers 200.
     ///
     /// # Errors
-    /// The process ended, or the time is up.
+    /// If the process has ended or the deadline has passed.
     pub async fn wait_ready(&mut self, limit: Duration) -> Result<()> {
         let (metrics, name) = (self.metrics, self.program.name.clone());
         let process = self.process.as_mut().ok_or_else(|| anyhow!("{name} was not started"))?;
         http::wait_ready(process, &name, metrics, "/readyz", limit).await
     }
 
-    /// What is started.
+    /// Returns the program that is started.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Lets the process live on after this value is dropped.
+    /// Detaches the process, so that it keeps running after this value is dropped.
     pub fn detach(&mut self) {
         if let Some(process) = &mut self.process {
             process.detach();
@@ -185,8 +185,8 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let (status, name) = (self.exited(), &self.program.name);
         if let (Some(ends), Some(status)) = (&self.ends, status) {
-            let told = format!("{name} has ended by itself ({status})");
-            ends.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+            let message = format!("{name} has ended by itself ({status})");
+            ends.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         }
     }
 }

@@ -1,25 +1,26 @@
-//! Which Giveway is installed: the one of this checkout, or the one before it, from which it is upgraded.
+//! The installed version of Giveway: that of this checkout or the previous one.
 
 use crate::paths;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// A Giveway with its chart, its kinds and its daemons.
+/// A version of Giveway with its chart, CRDs and daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edition {
     /// This checkout.
     #[default]
     Current,
-    /// The commit that `tests/predecessor/commit` names, as `make predecessor` built it.
+    /// The commit in `tests/predecessor/commit`, which `make predecessor` builds.
     Predecessor,
 }
 
-/// Why the predecessor cannot be tried; `None` when it can.
+/// Returns why the previous version cannot be used, or `None` if it can.
 pub fn predecessor_missing() -> Option<String> {
     let built = std::fs::read_to_string(predecessor().join("commit")).unwrap_or_default();
     let wanted = std::fs::read_to_string(paths::repository().join("tests/predecessor/commit")).unwrap_or_default();
-    (built.is_empty() || built != wanted)
-        .then(|| "The upgrade is not tried: there is no predecessor. `make predecessor` builds it.".to_owned())
+    (built.is_empty() || built != wanted).then(|| {
+        "The upgrade is not tested: the previous version is not built. `make predecessor` builds it.".to_owned()
+    })
 }
 
 fn predecessor() -> PathBuf {
@@ -27,7 +28,7 @@ fn predecessor() -> PathBuf {
 }
 
 impl Edition {
-    /// A folder of its sources: `crds` or `helm`.
+    /// Returns a folder of its sources: `crds` or `helm`.
     pub(super) fn folder(self, name: &str) -> PathBuf {
         match self {
             Self::Current => paths::repository().join(name),
@@ -35,10 +36,10 @@ impl Edition {
         }
     }
 
-    /// One of its programs.
+    /// Returns the path of one of its programs.
     ///
     /// # Errors
-    /// It has not been built.
+    /// If it has not been built.
     pub(super) fn program(self, name: &str) -> Result<PathBuf> {
         match self {
             Self::Current => paths::giveway_program(name),

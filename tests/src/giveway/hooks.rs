@@ -1,4 +1,4 @@
-//! What a kubelet would do with the Jobs of the chart's hooks, where none runs.
+//! Runs the Jobs of the chart's hooks on a control plane without kubelets.
 
 use super::NAMESPACE;
 use crate::World;
@@ -11,12 +11,12 @@ use tokio::process::Command;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the command of this Job with its account, by the program that `find` knows by its name, and lets the Job's pod succeed.
-/// Returns what that printed.
+/// Runs the command of this Job with the rights of its ServiceAccount and sets the Job's pod to `Succeeded`. `find` returns the
+/// path of a program. Returns the output of the command.
 ///
 /// # Panics
-/// There is no such Job, or its command fails for a minute.
-pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> PathBuf) -> String {
+/// If the Job does not exist or its command fails for a minute.
+pub async fn run_hook(world: &mut World, job: &str, find: impl Fn(&str) -> PathBuf) -> String {
     let admin = world.client();
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let selected = Call::get(&format!("{pods}?labelSelector=job-name%3D{job}"));
@@ -32,8 +32,8 @@ pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> Path
     let command: Vec<&str> = command.map(|word| word.as_str().unwrap()).collect();
     let (program, args) = command.split_first().unwrap();
     let program = find(program);
-    // RBAC learns of the hook's rights with a delay; a Job tries its command anew, too. What an attempt did that failed at the end is
-    // done.
+    // RBAC observes the rights of the hook with a delay, so the command is retried, as a Job does. The effects of a failed
+    // attempt remain.
     let mut printed = String::new();
     wait_for(&format!("{command:?} succeeds"), LIMIT, async || {
         let mut process = Command::new(&program);
@@ -45,6 +45,8 @@ pub async fn carry_out(world: &mut World, job: &str, find: impl Fn(&str) -> Path
     })
     .await;
     let status = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
-    Call::merge(&status, &json!({"status": {"phase": "Succeeded"}})).allowed(&admin, "a Job that is done").await;
+    Call::merge(&status, &json!({"status": {"phase": "Succeeded"}}))
+        .allowed(&admin, "the status of a succeeded pod")
+        .await;
     printed
 }

@@ -1,4 +1,4 @@
-//! The smallest HTTP client that can read `/readyz` and `/metrics` of a daemon.
+//! A minimal HTTP client for `/readyz` and `/metrics` of a daemon.
 
 use crate::control_plane::Process;
 use crate::wait;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// GETs a path from a port of this machine; returns the status and the rest of the answer.
+/// Sends a GET request to a port of this machine. Returns status and body.
 ///
 /// # Errors
-/// Nobody answers, or not in HTTP.
+/// If there is no answer or it is not HTTP.
 pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let answer = async {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
@@ -32,7 +32,7 @@ pub(super) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
 /// Waits until `/readyz` of a process answers 200 on this port.
 ///
 /// # Errors
-/// The process ended, or the time is up.
+/// If the process has ended or the deadline has passed.
 pub(crate) async fn wait_ready(
     process: &mut Process,
     name: &str,

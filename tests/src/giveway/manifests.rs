@@ -1,4 +1,4 @@
-//! CRDs and chart, applied with the real kubectl and the real helm.
+//! Applies CRDs and chart with the real kubectl and the real helm.
 
 use super::edition::Edition;
 use crate::control_plane::ControlPlane;
@@ -14,15 +14,15 @@ use std::process::Output;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// `kubectl apply -f crds/`, and the wait until the new kinds are served.
+/// Applies the CRDs of `crds/` and waits until they are established.
 ///
 /// # Errors
-/// The API server refuses one of the CRDs.
+/// If the API server rejects one of the CRDs.
 pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
     install_crds_of(plane, Edition::Current).await
 }
 
-/// The same with those of an edition.
+/// Like [`install_crds`], with the CRDs of an edition.
 pub(super) async fn install_crds_of(plane: &ControlPlane, edition: Edition) -> Result<()> {
     let directory = edition.folder("crds");
     super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &directory.display().to_string()]).await?;
@@ -32,7 +32,7 @@ pub(super) async fn install_crds_of(plane: &ControlPlane, edition: Edition) -> R
         let mine = all.items.iter().filter(|crd| crd.spec.group == giveway_crds::keys::GROUP);
         let established = mine.filter(|crd| is_established(crd)).count();
         let wanted = giveway_crds::all_crds().len();
-        if established == wanted { Ok(()) } else { Err(format!("{established} of {wanted} are")) }
+        if established == wanted { Ok(()) } else { Err(format!("{established} of {wanted} are established")) }
     })
     .await?;
     Ok(())
@@ -43,7 +43,7 @@ fn is_established(crd: &CustomResourceDefinition) -> bool {
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Established" && c.status == "True"))
 }
 
-/// Creates a namespace where there is none.
+/// Creates a namespace if it does not exist.
 pub(super) async fn create_namespace(plane: &ControlPlane, name: &str) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(plane.client());
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
@@ -54,7 +54,7 @@ pub(super) async fn create_namespace(plane: &ControlPlane, name: &str) -> Result
     Ok(())
 }
 
-/// Renders the chart for daemons outside the cluster, with these values, and applies it.
+/// Renders the chart with these values for daemons outside the cluster, and applies it.
 pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Result<()> {
     let chart = paths::repository().join("helm").display().to_string();
     let mut args: Vec<String> =
@@ -70,17 +70,17 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
     let manifests = plane.manifests();
     std::fs::write(&manifests, &helm.stdout)?;
     let file = manifests.display().to_string();
-    // Every manifest names its namespace: the right to kube-scheduler's Lease is in another one.
+    // No default namespace is set, because every manifest has its own; the right to kube-scheduler's Lease is in kube-system.
     super::run_kubectl(&plane.kubeconfig(), &["apply", "-f", &file]).await?;
     Ok(())
 }
 
-/// The same as a release of helm, which `helm upgrade` makes one of another edition.
+/// Installs the chart of an edition as a helm release, which `helm upgrade` can change to another edition.
 pub(super) async fn install_release_of(plane: &ControlPlane, edition: Edition, values: &[String]) -> Result<()> {
     let chart = edition.folder("helm").display().to_string();
     let mut args = vec!["upgrade", "--install", "giveway", &chart, "--namespace", super::NAMESPACE];
     args.extend(["--set", "deployments.enabled=false"]);
-    // The predecessor has no kinds in its chart.
+    // The chart of the previous version has no CRDs.
     if edition == Edition::Current {
         args.extend(["--set", "crds.enabled=false"]);
     }
@@ -88,10 +88,10 @@ pub(super) async fn install_release_of(plane: &ControlPlane, edition: Edition, v
     helm(&plane.kubeconfig(), &args).await.map(drop)
 }
 
-/// Runs helm as the administrator of the control plane with this kubeconfig.
+/// Runs helm with this kubeconfig and returns its output.
 ///
 /// # Errors
-/// It failed; the message is what it said.
+/// If helm failed; the message has its error output.
 pub async fn helm(kubeconfig: &Path, args: &[&str]) -> Result<String> {
     let home = kubeconfig.parent().unwrap_or(Path::new("/"));
     let mut all = vec![OsStr::new("--kubeconfig"), kubeconfig.as_os_str()];
@@ -103,10 +103,10 @@ pub async fn helm(kubeconfig: &Path, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs kubectl as the administrator of the control plane with this kubeconfig.
+/// Runs kubectl with this kubeconfig.
 ///
 /// # Errors
-/// kubectl is not built or cannot be started.
+/// If kubectl is not built or cannot be started.
 pub async fn kubectl<S: AsRef<OsStr>>(kubeconfig: &Path, args: &[S]) -> Result<Output> {
     let home = kubeconfig.parent().unwrap_or(Path::new("/"));
     let mut all = vec![OsStr::new("--kubeconfig"), kubeconfig.as_os_str()];
@@ -114,7 +114,7 @@ pub async fn kubectl<S: AsRef<OsStr>>(kubeconfig: &Path, args: &[S]) -> Result<O
     run("kubectl", home, &all).await
 }
 
-/// Runs a program of the control plane's module with a clean environment, in the root of the repository.
+/// Runs a program of the control plane's module in the root of the repository with a clean environment.
 async fn run<S: AsRef<OsStr>>(name: &str, home: &Path, args: &[S]) -> Result<Output> {
     let output = Command::new(paths::control_plane_program(name)?)
         .args(args)

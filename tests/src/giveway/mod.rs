@@ -1,5 +1,5 @@
-//! Giveway, installed the way a user installs it: the CRDs of `crds/`, the chart of `helm/` rendered by the real helm,
-//! and operator and webhook as two processes, each of which is its own ServiceAccount with the rights of the chart.
+//! Installs Giveway as a user does: the CRDs of `crds/`, the chart of `helm/` rendered by the real helm, and operator and webhook
+//! as two processes, each with its own ServiceAccount and the rights of the chart.
 
 pub mod chart;
 mod daemon;
@@ -14,7 +14,7 @@ mod skew;
 pub use daemon::Daemon;
 pub(crate) use daemon::Ends;
 pub use edition::{Edition, predecessor_missing};
-pub use hooks::carry_out;
+pub use hooks::run_hook;
 pub use manifests::{helm, install_crds, kubectl};
 pub use release::{install_release, release_values};
 pub use rendered::install_chart;
@@ -35,38 +35,38 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The namespace that Giveway is installed in.
+/// Namespace of the installation.
 pub const NAMESPACE: &str = "giveway-system";
 /// Names of programs, Deployments and ServiceAccounts.
 const OPERATOR: &str = "giveway-operator";
 const WEBHOOK: &str = "giveway-webhook";
-/// How long a daemon may take to become ready.
+/// Deadline for a daemon to become ready.
 const READY: Duration = Duration::from_secs(60);
 
-/// How to install Giveway.
+/// Settings of an installation.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// More flags of the operator.
+    /// Additional flags of the operator.
     pub operator_flags: Vec<String>,
-    /// More flags of the webhook.
+    /// Additional flags of the webhook.
     pub webhook_flags: Vec<String>,
-    /// More values of the chart, as `key=value`.
+    /// Additional values of the chart, as `key=value`.
     pub helm_values: Vec<String>,
-    /// Whether the operator reaches the API server through a proxy that makes faults.
+    /// Whether a proxy that injects faults is between the operator and the API server.
     pub proxy: bool,
-    /// Who makes the webhook's certificate.
+    /// The source of the webhook's certificate.
     pub certificates: Certificates,
-    /// Which Giveway it is. The predecessor is a release of helm.
+    /// The version of Giveway. The previous version is installed as a helm release.
     pub edition: Edition,
 }
 
-/// Who makes the webhook's certificate.
+/// The source of the webhook's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Certificates {
-    /// The harness, once, in files.
+    /// Files that the harness creates once.
     #[default]
     Fixed,
-    /// The operator, in Secrets, as the chart has it by default.
+    /// Secrets that the operator creates, which is the default of the chart.
     Operator,
 }
 
@@ -76,14 +76,15 @@ pub struct Giveway {
     pub operator: Daemon,
     /// The webhook.
     pub webhook: Daemon,
-    /// Between the operator and the API server, where the test wants one.
+    /// The proxy between the operator and the API server, if there is one.
     pub proxy: Option<Proxy>,
-    /// The values that its chart was given.
+    /// The values of the chart.
     values: Vec<String>,
 }
 
 impl Settings {
-    /// The state of a control plane from which an installation with these settings begins: flags of the daemons change nothing in it.
+    /// Returns the state of a control plane that an installation with these settings needs. Flags of the daemons do not affect
+    /// it.
     pub fn state(&self) -> State {
         let as_remembered =
             self.helm_values.is_empty() && self.certificates == Certificates::Fixed && self.edition == Edition::Current;
@@ -92,10 +93,11 @@ impl Settings {
 }
 
 impl Giveway {
-    /// Installs Giveway on a control plane, unless its state holds CRDs and chart already, starts both daemons and waits until admission is in force.
+    /// Installs CRDs and chart unless the state of the control plane has them already, starts both daemons and waits until
+    /// admission is in force.
     ///
     /// # Errors
-    /// A manifest is refused, or a daemon does not become ready.
+    /// If a manifest is rejected or a daemon does not become ready.
     pub async fn install(plane: &mut ControlPlane, settings: &Settings) -> Result<Self> {
         let edition = settings.edition;
         let ports = plane.ports();
@@ -160,24 +162,24 @@ impl Giveway {
         wait_for_admission(plane.client()).await
     }
 
-    /// Upgrades kinds and chart to those of this checkout, as `kubectl apply` and `helm upgrade` do; the daemons go on.
+    /// Upgrades CRDs and chart to those of this checkout with `kubectl apply` and `helm upgrade`. The daemons keep running.
     ///
     /// # Errors
-    /// A manifest is refused.
+    /// If a manifest is rejected.
     pub async fn upgrade_chart(&self, plane: &ControlPlane) -> Result<()> {
         install_crds(plane).await?;
         manifests::install_release_of(plane, Edition::Current, &self.values).await?;
         wait_for_admission(plane.client()).await
     }
 
-    /// Replaces both daemons by those of this checkout: as a Deployment does, each is asked to end.
+    /// Replaces both daemons by those of this checkout. As in a Deployment, the old ones get SIGTERM.
     ///
     /// # Errors
-    /// A daemon does not become ready.
+    /// If a daemon does not become ready.
     pub async fn upgrade_daemons(&mut self) -> Result<()> {
         for (daemon, name) in [(&mut self.webhook, WEBHOOK), (&mut self.operator, OPERATOR)] {
             daemon.terminate().await;
-            daemon.becomes(Edition::Current.program(name)?);
+            daemon.set_program(Edition::Current.program(name)?);
             daemon.spawn()?;
             daemon.wait_ready(READY).await?;
         }
@@ -185,10 +187,10 @@ impl Giveway {
     }
 }
 
-/// One more operator, which is not started yet and reaches the API server without a proxy.
+/// Returns another operator, which is not started and has no proxy.
 ///
 /// # Errors
-/// The API server does not answer.
+/// If the API server does not answer.
 pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
     let metrics = plane.ports().spare();
     let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
@@ -197,7 +199,7 @@ pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<
     Ok(other)
 }
 
-/// A certificate of the control plane's own authority; the directory.
+/// Writes a certificate of the control plane's authority and returns its directory.
 fn certificate_files(plane: &ControlPlane) -> Result<String> {
     let tls = plane.directory().join("webhook-tls");
     std::fs::create_dir_all(&tls)?;
@@ -207,7 +209,7 @@ fn certificate_files(plane: &ControlPlane) -> Result<String> {
     Ok(tls.display().to_string())
 }
 
-/// A daemon that was built with the harness, as the chart would run it.
+/// Returns a daemon from the build of the harness, with the settings of the chart.
 async fn own(
     plane: &ControlPlane,
     (name, edition): (&str, Edition),
@@ -218,7 +220,7 @@ async fn own(
     daemon(plane, (name, edition.program(name)?), reached, args).await
 }
 
-/// The daemon with a kubeconfig of its own ServiceAccount, which has the name of the program, for the API server at this URL.
+/// Returns the daemon with a kubeconfig for the API server at this URL and for the ServiceAccount with the name of the program.
 async fn daemon(
     plane: &ControlPlane,
     (name, path): (&str, PathBuf),
@@ -228,7 +230,7 @@ async fn daemon(
     let token = token(plane.client(), name).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{name}");
     let mut file = plane.directory().join(format!("{name}.kubeconfig"));
-    // One of a name may run already.
+    // A process of this name may run already.
     if file.exists() {
         file = plane.directory().join(format!("{name}-{metrics}.kubeconfig"));
     }
@@ -239,7 +241,7 @@ async fn daemon(
     kubeconfig::write(&file, &config)?;
     let env = BTreeMap::from([
         ("KUBECONFIG".to_owned(), file.display().to_string()),
-        // Of panics, and not of errors: those say what they are about.
+        // Backtraces of panics but not of errors, whose messages suffice.
         ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ("RUST_LIB_BACKTRACE".to_owned(), "0".to_owned()),
     ]);
@@ -252,19 +254,20 @@ async fn token(client: Client, account: &str) -> Result<String> {
     let spec = TokenRequestSpec { expiration_seconds: Some(24 * 3600), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec, ..TokenRequest::default() };
     let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
-    let answer = answer.with_context(|| format!("asking for a token of the ServiceAccount {account}"))?;
+    let answer = answer.with_context(|| format!("requesting a token of the ServiceAccount {account}"))?;
     answer.status.map(|status| status.token).context("the API server answered without a token")
 }
 
-/// Waits until the operator has seen what was stored before this call, as far as that can be told: it answers a new PodGroup, which is left
-/// behind. Its watches of other kinds may lag behind that of PodGroups, by less than the answer takes.
+/// Waits until the operator has observed the objects that were stored before this call, as far as that is visible: until it has
+/// written the status of a new PodGroup, which is not deleted. Watches of other kinds may lag behind that of PodGroups by less
+/// than that time.
 pub(crate) async fn wait_for_operator(client: Client) -> Result<()> {
     let groups: Api<PodGroup> = Api::namespaced(client, "default");
     let name = "giveway-test-ended";
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let spec = PodGroupSpec { scheduling_policy: SchedulingPolicy::gang(1), ..PodGroupSpec::default() };
     groups.create(&PostParams::default(), &PodGroup { metadata, spec, status: None }).await?;
-    wait::until("the operator answers a new PodGroup", READY, async || {
+    wait::until("the operator writes the status of a new PodGroup", READY, async || {
         let group = groups.get(name).await.map_err(|error| error.to_string())?;
         let conditions = group.status.unwrap_or_default().conditions;
         let waits = condition::find(&conditions, condition::types::INITIALLY_SCHEDULED);
@@ -275,7 +278,7 @@ pub(crate) async fn wait_for_operator(client: Client) -> Result<()> {
     Ok(())
 }
 
-/// The API server learns of webhook configurations and policies with a delay: waits until all kinds of them answer.
+/// Waits until webhooks and policies are in force, because the API server observes their configurations with a delay.
 pub(crate) async fn wait_for_admission(client: Client) -> Result<()> {
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), "default");
@@ -294,32 +297,32 @@ pub(crate) async fn wait_for_admission(client: Client) -> Result<()> {
     let mut shape = crate::cluster::Shape::default();
     shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), name.to_owned());
     let pod = shape.pod(name);
-    // The last policy that was applied and refuses this user something: those before it are in force then, too.
+    // This policy was applied last. When it denies the request, the earlier ones are in force too.
     let preemptions: Api<Preemption> = Api::all(client);
     let plan = Preemption::new(name, PreemptionSpec { part: 1, parts: 1, ..PreemptionSpec::default() });
     wait::until("Giveway's admission is in force", READY, async || {
         match groups.create(&dry_run, &group).await {
             Err(kube::Error::Api(status)) if status.message.contains("no PriorityClass with name") => {}
-            Err(error) => return Err(format!("a PodGroup with an unknown class is answered with: {error}")),
+            Err(error) => return Err(format!("the answer to a PodGroup with an unknown class is: {error}")),
             Ok(_) => return Err("a PodGroup with an unknown class is accepted".to_owned()),
         }
-        let pod = pods.create(&dry_run, &pod).await.map_err(|error| format!("a member pod is refused: {error}"))?;
+        let pod = pods.create(&dry_run, &pod).await.map_err(|error| format!("a member pod is rejected: {error}"))?;
         if !crate::cluster::scheduling_gates(&pod).iter().any(|gate| gate == keys::GATE) {
             return Err("a member of a group that does not exist is not gated".to_owned());
         }
         match preemptions.create(&dry_run, &plan).await {
             Err(kube::Error::Api(status)) if status.message.contains("ValidatingAdmissionPolicy") => Ok(()),
-            answer => Err(format!("a Preemption of somebody's is answered with: {answer:?}")),
+            answer => Err(format!("the answer to a Preemption of another user is: {answer:?}")),
         }
     })
     .await?;
     Ok(())
 }
 
-/// Runs kubectl as the administrator and returns what it printed.
+/// Runs kubectl as the administrator and returns its output.
 ///
 /// # Errors
-/// It failed; the message is what it said.
+/// If kubectl failed; the message has its error output.
 pub async fn run_kubectl(plane_kubeconfig: &Path, args: &[&str]) -> Result<String> {
     let output = kubectl(plane_kubeconfig, args).await?;
     if !output.status.success() {

@@ -1,15 +1,14 @@
-//! Giveway as its users install it: `helm install` of the chart, which brings the kinds, and whose Deployments run on real nodes.
+//! Installs Giveway with `helm install`; its Deployments run on real nodes.
 
 use super::{NAMESPACE, helm, wait_for_admission};
 use crate::control_plane::ControlPlane;
 use crate::{node, paths};
 use anyhow::Result;
 
-/// Installs the chart with its default values, but for where the images come from and these further values, and waits
-/// until admission is in force.
+/// Installs the chart with its default values, the images of the node and these values, and waits until admission is in force.
 ///
 /// # Errors
-/// A manifest is refused, or a Deployment does not become ready.
+/// If a manifest is rejected or a Deployment does not become ready.
 pub async fn install_release(plane: &ControlPlane, values: &[String]) -> Result<()> {
     let chart = paths::repository().join("helm").display().to_string();
     let values = release_values(values);
@@ -20,7 +19,7 @@ pub async fn install_release(plane: &ControlPlane, values: &[String]) -> Result<
     wait_for_admission(plane.client()).await
 }
 
-/// The arguments of helm for the images of the node and these values, each as `key=value`.
+/// Returns the arguments of helm for the images of the node and these values, each as `key=value`.
 pub fn release_values(values: &[String]) -> Vec<String> {
     let images = format!("image.repository={}", node::REPOSITORY);
     [images].iter().chain(values).flat_map(|value| ["--set".to_owned(), value.clone()]).collect()

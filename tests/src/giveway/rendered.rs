@@ -1,5 +1,5 @@
-//! The chart as `helm install` has it, on a control plane without a kubelet: its Deployments run as processes, with the
-//! arguments that it rendered.
+//! Installs the chart with `helm install` on a control plane without kubelets: the containers of its Deployments run as processes
+//! with the rendered arguments.
 
 use super::{NAMESPACE, OPERATOR, WEBHOOK, daemon, helm};
 use crate::control_plane::ControlPlane;
@@ -9,11 +9,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use std::path::{Path, PathBuf};
 
-/// `helm install` of a chart with these further arguments; then its Deployments, by the program that `find` knows by its name.
-/// Returns when admission is in force.
+/// Runs `helm install` with these further arguments, starts the programs of the Deployments and waits until admission is in
+/// force. `find` returns the path of a program.
 ///
 /// # Errors
-/// A manifest is refused, or a daemon does not understand what the chart tells it.
+/// If a manifest is rejected or a daemon rejects its arguments.
 pub async fn install_chart(
     plane: &ControlPlane,
     chart: &Path,
@@ -37,7 +37,7 @@ pub async fn install_chart(
     Ok(giveway)
 }
 
-/// What the only container of a Deployment runs. Nothing but its addresses is another.
+/// Returns the daemon of a Deployment's only container. Only its addresses are changed.
 async fn container(plane: &ControlPlane, name: &str, metrics: u16, find: &impl Fn(&str) -> PathBuf) -> Result<Daemon> {
     let deployments: Api<Deployment> = Api::namespaced(plane.client(), NAMESPACE);
     let deployment = deployments.get(name).await?;

@@ -1,10 +1,10 @@
-//! Programs whose clock is wrong: a small library between them and libc adds some seconds to the wall clock.
+//! Programs with a wrong clock: a preloaded library adds an offset to the wall clock.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The monotonic clock stays as it is.
+/// The monotonic clock is not changed.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -22,10 +22,10 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 }
 "#;
 
-/// Makes the library in a directory.
+/// Compiles the library in a directory and returns its path.
 ///
 /// # Errors
-/// There is no C compiler, or it fails.
+/// If there is no C compiler or it fails.
 pub fn library(directory: &Path) -> Result<PathBuf> {
     let (source, library) = (directory.join("skew.c"), directory.join("skew.so"));
     std::fs::write(&source, SOURCE)?;

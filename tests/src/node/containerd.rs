@@ -1,4 +1,4 @@
-//! The container runtime: its configuration, its command line, and the network that it gives to pods.
+//! The container runtime: configuration, command line and pod network.
 
 use super::programs;
 use crate::control_plane::{MachineEntry, Process, Program};
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-/// The addresses of pods; nobody outside of the node's machine sees them.
+/// Addresses of pods, which are visible only in the node's machine.
 const PODS: &str = "10.88.0.0/16";
 
-/// Where containerd listens, in the node's folder.
+/// Returns the path of containerd's socket in the node's folder.
 pub(super) fn socket(folder: &Path) -> PathBuf {
     folder.join("containerd.sock")
 }
 
-/// The runtime with everything that it keeps below this folder; sandboxes are made of the image `pause`.
+/// Returns containerd with all its files below this folder and `pause` as the image of sandboxes.
 ///
 /// # Errors
-/// The program is not built, or a file cannot be written.
+/// If the program is not built or a file cannot be written.
 pub(super) fn program(directory: &Path, folder: &Path, pause: &str) -> Result<Program> {
     let networks = folder.join("networks");
     fs::create_dir_all(&networks)?;
@@ -39,7 +39,7 @@ pub(super) fn program(directory: &Path, folder: &Path, pause: &str) -> Result<Pr
     })
 }
 
-/// `restrict_oom_score_adj`: a session may lack the right to lower a score, without which every sandbox would fail.
+/// Returns the configuration. `restrict_oom_score_adj` is set because sandboxes fail if this session may not lower the score.
 fn configuration(folder: &Path, networks: &Path, plugins: &Path, pause: &str) -> String {
     let path = |path: &Path| path.display().to_string();
     format!(
@@ -93,7 +93,7 @@ fn network(addresses: &Path) -> serde_json::Value {
 /// Waits until containerd answers.
 ///
 /// # Errors
-/// It has ended, or the time is up.
+/// If it has ended or the deadline has passed.
 pub(super) async fn wait_ready(
     entry: &MachineEntry,
     folder: &Path,
@@ -106,7 +106,7 @@ pub(super) async fn wait_ready(
         }
         let said = ctr(entry, folder, &["plugins", "ls", "id==cri"]).map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        // `cri` is its own last plugin: it listens once that one is loaded.
+        // The plugin `cri` is loaded last and listens once it is loaded.
         if said.status.success() && text.contains("ok") { Ok(Ok(())) } else { Err(format!("its plugins: {text}")) }
     });
     ready.await?
@@ -115,7 +115,7 @@ pub(super) async fn wait_ready(
 /// Imports an image archive from this file.
 ///
 /// # Errors
-/// containerd does not take it; the message is what ctr said.
+/// If the import fails; the message has the error output of ctr.
 pub(super) fn import(entry: &MachineEntry, folder: &Path, archive: &Path) -> Result<()> {
     let archive = archive.display().to_string();
     let said = ctr(entry, folder, &["images", "import", "--local", &archive])?;

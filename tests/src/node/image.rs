@@ -1,4 +1,4 @@
-//! Images without a registry: one program, the libraries that it is linked with, and nothing else.
+//! Images of one program and its shared libraries, without a registry.
 
 use super::tar::Tar;
 use anyhow::{Context as _, Result, bail};
@@ -9,19 +9,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A container image of one program, which is found as `/usr/bin/NAME`.
+/// A container image of one program at `/usr/bin/NAME`.
 pub(super) struct Image<'a> {
     /// Name with tag, such as `giveway.test/workload:1`.
     pub(super) reference: &'a str,
-    /// The program on this machine, which a container runs that is told nothing else.
+    /// The path of the program on this machine; it is the entrypoint.
     pub(super) program: &'a Path,
 }
 
 impl Image<'_> {
-    /// The archive that `ctr images import` reads: manifest, configuration and one layer.
+    /// Returns an archive for `ctr images import`: manifest, configuration and one layer.
     ///
     /// # Errors
-    /// The program or one of its libraries cannot be read.
+    /// If the program or one of its libraries cannot be read.
     pub(super) fn archive(&self) -> Result<Vec<u8>> {
         let name = self.program.file_name().context("a program has a name")?.to_string_lossy();
         let target = format!("/usr/bin/{name}");
@@ -51,7 +51,7 @@ fn layer(program: &Path, target: &str) -> Result<Vec<u8>> {
     }
     let mut tar = Tar::default();
     let inside = |path: &str| path.trim_start_matches('/').to_owned();
-    // A folder sorts before what is in it.
+    // A folder sorts before its contents.
     for folder in &folders {
         tar.folder(&(inside(&folder.display().to_string()) + "/"));
     }
@@ -62,7 +62,7 @@ fn layer(program: &Path, target: &str) -> Result<Vec<u8>> {
     Ok(tar.finish())
 }
 
-/// The shared libraries of a program and its loader, where the program looks for them; none for a static one.
+/// Returns the paths of a program's shared libraries and loader; empty for a static program.
 fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
     let said = Command::new("ldd").arg(program).output().context("starting ldd")?;
     let text = String::from_utf8_lossy(&said.stdout);
@@ -79,14 +79,14 @@ fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// The path in a line of ldd, such as `libc.so.6 => /lib/libc.so.6 (0x7f…)` or `/lib64/ld-linux.so.2 (0x7f…)`.
+/// Returns the path in a line of ldd, such as `libc.so.6 => /lib/libc.so.6 (0x7f…)` or `/lib64/ld-linux.so.2 (0x7f…)`.
 fn library(line: &str) -> Option<PathBuf> {
     let found = line.split_once("=> ").map_or(line, |(_, path)| path);
     let path = found.split_whitespace().next()?;
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// This machine's architecture as images name it.
+/// Returns this machine's architecture in the notation of images.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_found_in_what_ldd_prints() {
+    fn libraries_are_parsed_from_the_output_of_ldd() {
         let path = |line| library(line).map(|path| path.display().to_string());
         assert_eq!(path("\tlinux-vdso.so.1 (0x00007ffd)"), None);
         assert_eq!(

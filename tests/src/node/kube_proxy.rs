@@ -1,4 +1,4 @@
-//! kube-proxy, by which pods find the API server and the API server finds a webhook's Service.
+//! kube-proxy, by which pods reach the API server and the API server reaches a webhook's Service.
 
 use super::programs;
 use crate::control_plane::Program;
@@ -9,10 +9,10 @@ use std::path::Path;
 /// The port of its health checks.
 pub(super) const HEALTH: u16 = 10256;
 
-/// kube-proxy of the node `name`; settings of the whole system, such as the size of connection tracking, are left alone.
+/// Returns kube-proxy of the node `name`. It does not change system-wide settings such as the size of connection tracking.
 ///
 /// # Errors
-/// The program is not built.
+/// If the program is not built.
 pub(super) fn program(directory: &Path, kubeconfig: &Path, name: &str) -> Result<Program> {
     Ok(Program {
         name: "kube-proxy".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn program(directory: &Path, kubeconfig: &Path, name: &str) -> Result
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={name}"),
             "--proxy-mode=iptables".to_owned(),
-            // Pods of one node reach each other over a bridge, past iptables: answers must come back through here.
+            // Pods of one node reach each other through a bridge without iptables, so answers must be masqueraded.
             "--masquerade-all=true".to_owned(),
             "--conntrack-max-per-core=0".to_owned(),
             "--conntrack-tcp-timeout-established=0s".to_owned(),

@@ -1,4 +1,4 @@
-//! The kubelet: its configuration and its command line.
+//! The kubelet: configuration and command line.
 
 use super::{containerd, programs};
 use crate::control_plane::Program;
@@ -9,10 +9,10 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// The kubelet of the node `name`, with everything that it keeps below this folder.
+/// Returns the kubelet of the node `name` with all its files below this folder.
 ///
 /// # Errors
-/// The program is not built, or a file cannot be written.
+/// If the program is not built or a file cannot be written.
 pub(super) fn program(
     directory: &Path,
     folder: &Path,
@@ -27,7 +27,7 @@ pub(super) fn program(
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "containerRuntimeEndpoint": format!("unix://{}", path(&containerd::socket(folder))),
-        // Nobody but the machine itself and its host reaches the kubelet.
+        // Only the machine and its host can reach the kubelet.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "readOnlyPort": 0,
@@ -38,7 +38,7 @@ pub(super) fn program(
         "failSwapOn": false,
         "resolvConf": path(&names),
         "podLogsDir": path(&folder.join("pods")),
-        // A full disk of a developer's machine is no reason to evict anybody here.
+        // A full disk on the developer's machine must not cause evictions.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "registerNode": true,

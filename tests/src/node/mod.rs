@@ -1,8 +1,8 @@
-//! A real node beside the control plane: containerd, kubelet and kube-proxy, in the control plane's own machine, and images
-//! that need no registry.
+//! A real node beside the control plane: containerd, kubelet and kube-proxy in the control plane's machine, with images that need
+//! no registry.
 //!
-//! It needs Linux, root and what [`check`] asks for. Everything lives in the control plane's directory and machine, and ends
-//! with them; the logs of pods are kept with the other logs.
+//! It needs Linux, root and the requirements of [`check`]. All processes and files are in the control plane's machine and
+//! directory and end with them; the logs of pods are kept with the other logs.
 
 mod containerd;
 mod image;
@@ -24,14 +24,14 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-/// The name of the node.
+/// Name of the node.
 pub const NAME: &str = "real";
-/// The registry that the images pretend to come from.
+/// Registry in the names of the images.
 pub const REPOSITORY: &str = "giveway.test";
-/// The image of the program that does what its arguments say.
+/// Image of the program `giveway-workload`.
 pub const WORKLOAD: &str = "giveway.test/workload:1";
 
-/// How long one of the programs may take to become ready.
+/// Deadline for a program to become ready.
 const READY: Duration = Duration::from_secs(90);
 
 /// A running node.
@@ -44,10 +44,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node for a control plane that has a machine of its own, and waits until pods can run on it.
+    /// Starts a node in the machine of the control plane and waits until pods can run on it.
     ///
     /// # Errors
-    /// The control plane has no machine, a program is missing or does not become ready.
+    /// If the control plane has no machine, or a program is missing or does not become ready.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let machine = plane.machine().context("a real node needs a control plane with a machine of its own")?;
         let (entry, address) = (machine.entry(), machine.address());
@@ -75,24 +75,24 @@ impl Node {
         Ok(node)
     }
 
-    /// Kills the kubelet; containers run on, and nobody looks after them.
+    /// Kills the kubelet. Containers keep running without it.
     pub fn stop_kubelet(&mut self) {
         self.kubelet.kill();
     }
 
-    /// Starts the kubelet again.
+    /// Restarts the kubelet.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If it cannot be started.
     pub fn start_kubelet(&mut self) -> Result<()> {
         self.kubelet = self.spawner.spawn(self.kubelet.program().clone())?;
         Ok(())
     }
 
-    /// Waits until the API server knows the node as ready.
+    /// Waits until the node is ready in the API server.
     ///
     /// # Errors
-    /// The time is up, or a program of the node has ended.
+    /// If the deadline has passed or a program of the node has ended.
     async fn wait_ready(&mut self, nodes: &Api<NodeObject>, limit: Duration) -> Result<()> {
         let ready = wait::until("the node is ready", limit, async || {
             if let Some(dead) = self.dead() {
@@ -102,7 +102,7 @@ impl Node {
             match node.as_ref().and_then(readiness) {
                 Some((status, _)) if status == "True" => Ok(Ok(())),
                 Some((status, message)) => Err(format!("Ready={status}: {message}")),
-                None => Err("the node does not say".to_owned()),
+                None => Err("the node has no condition Ready".to_owned()),
             }
         });
         match ready.await {
@@ -134,14 +134,14 @@ impl Node {
     }
 }
 
-/// Status and message of the condition `Ready`.
+/// Returns status and message of the condition `Ready`.
 fn readiness(node: &NodeObject) -> Option<(String, String)> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
     Some((ready.status.clone(), ready.message.clone().unwrap_or_default()))
 }
 
-/// Makes the images of the workload, of the daemons and of the CLI, and gives them to containerd.
+/// Creates the images of the workload, of the daemons and of the CLI, and imports them into containerd.
 fn import_images(entry: &MachineEntry, folder: &Path) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let mut images = vec![(WORKLOAD.to_owned(), paths::giveway_program("giveway-workload")?)];

@@ -1,4 +1,4 @@
-//! Where the programs of a node are.
+//! Paths of the programs of a node.
 
 use crate::paths;
 use anyhow::{Result, bail};
@@ -6,15 +6,15 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The directory that `make node` fills; `GIVEWAY_NODE_BIN` names another one.
+/// Returns the directory of `make node`; `GIVEWAY_NODE_BIN` sets another one.
 pub(super) fn directory() -> PathBuf {
     env::var_os("GIVEWAY_NODE_BIN").map_or_else(|| paths::repository().join("target/node/bin"), PathBuf::from)
 }
 
-/// One of the node's programs, such as `kubelet`.
+/// Returns the path of one of the node's programs, such as `kubelet`.
 ///
 /// # Errors
-/// It has not been built.
+/// If it has not been built.
 pub(super) fn path(name: &str) -> Result<PathBuf> {
     let path = directory().join(name);
     if !path.is_file() {
@@ -23,15 +23,15 @@ pub(super) fn path(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The value of `PATH` for programs that start further programs of the node: containerd starts its shims.
+/// Returns `PATH` for programs that start other programs of the node: containerd starts its shims.
 pub(super) fn search_path() -> String {
     format!("{}:{}", directory().display(), env::var("PATH").unwrap_or_default())
 }
 
-/// Whether a node can run here: Linux, root, namespaces, and what the machine itself must bring.
+/// Checks whether a node can run here: Linux, root, namespaces and installed packages.
 ///
 /// # Errors
-/// It cannot; one sentence says why, and which packages to install.
+/// If it cannot; the message says why and which packages to install.
 pub fn check() -> Result<(), String> {
     let script = Path::new("tests/node/can.sh");
     let said = Command::new("/bin/sh").arg(script).current_dir(paths::repository()).output();

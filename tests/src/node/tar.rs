@@ -1,4 +1,4 @@
-//! Just enough of the tar format (POSIX ustar) to write images: folders and files that belong to root.
+//! Writes the subset of the tar format (POSIX ustar) that images need: folders and files owned by root.
 
 /// An archive in memory.
 #[derive(Default)]
@@ -10,14 +10,14 @@ impl Tar {
         self.header(name, b'5', 0o755, 0);
     }
 
-    /// Adds a file that everybody may run.
+    /// Adds a file with mode 0755.
     pub(super) fn file(&mut self, name: &str, content: &[u8]) {
         self.header(name, b'0', 0o755, content.len());
         self.0.extend_from_slice(content);
         self.0.resize(self.0.len().next_multiple_of(512), 0);
     }
 
-    /// The archive with the two empty blocks at its end.
+    /// Returns the archive with the two empty blocks at its end.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.resize(self.0.len() + 1024, 0);
         self.0
@@ -33,7 +33,7 @@ impl Tar {
         put(116, "0000000");
         put(124, &format!("{size:011o}"));
         put(136, "00000000000");
-        // The sum is made as if its own field were spaces.
+        // The checksum is computed with spaces in its own field.
         put(148, "        ");
         put(257, "ustar\u{0}00");
         header[156] = kind;
@@ -50,7 +50,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn the_machines_own_tar_reads_what_is_written() {
+    fn the_system_s_tar_reads_the_archive() {
         let mut tar = Tar::default();
         tar.folder("usr/");
         tar.file("usr/hello", b"Hello!\n");
@@ -68,9 +68,9 @@ mod tests {
         assert!(said.status.success());
         let said = String::from_utf8(said.stdout).unwrap();
         let words: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
-        let told: Vec<[&str; 4]> = words.iter().map(|line| [line[0], line[1], line[2], line[5]]).collect();
+        let columns: Vec<[&str; 4]> = words.iter().map(|line| [line[0], line[1], line[2], line[5]]).collect();
         assert_eq!(
-            told,
+            columns,
             [
                 ["drwxr-xr-x", "0/0", "0", "usr/"],
                 ["-rwxr-xr-x", "0/0", "7", "usr/hello"],

@@ -1,4 +1,4 @@
-//! Carries a request to the API server and the answer back, with the fault that the script wants.
+//! Forwards a request to the API server and the answer back, with the fault that the script chooses.
 
 use super::script::{Call, Fault};
 use super::{Shared, locked};
@@ -42,12 +42,12 @@ impl Upstream {
         Ok(Self { authority: authority.to_owned(), tls: TlsConnector::from(Arc::new(tls)) })
     }
 
-    /// One request on a connection of its own.
+    /// Sends a request on a connection of its own.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let stream = TcpStream::connect(&self.authority).await?;
         let stream = self.tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends when the answer has been read, or nobody wants to read it any more.
+        // The task ends when the answer has been read or dropped.
         tokio::spawn(connection);
         Ok(sender.send_request(request).await?)
     }
@@ -62,7 +62,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
     match fault {
         Fault::Answer(code) => return refusal(code),
         Fault::Hang => std::future::pending().await,
-        Fault::Break => return Err(anyhow!("nobody listens")),
+        Fault::Break => return Err(anyhow!("the connection is refused")),
         Fault::Delay(time) => tokio::time::sleep(time).await,
         Fault::KillBefore => {
             kill(shared);
@@ -88,7 +88,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
     }
     match fault {
         Fault::LoseAnswer | Fault::KillAfter => {
-            // The API server has answered, so it was carried out.
+            // The API server has answered, so the request was carried out.
             if fault == Fault::KillAfter {
                 kill(shared);
             }
@@ -122,12 +122,12 @@ fn call(shared: &Shared, request: &Request<Incoming>) -> Call {
 fn kill(shared: &Shared) {
     let pid = locked(&shared.daemon).take();
     if let Some(pid) = pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         kill_process(pid, Signal::KILL).ok();
     }
 }
 
-/// The body breaks off after a while, or when the proxy says so.
+/// Returns a body that is cut after this time or when the proxy stops all watches.
 fn cut(body: Incoming, stop: watch::Receiver<()>, after: Duration) -> Body {
     let end = tokio::time::Instant::now() + after;
     let frames = futures::stream::unfold(Some((body, stop)), move |state| async move {

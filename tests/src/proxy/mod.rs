@@ -1,10 +1,11 @@
-//! A proxy between a daemon and the API server that a test scripts: it refuses, hangs, delays, loses answers, cuts watches and
-//! kills the daemon before or after a write. TLS on both sides; the daemon's credentials go through as they are.
+//! A proxy between a daemon and the API server that injects faults by a script of the test: errors, hanging and late requests,
+//! lost answers, cut watches, and killing the daemon before or after a write. Both sides use TLS; the daemon's credentials are
+//! forwarded.
 
 mod forward;
 mod script;
 
-pub use script::{Call, Fault, Script, calm};
+pub use script::{Call, Fault, Script, no_faults};
 
 use crate::control_plane::pki::Pki;
 use anyhow::{Context as _, Result};
@@ -23,23 +24,23 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// What the connections of a proxy share.
+/// State that the connections of a proxy share.
 struct Shared {
     script: Mutex<Script>,
-    /// Faults by kind, and calls that went through as `passed`.
+    /// Number of faults by kind, and of forwarded calls as `passed`.
     tally: Mutex<BTreeMap<&'static str, u64>>,
-    /// Writes so far, without those of the lease.
+    /// Number of writes so far, except those of the lease.
     writes: Mutex<u64>,
-    /// What the API server warned of, with the calls.
+    /// Warnings of the API server, with the calls.
     warnings: Mutex<BTreeSet<String>>,
-    /// Changes when all watches that run have to break off.
+    /// Changes when all running watches are to be cut.
     cut: watch::Sender<()>,
-    /// Whom to kill.
+    /// The process to kill.
     daemon: Mutex<Option<u32>>,
     upstream: Upstream,
 }
 
-/// A running proxy; it ends with this value.
+/// A running proxy, which ends when the value is dropped.
 pub struct Proxy {
     shared: Arc<Shared>,
     url: String,
@@ -47,11 +48,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy before the API server with this URL. It has a certificate of the cluster's own authority, and lets
-    /// everything pass until it is told otherwise.
+    /// Starts a proxy for the API server at this URL. It has a certificate of the cluster's authority and forwards all requests
+    /// until a script is set.
     ///
     /// # Errors
-    /// No port is free, or the certificate cannot be made.
+    /// If no port is free or the certificate cannot be created.
     pub async fn start(server: &str, pki: &Pki) -> Result<Self> {
         let identity = pki.server(&[])?;
         let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
@@ -62,7 +63,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("a port for the proxy")?;
         let url = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
         let shared = Arc::new(Shared {
-            script: Mutex::new(calm()),
+            script: Mutex::new(no_faults()),
             tally: Mutex::default(),
             writes: Mutex::default(),
             warnings: Mutex::default(),
@@ -74,35 +75,35 @@ impl Proxy {
         Ok(Self { shared, url, task })
     }
 
-    /// Where it listens.
+    /// Returns the URL of the proxy.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// From now on this script decides. Writes are counted from 1 again, and watches that run break off, so that it decides
-    /// on them too.
+    /// Sets the script. Writes are counted from 1 again, and running watches are cut, so that the script decides on their
+    /// restart.
     pub fn play(&self, script: Script) {
         *locked(&self.shared.writes) = 0;
         *locked(&self.shared.script) = script;
         self.shared.cut.send_replace(());
     }
 
-    /// The process that [`Fault::KillBefore`] and [`Fault::KillAfter`] kill.
-    pub fn aim_at(&self, pid: Option<u32>) {
+    /// Sets the process that [`Fault::KillBefore`] and [`Fault::KillAfter`] kill.
+    pub fn set_target(&self, pid: Option<u32>) {
         *locked(&self.shared.daemon) = pid;
     }
 
-    /// Writes since the script began, without those of the lease.
+    /// Returns the number of writes since the script was set, except those of the lease.
     pub fn writes(&self) -> u64 {
         *locked(&self.shared.writes)
     }
 
-    /// What the API server warned of since the start, such as fields that it does not know, by method and path of the call.
+    /// Returns the warnings of the API server since the start, such as unknown fields, with method and path of the call.
     pub fn warnings(&self) -> BTreeSet<String> {
         locked(&self.shared.warnings).clone()
     }
 
-    /// How many faults of each kind there were since the start.
+    /// Returns the number of faults of each kind since the start.
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
         locked(&self.shared.tally).clone()
     }
@@ -114,7 +115,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Ends with the proxy; so do its connections.
+/// Accepts connections until the proxy is dropped.
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -122,14 +123,14 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
         connections.spawn(async move {
             let Ok(stream) = acceptor.accept(stream).await else { return };
             let service = service_fn(|request| forward::answer(&shared, request));
-            // A connection that breaks is what the proxy is for.
+            // Broken connections are expected.
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// What a mutex guards, also after a panic of a test.
+/// Locks a mutex, also after a panic of a test.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a test wants to go wrong.
+//! Scripts of faults.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ pub struct Call {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// Whether it is a watch.
+    /// Whether the request is a watch.
     pub watch: bool,
-    /// The how-manieth write it is since the script began; 0 for reads, and for the writes of the lease.
+    /// The number of the write since the script was set, from 1; 0 for reads and for writes of the lease.
     pub write: u64,
 }
 
 impl Call {
-    /// Whether it reads or writes the lease.
+    /// Returns true if the request reads or writes the lease.
     pub fn lease(&self) -> bool {
         self.path.contains("/leases")
     }
 }
 
-/// What becomes of a request.
+/// The handling of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It goes through.
+    /// The request is forwarded.
     None,
-    /// It is answered with this status, and is not carried out; with `Retry-After: 1` where that is 429 or 503.
+    /// The request is not carried out and is answered with this status (429 and 503 with `Retry-After: 1`).
     Answer(u16),
-    /// It is never answered, and not carried out.
+    /// The request is not carried out and never answered.
     Hang,
-    /// Its connection breaks, and it is not carried out: as if nobody listened.
+    /// The request is not carried out and its connection is closed, as if the server were down.
     Break,
-    /// It is carried out so much later.
+    /// The request is carried out after this delay.
     Delay(Duration),
-    /// It is carried out, and answered so much later.
+    /// The request is carried out and answered after this delay.
     LateAnswer(Duration),
-    /// It is carried out, and the connection breaks before the answer.
+    /// The request is carried out and the connection is closed before the answer.
     LoseAnswer,
-    /// What is answered breaks off after so long: for watches.
+    /// The answer is cut after this time; for watches.
     CutAfter(Duration),
-    /// It is answered, and nothing more is heard of it, nor that its connection is gone: for watches.
+    /// After the first answer no more data and no end of the connection is sent; for watches.
     Silence,
-    /// The daemon is killed (SIGKILL), and the request is not carried out.
+    /// The daemon is killed (SIGKILL) and the request is not carried out.
     KillBefore,
-    /// The request is carried out, and the daemon is killed before it hears of it.
+    /// The request is carried out and the daemon is killed before it receives the answer.
     KillAfter,
 }
 
 impl Fault {
-    /// Its kind, for a tally.
+    /// Returns the name of the kind, for the counts.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::None => "passed",
@@ -76,7 +76,7 @@ impl Fault {
 /// Decides on each request.
 pub type Script = Box<dyn FnMut(&Call) -> Fault + Send>;
 
-/// Everything goes through.
-pub fn calm() -> Script {
+/// Returns a script without faults.
+pub fn no_faults() -> Script {
     Box::new(|_| Fault::None)
 }

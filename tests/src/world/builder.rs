@@ -1,4 +1,4 @@
-//! How a world is started.
+//! Builder of worlds.
 
 use super::World;
 use crate::audit::{Chronicler, log};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Mutex;
 
-/// How a world is started.
+/// Settings of a world.
 #[derive(Clone, Debug, Default)]
 pub struct WorldBuilder {
     options: Options,
@@ -20,46 +20,46 @@ pub struct WorldBuilder {
     bare: bool,
     real_node: bool,
     controllers: Vec<Controller>,
-    unjudged: bool,
+    without_oracle: bool,
 }
 
 impl WorldBuilder {
-    /// Without Giveway: nothing but Kubernetes.
+    /// Starts Kubernetes without Giveway.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.bare = true;
         self
     }
 
-    /// Without Giveway, and with the in-tree group preemption.
+    /// Starts Kubernetes with the in-tree group preemption and without Giveway.
     #[must_use]
     pub fn in_tree(mut self) -> Self {
         self.options.in_tree = true;
         self.bare()
     }
 
-    /// With Kubernetes' own groups (`scheduling.k8s.io`) and the in-tree preemption for them, beside Giveway.
+    /// Enables the native groups of Kubernetes (`scheduling.k8s.io`) and the in-tree preemption for them, beside Giveway.
     #[must_use]
     pub fn native_groups(mut self) -> Self {
         self.options.in_tree = true;
         self
     }
 
-    /// With an etcd and an API server of its own, which end with it.
+    /// Starts a new etcd and API server, which no other test uses.
     #[must_use]
     pub fn fresh(mut self) -> Self {
         self.options.fresh = true;
         self
     }
 
-    /// On a control plane of this version.
+    /// Sets the version of Kubernetes.
     #[must_use]
     pub fn kubernetes(mut self, version: Version) -> Self {
         self.options.kubernetes = version;
         self
     }
 
-    /// With a real node, and Giveway on it from the chart as its users install it. Needs root; see [`node::check`].
+    /// Starts a real node and installs Giveway on it with the chart. Needs root; see [`node::check`].
     #[must_use]
     pub fn real_node(mut self) -> Self {
         self.real_node = true;
@@ -67,94 +67,95 @@ impl WorldBuilder {
         self
     }
 
-    /// With these real controllers that are not Kubernetes' own; those that are built.
+    /// Starts these third-party controllers, as far as they are built.
     #[must_use]
     pub fn controllers(mut self, which: &[Controller]) -> Self {
         self.controllers.extend(which);
         self
     }
 
-    /// For programs that measure or show something: the world may end without the oracle, and shares nothing.
+    /// Permits the world to end without a check by the oracle, for benchmarks and demonstrations. The control plane is not
+    /// reused.
     #[must_use]
-    pub fn unjudged(mut self) -> Self {
-        self.unjudged = true;
+    pub fn without_oracle(mut self) -> Self {
+        self.without_oracle = true;
         self.fresh()
     }
 
-    /// One more flag of the API server, which is its own then.
+    /// Adds a flag of the API server, which is then not shared with other tests.
     #[must_use]
     pub fn server_flag(mut self, flag: &str) -> Self {
         self.options.server_args.push(flag.to_owned());
         self
     }
 
-    /// One more flag of kube-controller-manager.
+    /// Adds a flag of kube-controller-manager.
     #[must_use]
     pub fn controller_flag(mut self, flag: &str) -> Self {
         self.options.controller_args.push(flag.to_owned());
         self
     }
 
-    /// Client limits of kube-scheduler: requests a second, and burst.
+    /// Sets the client limits of kube-scheduler: requests per second, and burst.
     #[must_use]
     pub fn scheduler_rate(mut self, rate: u32, burst: u32) -> Self {
         self.options.scheduler_rate = Some((rate, burst));
         self
     }
 
-    /// Keeps everything in this directory instead of a temporary one.
+    /// Keeps all files in this directory instead of a temporary one.
     #[must_use]
     pub fn directory(mut self, directory: &Path) -> Self {
         self.options.directory = Some(directory.to_path_buf());
         self
     }
 
-    /// One more flag of the operator.
+    /// Adds a flag of the operator.
     #[must_use]
     pub fn operator_flag(mut self, flag: &str) -> Self {
         self.settings.operator_flags.push(flag.to_owned());
         self
     }
 
-    /// The operator reaches the API server through a proxy; see [`World::proxy`].
+    /// Puts a proxy between the operator and the API server; see [`World::proxy`].
     #[must_use]
     pub fn proxy(mut self) -> Self {
         self.settings.proxy = true;
         self
     }
 
-    /// One more flag of the webhook.
+    /// Adds a flag of the webhook.
     #[must_use]
     pub fn webhook_flag(mut self, flag: &str) -> Self {
         self.settings.webhook_flags.push(flag.to_owned());
         self
     }
 
-    /// One more value of the chart, as `key=value`.
+    /// Adds a value of the chart, as `key=value`.
     #[must_use]
     pub fn helm_value(mut self, value: &str) -> Self {
         self.settings.helm_values.push(value.to_owned());
         self
     }
 
-    /// The operator makes the webhook's certificate, as the chart has it by default.
+    /// Lets the operator create the webhook's certificate, which is the default of the chart.
     #[must_use]
     pub fn operator_certificates(mut self) -> Self {
         self.settings.certificates = Certificates::Operator;
         self
     }
 
-    /// With the Giveway before this one; see [`World::upgrade_chart`].
+    /// Installs the previous version of Giveway; see [`World::upgrade_chart`].
     #[must_use]
     pub fn predecessor(mut self) -> Self {
         self.settings.edition = Edition::Predecessor;
         self
     }
 
-    /// Starts it all and waits until it is ready.
+    /// Starts the world and waits until it is ready.
     ///
     /// # Panics
-    /// Something does not become ready.
+    /// If a process does not become ready.
     pub async fn start(self) -> World {
         match self.try_start().await {
             Ok(world) => world,
@@ -162,17 +163,17 @@ impl WorldBuilder {
         }
     }
 
-    /// Starts it all and waits until it is ready.
+    /// Starts the world and waits until it is ready.
     ///
     /// # Errors
-    /// Something does not become ready.
+    /// If a process does not become ready.
     pub async fn try_start(mut self) -> Result<World> {
         if self.real_node {
             node::check().map_err(|why| anyhow!(why))?;
         }
         let state = if self.bare || self.real_node { State::Bare } else { self.settings.state() };
         let plane = ControlPlane::start(self.options.clone(), state).await?;
-        let judged = AtomicBool::new(self.unjudged || self.bare);
+        let judged = AtomicBool::new(self.without_oracle || self.bare);
         let log = Mutex::new(log::Reader::new(&plane.audit_log()));
         let mut world = World {
             kit: Kit::new(plane.client()),
@@ -187,7 +188,7 @@ impl WorldBuilder {
             plane,
         };
         if let Err(error) = self.install(&mut world).await {
-            // There is nothing to judge, and the error is what counts.
+            // The world that failed to start needs no check by the oracle.
             world.judged.store(true, Ordering::Relaxed);
             return Err(error);
         }
@@ -207,14 +208,15 @@ impl WorldBuilder {
                 giveway::install_release(&world.plane, &self.settings.helm_values).await?;
             }
         } else if !self.bare {
-            // A lease that runs out soon: tests kill operators and wait for the next one. A busy machine has to be able to renew it.
+            // The lease is short because tests kill operators and wait for the next leader, but long enough to be renewed on a
+            // busy machine.
             let lease = "--lease-duration-seconds";
             if !self.settings.operator_flags.iter().any(|flag| flag.starts_with(lease)) {
                 self.settings.operator_flags.push(format!("{lease}=8"));
             }
             world.giveway = Some(Giveway::install(&mut world.plane, &self.settings).await?);
         }
-        if !self.bare && !self.unjudged {
+        if !self.bare && !self.without_oracle {
             world.chronicler = Some(Chronicler::start(world.client()).await);
         }
         world.controllers = Controllers::start(&world.plane, &self.controllers).await?;
@@ -223,20 +225,20 @@ impl WorldBuilder {
 }
 
 impl World {
-    /// A control plane with Giveway.
+    /// Starts a control plane with Giveway.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// A control plane without Giveway.
+    /// Starts a control plane without Giveway.
     pub async fn bare() -> Self {
         Self::builder().bare().start().await
     }
 
-    /// More choices.
+    /// Returns a builder of a world.
     ///
     /// # Panics
-    /// The environment chooses a version of Kubernetes that is not known.
+    /// If the environment sets an unknown version of Kubernetes.
     pub fn builder() -> WorldBuilder {
         let kubernetes = Version::chosen().unwrap_or_else(|error| panic!("{error:#}"));
         WorldBuilder { options: Options { kubernetes, ..Options::default() }, ..WorldBuilder::default() }

@@ -1,77 +1,77 @@
-//! Giveway's daemons in a world: stopped, started, frozen and asked by its test.
+//! Access to Giveway's daemons in a world.
 
 use super::World;
 use crate::giveway::{self, Daemon};
 use crate::proxy::Proxy;
 
 impl World {
-    /// The operator, to kill and start.
+    /// Returns the operator.
     ///
     /// # Panics
-    /// The world has no Giveway, or it runs as pods.
+    /// If the world has no Giveway or it runs as pods.
     pub fn operator(&mut self) -> &mut Daemon {
         &mut self.giveway.as_mut().expect("this world has Giveway").operator
     }
 
-    /// The proxy between the operator and the API server, aimed at the operator that runs now.
+    /// Returns the proxy between the operator and the API server, with the running operator as its target.
     ///
     /// # Panics
-    /// The world was started without one.
+    /// If the world was started without a proxy.
     pub fn proxy(&self) -> &Proxy {
         let giveway = self.giveway.as_ref().expect("this world has Giveway");
         let proxy = giveway.proxy.as_ref().expect("this world has a proxy");
-        proxy.aim_at(giveway.operator.pid());
+        proxy.set_target(giveway.operator.pid());
         proxy
     }
 
-    /// The operator and the proxy before it, at the same time.
+    /// Returns the operator and its proxy.
     ///
     /// # Panics
-    /// The world was started without a proxy.
+    /// If the world was started without a proxy.
     pub fn operator_and_proxy(&mut self) -> (&mut Daemon, &Proxy) {
         let giveway = self.giveway.as_mut().expect("this world has Giveway");
         (&mut giveway.operator, giveway.proxy.as_ref().expect("this world has a proxy"))
     }
 
-    /// One more operator, which is not started yet.
+    /// Returns another operator, which is not started.
     ///
     /// # Panics
-    /// The API server does not answer.
+    /// If the API server does not answer.
     pub async fn another_operator(&self, flags: &[&str]) -> Daemon {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut other = giveway::another_operator(&self.plane, &flags).await.unwrap();
-        other.tell(&self.ends);
+        other.report_end_to(&self.ends);
         other
     }
 
-    /// Stops the operator where it is (SIGSTOP), or lets it go on.
+    /// Freezes the operator (SIGSTOP) or continues it (SIGCONT).
     ///
     /// # Panics
-    /// It does not run.
-    pub fn frozen_operator(&self, frozen: bool) {
+    /// If it does not run.
+    pub fn freeze_operator(&self, frozen: bool) {
         self.giveway.as_ref().expect("this world has Giveway").operator.freeze(frozen);
     }
 
-    /// The operator's metrics.
+    /// Returns the operator's metrics.
     ///
     /// # Panics
-    /// The world has no Giveway, or the operator does not answer.
+    /// If the world has no Giveway or the operator does not answer.
     pub async fn operator_metrics(&self) -> String {
-        self.operator_says("/metrics").await.1
+        self.operator_http("/metrics").await.1
     }
 
-    /// What the operator answers on this path of its metrics address: status and text.
+    /// Returns status and body of the operator's answer on this path of its metrics address.
     ///
     /// # Panics
-    /// The world has no Giveway, or the operator does not answer.
-    pub async fn operator_says(&self, path: &str) -> (u16, String) {
+    /// If the world has no Giveway or the operator does not answer.
+    pub async fn operator_http(&self, path: &str) -> (u16, String) {
         self.giveway.as_ref().expect("this world has Giveway").operator.http(path).await.unwrap()
     }
 
-    /// Upgrades the kinds and the chart to those of this checkout; the daemons go on as they are.
+    /// Upgrades CRDs and chart to those of this checkout. The daemons are not replaced.
     ///
     /// # Panics
-    /// A manifest is refused.
+    /// If a manifest is rejected.
     pub async fn upgrade_chart(&self) {
         let giveway = self.giveway.as_ref().expect("this world has Giveway");
         giveway.upgrade_chart(&self.plane).await.unwrap_or_else(|error| panic!("{error:#}"));
@@ -80,16 +80,16 @@ impl World {
     /// Replaces the daemons by those of this checkout.
     ///
     /// # Panics
-    /// One does not become ready.
+    /// If a daemon does not become ready.
     pub async fn upgrade_daemons(&mut self) {
         let giveway = self.giveway.as_mut().expect("this world has Giveway");
         giveway.upgrade_daemons().await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    /// The webhook, to kill and start.
+    /// Returns the webhook.
     ///
     /// # Panics
-    /// The world has no Giveway.
+    /// If the world has no Giveway.
     pub fn webhook(&mut self) -> &mut Daemon {
         &mut self.giveway.as_mut().expect("this world has Giveway").webhook
     }

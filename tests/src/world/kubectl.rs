@@ -1,4 +1,4 @@
-//! kubectl and helm, as the administrator of a world runs them.
+//! Runs kubectl and helm as the administrator of a world.
 
 use super::World;
 use crate::control_plane::kubeconfig;
@@ -7,36 +7,36 @@ use std::fs;
 use std::path::PathBuf;
 
 impl World {
-    /// Runs helm as the administrator; returns what it printed, or what it said when it failed.
+    /// Runs helm as the administrator and returns its output.
     ///
     /// # Errors
-    /// helm failed.
+    /// The error output if helm failed.
     pub async fn helm(&self, args: &[&str]) -> Result<String, String> {
         giveway::helm(&self.plane.kubeconfig(), args).await.map_err(|error| format!("{error:#}"))
     }
 
-    /// `kubectl apply -f crds/`, on a control plane without Giveway.
+    /// Applies the CRDs of `crds/` on a control plane without Giveway.
     ///
     /// # Panics
-    /// The API server refuses one of the CRDs.
+    /// If the API server rejects one of the CRDs.
     pub async fn install_crds(&self) {
         giveway::install_crds(&self.plane).await.unwrap();
     }
 
-    /// Runs kubectl as the administrator; returns what it printed, or what it said when it failed.
+    /// Runs kubectl as the administrator and returns its output.
     ///
     /// # Errors
-    /// kubectl failed.
+    /// The error output if kubectl failed.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String, String> {
         let output = giveway::kubectl(&self.plane.kubeconfig(), args).await.map_err(|error| format!("{error:#}"))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    /// A kubeconfig of this ServiceAccount.
+    /// Writes a kubeconfig of this ServiceAccount and returns its path.
     ///
     /// # Panics
-    /// There is no such account.
+    /// If the account does not exist.
     pub async fn account(&self, namespace: &str, name: &str) -> PathBuf {
         let token = self.kubectl(&["create", "token", name, "-n", namespace]).await.unwrap();
         let file = self.plane.directory().join(format!("{name}.kubeconfig"));
@@ -44,10 +44,10 @@ impl World {
         file
     }
 
-    /// `kubectl apply` of a manifest; returns what it printed, or why it was refused.
+    /// Runs `kubectl apply` with a manifest and returns its output.
     ///
     /// # Errors
-    /// The manifest was refused.
+    /// The error output if the manifest was rejected.
     pub async fn apply(&self, manifest: &str) -> Result<String, String> {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().map_err(|error| error.to_string())?;
         fs::write(file.path(), manifest).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What is kept and printed of a test that failed.
+//! Keeps and prints the logs of a failed test.
 
 use crate::control_plane::ControlPlane;
 use crate::control_plane::process::tail;
@@ -6,7 +6,7 @@ use crate::paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Keeps the logs of a failed test and prints the end of those that matter most.
+/// Copies the logs of a failed test and prints the end of the daemons' logs.
 pub(super) fn report(plane: &ControlPlane) {
     let name = plane.directory().file_name().unwrap_or_default();
     let kept = paths::repository().join("target/e2e").join(name);
@@ -23,7 +23,7 @@ pub(super) fn report(plane: &ControlPlane) {
     }
 }
 
-/// The logs of every process.
+/// Returns the logs of every process.
 pub(super) fn daemon_logs(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path())
 }
@@ -37,7 +37,7 @@ pub(super) fn copy_logs(from: &Path, to: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The logs of containers on a real node, which lie in POD/CONTAINER/RESTARTS.log, and names for their copies.
+/// Returns the logs of containers on a real node (POD/CONTAINER/RESTARTS.log), with names for their copies.
 fn pod_logs(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let containers = entries(folder.to_path_buf()).flat_map(entries);

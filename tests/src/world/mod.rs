@@ -1,7 +1,7 @@
-//! A control plane, Giveway on it, builders, waiters and the oracle: all that a test needs, in one value.
+//! A control plane with Giveway, builders, waits and the oracle in one value.
 //!
-//! [`builder`] starts it, [`builders`] create objects in it, [`daemons`] stops and starts Giveway's processes, [`kubectl`] is the
-//! administrator's, [`oracle`] judges what happened, and [`logs`] keeps what is needed when a test has failed.
+//! [`builder`] starts a world, [`builders`] create objects in it, [`daemons`] stops and starts Giveway's processes, [`kubectl`]
+//! runs kubectl and helm, [`oracle`] checks the promises, and [`logs`] keeps the logs of a failed test.
 
 mod builder;
 mod builders;
@@ -27,76 +27,76 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long the audit log may be behind.
+/// Longest delay of the audit log.
 const LOG: Duration = Duration::from_secs(20);
 
-/// A running cluster. Dropping it ends its processes and removes its files; if the test failed, its logs are copied to `target/e2e`
-/// first.
+/// A running cluster. Dropping it ends its processes and removes its files; if the test failed, its logs are copied to
+/// `target/e2e` first.
 pub struct World {
-    /// The second witness. It ends before the API server does, because a watch without an API server is retried for ever.
+    /// The watches of pods and budgets. They end before the API server, because a watch without an API server is retried forever.
     chronicler: Option<Chronicler>,
     giveway: Option<Giveway>,
     controllers: Controllers,
     kit: Kit,
     node: Option<Node>,
-    /// Namespaces in which the operator must not evict, by its flags.
+    /// Namespaces that a flag of the operator protects.
     protected: Vec<String>,
     /// Exit statuses of further operators that the test started.
     ends: giveway::Ends,
-    /// Whether the oracle was asked.
+    /// Whether the oracle has checked the promises.
     judged: AtomicBool,
     log: Mutex<log::Reader>,
     plane: ControlPlane,
 }
 
 impl World {
-    /// A client with every right.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.kit.client.clone()
     }
 
-    /// A client of another user, with every right, that retries no request.
+    /// Returns a client of another user with all rights, which does not retry requests.
     ///
     /// # Panics
-    /// The certificate cannot be made.
+    /// If the certificate cannot be created.
     pub async fn client_of(&self, user: &str) -> Client {
         self.plane.client_of(user).await.unwrap()
     }
 
-    /// A client of a user in these groups, with the rights that they were given, that retries no request.
+    /// Returns a client of a user in these groups, with the rights that RBAC grants them. It does not retry requests.
     ///
     /// # Panics
-    /// The certificate cannot be made.
+    /// If the certificate cannot be created.
     pub async fn client_in(&self, user: &str, groups: &[&str]) -> Client {
         self.plane.client_in(user, groups).await.unwrap()
     }
 
-    /// What builders of one's own need.
+    /// Returns the kit of the default namespace, for builders.
     pub fn kit(&self) -> Kit {
         self.kit.clone()
     }
 
-    /// The control plane.
+    /// Returns the control plane.
     pub fn plane(&mut self) -> &mut ControlPlane {
         &mut self.plane
     }
 
-    /// The real node.
+    /// Returns the real node.
     ///
     /// # Panics
-    /// The world has none.
+    /// If the world has none.
     pub fn node(&mut self) -> &mut Node {
         self.node.as_mut().expect("this world has a real node")
     }
 
-    /// The ids of all processes with the programs that they run.
+    /// Returns the ids of all processes with their programs.
     pub fn processes(&self) -> Vec<(u32, PathBuf)> {
         let own = self.plane.processes().map(|process| (process.pid(), process.program().path.clone()));
         let daemons = self.giveway.iter().flat_map(|giveway| [&giveway.operator, &giveway.webhook]);
         own.chain(daemons.filter_map(|daemon| Some((daemon.pid()?, daemon.program().path.clone())))).collect()
     }
 
-    /// Lets everything live on after this value is dropped, and after the program has ended.
+    /// Detaches all processes, so that they keep running after this value is dropped and the program has ended.
     pub fn detach(&mut self) {
         self.judged.store(true, Ordering::Relaxed);
         self.plane.detach();
@@ -105,26 +105,26 @@ impl World {
         }
     }
 
-    /// Copies the logs of every process, and the audit log, into this directory.
+    /// Copies the logs of every process and the audit log into this directory.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// If the directory cannot be created.
     pub fn keep_logs(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory)?;
         copy_logs(self.plane.directory(), directory);
         Ok(())
     }
 
-    /// Becomes the world of the next test: everything that is stored is put back as it was when Giveway had been installed, and what
-    /// happened so far is forgotten. All processes go on. Returns `false` where no later test gets this control plane.
+    /// Prepares the world for the next test: restores the contents of etcd to the state after the installation of Giveway and
+    /// removes the recorded history. The processes keep running. Returns false if this control plane cannot be reused.
     ///
     /// # Errors
-    /// A daemon has ended or panicked, the test stopped or reconfigured a process, it did not ask the oracle, or what is stored cannot
-    /// be put back.
+    /// If a daemon has ended or panicked, the test stopped or reconfigured a process or did not ask the oracle, or the contents of etcd
+    /// cannot be restored.
     pub async fn next_test(&mut self) -> Result<bool> {
         let ended = self.ended();
         ensure!(ended.is_empty(), "{}", ended.join("\n"));
-        ensure!(self.judged.load(Ordering::Relaxed), "the test ended without the oracle");
+        ensure!(self.judged.load(Ordering::Relaxed), "the test ended without a check by the oracle");
         let mut daemons = self.giveway.iter().flat_map(|giveway| [&giveway.operator, &giveway.webhook]);
         if let Some(touched) = daemons.find(|daemon| daemon.is_touched()) {
             bail!("the test stopped or reconfigured {}: it needs a world of its own (`own`)", touched.program().name);
@@ -146,25 +146,25 @@ impl World {
         Ok(true)
     }
 
-    /// Says that a test begins, which has to ask the oracle.
+    /// Starts a test, which has to ask the oracle.
     pub fn begin_test(&self) {
         self.judged.store(self.giveway.is_none(), Ordering::Relaxed);
     }
 
-    /// Says that what happened so far set the world up, and belongs to every test on it.
+    /// Marks the history so far as the set-up of the world, which is part of the history of every test.
     ///
     /// # Errors
-    /// The log cannot be read.
+    /// If the log cannot be read.
     pub async fn set_up(&mut self) -> Result<()> {
         self.log.get_mut().catch_up(&self.kit.client, LOG).await?;
         self.log.get_mut().set_up();
         Ok(())
     }
 
-    /// Makes room for the next test: deletes what this one made in the default namespace, its classes and its fake nodes.
+    /// Deletes the objects of a test in the default namespace, its classes and its fake nodes.
     ///
     /// # Panics
-    /// Something cannot be deleted.
+    /// If an object cannot be deleted.
     pub async fn tidy(&self) {
         tidy(&self.kit).await;
     }
@@ -182,7 +182,10 @@ impl Drop for World {
             report(&self.plane);
             panic!("promises were broken:\n  {}", ended.join("\n  "));
         }
-        assert!(self.judged.load(Ordering::Relaxed), "this world had Giveway, and its test ended without the oracle");
+        assert!(
+            self.judged.load(Ordering::Relaxed),
+            "the test of a world with Giveway ended without a check by the oracle"
+        );
         self.plane.passed();
     }
 }

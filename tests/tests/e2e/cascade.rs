@@ -52,7 +52,7 @@ async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the
     pod.wait_bound(MINUTE).await;
     let first = preempted_by_scheduler(world).await;
     let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
-    disrupted.wait_gone(MINUTE).await;
+    disrupted.wait_removed(MINUTE).await;
     let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
     assert_eq!(disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
     assert_eq!(disrupted.get().await.status.unwrap().preempted_by.as_deref(), Some("kube-scheduler"));
@@ -92,7 +92,7 @@ async fn an_operator_restarted_before_or_during_a_disruption_completes_it() {
     // The preempted pod is removed, so a new leader learns of the disruption only from the group's condition.
     world.kubectl(&["delete", "pod", &first, "--grace-period=0", "--force"]).await.unwrap();
     world.operator().start().await;
-    low[0].wait_gone(MINUTE).await;
+    low[0].wait_removed(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 5, "each pod is evicted once");
     world.check_promises().await;
 }
@@ -106,11 +106,11 @@ async fn pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group(w
         group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     }
     low[0].pods[0].delete().await;
-    low[0].pods[0].wait_gone(MINUTE).await;
+    low[0].pods[0].wait_removed(MINUTE).await;
     let node = low[1].pods[0].get().await.unwrap().spec.unwrap().node_name.unwrap();
     world.kubectl(&["label", "pod", &low[1].pods[0].name, "drain=me"]).await.unwrap();
     world.kubectl(&["drain", &node, "--force", "--pod-selector=drain=me", "--timeout=60s"]).await.unwrap();
-    low[1].pods[0].wait_gone(MINUTE).await;
+    low[1].pods[0].wait_removed(MINUTE).await;
     // When this gang is scheduled, the operator has processed the deletions above.
     world.nodes(1).cpus(1).prefix("more").create().await;
     let gang = world.gang("after", 1).create().await;
@@ -149,7 +149,7 @@ async fn a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_
         "the budget requires one healthy pod"
     );
     world.kubectl(&["delete", "pdb", "db"]).await.unwrap();
-    low.wait_gone(MINUTE).await;
+    low.wait_removed(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }

@@ -95,7 +95,7 @@ async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     again.pods.clone_from(&batch.pods);
     again.add_pods(3).await;
     gang.wait_bound(MINUTE).await;
-    batch.wait_gone(MINUTE).await;
+    batch.wait_removed(MINUTE).await;
     let words = "Was scheduled; now waits again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
     expect_condition(&batch, SCHEDULED, "True WaitingForPods", words).await;
     let history = world.audit().await;
@@ -264,6 +264,6 @@ async fn a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_ev
     assert!(message.starts_with(words), "{message}");
     assert_eq!(world.audit().await.evicted_names(), ["other", "stuck"]);
     world.kit().api::<Pod>().delete("stuck", &DeleteParams::default().grace_period(0)).await.unwrap();
-    stuck.wait_gone(MINUTE).await;
-    world.check(&Promises::new().allow_in_vain(1)).await;
+    stuck.wait_removed(MINUTE).await;
+    world.check(&Promises::new().allow_evictions_for_unbound(1)).await;
 }

@@ -103,7 +103,7 @@ async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
     low.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
-    low.wait_gone(MINUTE).await;
+    low.wait_removed(MINUTE).await;
     // Creates replacement pods as a controller does: in the same group, with new names and without a node.
     let mut again = world.gang("batch", 2).priority("low").without_group();
     again.add_pods(2).await;

@@ -351,7 +351,7 @@ async fn a_guard_that_fails_closed_does_not_prevent_preemption_for_the_webhook()
     let kit = Kit { client: world.client(), namespace: "giveway-system".to_owned() };
     let webhook = PodBuilder::new(kit, "webhook").priority("system-cluster-critical").create().await;
     webhook.wait_bound(MINUTE).await;
-    low.wait_gone(MINUTE).await;
+    low.wait_removed(MINUTE).await;
     // No pod with a threshold was preempted while the webhook was down.
     assert!(removed_by_scheduler(&world).await.iter().all(|name| name == "low"));
     world.check_promises().await;

@@ -107,7 +107,7 @@ async fn a_denied_preemption_is_retried_a_few_times_per_minute(world: &mut World
     let attempts = attempts_per_minute(world, Duration::from_secs(25)).await;
     assert!((1.0..=20.0).contains(&attempts), "{attempts} attempts per minute while denials are delayed by 8 s");
     vip.delete().await;
-    vip.wait_gone(MINUTE).await;
+    vip.wait_removed(MINUTE).await;
     world.check_promises().await;
 }
 
@@ -129,7 +129,7 @@ async fn a_delayed_denial_barely_slows_the_scheduler() {
 
     // Deleting the preemptor ends kube-scheduler's attempts, and with them the growth of the audit log.
     vip.delete().await;
-    vip.wait_gone(MINUTE).await;
+    vip.wait_removed(MINUTE).await;
     println!(
         "guard: attempts per minute for one denied preemptor: {attempts:.0} delayed by 8 s, {hasty:.0} without delay"
     );

@@ -1,7 +1,7 @@
 //! The real helm in a cluster that already has the namespace of `helm test` or a running operator.
 
 use crate::MINUTE;
-use crate::uninstall::{carry_out, helm, succeeds};
+use crate::uninstall::{helm, run_hook, succeeds};
 use giveway_tests::giveway::{NAMESPACE, install_chart};
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
@@ -49,7 +49,7 @@ async fn helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_
     let wait_deleted = ["wait", &format!("namespace/{TEST}"), "--for=delete", "--timeout=60s"];
     for _ in 0..2 {
         let test = helm(&mut world, &["test", "giveway"]);
-        let said = carry_out(&mut world, "giveway-test").await;
+        let said = run_hook(&mut world, "giveway-test").await;
         succeeds(test).await;
         assert!(said.contains("A gang of two pods was held until both existed, and both got a node after"), "{said}");
         assert!(said.contains("\n0 wrong, ") && !said.contains("is not known"), "{said}");
@@ -64,7 +64,7 @@ async fn helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_
     let path = chart.display().to_string();
     succeeds(helm(&mut world, &["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", by_name])).await;
     let test = helm(&mut world, &["test", "giveway"]);
-    let said = carry_out(&mut world, "giveway-test").await;
+    let said = run_hook(&mut world, "giveway-test").await;
     succeeds(test).await;
     assert!(said.contains("No gang was tried. Giveway serves no groups in namespace"), "{said}");
     assert!(said.contains("\n0 wrong, ") && !said.contains("is not known"), "{said}");

@@ -110,7 +110,7 @@ async fn a_native_group_of_mode_all_is_one_victim_with_the_priority_of_the_group
     let victims: Vec<_> = plan.victims.iter().map(|v| (v.kind.as_str(), v.name.as_str(), v.priority)).collect();
     assert_eq!(victims, [("PodGroup", "scheduling.k8s.io/old", 50)]);
     for pod in &old {
-        pod.wait_gone(MINUTE).await;
+        pod.wait_removed(MINUTE).await;
     }
     assert_eq!(world.audit().await.evicted_names(), ["old-0", "old-1", "old-2", "old-3"]);
     between.wait_bound(MINUTE).await;

@@ -63,7 +63,7 @@ async fn a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes(world: &
     }
     let victims: Vec<&str> = plan.victims.iter().map(|v| v.name.as_str()).collect();
     for group in low.iter().filter(|g| victims.contains(&g.name.as_str())) {
-        group.wait_gone(MINUTE).await;
+        group.wait_removed(MINUTE).await;
         let message = group.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
         assert_eq!(
             message,
@@ -110,7 +110,7 @@ async fn a_single_pod_of_a_managed_class_preempts_a_whole_group(world: &World) {
     let history = world.audit().await;
     assert_eq!(history.evicted().len(), 2, "both pods of one group: {:?}", history.evicted_names());
     let disrupted = if history.evicted_names()[0].starts_with(&low[0].name) { &low[0] } else { &low[1] };
-    disrupted.wait_gone(MINUTE).await;
+    disrupted.wait_removed(MINUTE).await;
     let message = disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
     assert!(message.starts_with("Preempted by pod default/vip of priority 1000"), "{message}");
     let planned = pod.wait_event("Planned", MINUTE).await;

@@ -194,7 +194,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
     let mut right = scene.group(&scene.paid, "cured", 1).priority("high").create_group().await;
     expect_condition(&right, MISMATCH, "True PriorityMismatch", "1 pod is held for good and not counted").await;
     cured.pods[0].delete().await;
-    cured.pods[0].wait_gone(MINUTE).await;
+    cured.pods[0].wait_removed(MINUTE).await;
     right.add_pods(1).await;
     right.wait_bound(MINUTE).await;
     expect_condition(&right, MISMATCH, "False PriorityMatches", "All pods have the group's priority.").await;
@@ -215,7 +215,7 @@ async fn with_a_basic_group_created_after_its_pods(scene: &Scene) {
     GroupBuilder::new(scene.tenant.clone(), "late-own", 1).basic().priority("low").create_group().await;
     own.wait_bound(MINUTE).await;
     own.delete().await;
-    own.wait_gone(MINUTE).await;
+    own.wait_removed(MINUTE).await;
 }
 
 /// Running pods of class `low` name a group of class `high` that is created later.

@@ -163,7 +163,7 @@ async fn a_plan_cancelled_after_an_eviction_completes_the_group_and_withdraws_no
     .await;
     gang.pods[3].delete().await;
     expect_condition(&gang, PLANNED, "False Cancelled", "Only 3 of the 4 pods needed are left with a place.").await;
-    low[0].wait_gone(MINUTE).await;
+    low[0].wait_removed(MINUTE).await;
     giveway_tests::wait::wait_for("no member has a nomination", MINUTE, async || {
         let members = gang.members().await.map_err(|error| error.to_string())?;
         let nominated: Vec<String> =

@@ -124,7 +124,7 @@ async fn an_administrator_can_protect_and_unprotect_a_namespace() {
     dns.delete().await;
     set_protected(&world, false).await;
     vip.wait_bound(MINUTE).await;
-    group[0].wait_gone(MINUTE).await;
+    group[0].wait_removed(MINUTE).await;
     world.check_promises().await;
 }
 
@@ -174,7 +174,7 @@ async fn no_further_pod_of_a_protected_group_is_evicted_after_a_preemption_by_ku
     let words = ". Nobody else is evicted, because its namespace is protected (scheduling.giveway.dev/never-evict: \"true\"): 3 more pods stay, though the group should go whole.";
     assert!(event.starts_with("kube-scheduler took pod ") && event.ends_with(words), "{event}");
     assert_eq!(evicted(world).await, 0);
-    world.check(&Promises::new().allow_torn(1)).await;
+    world.check(&Promises::new().allow_partial_disruptions(1)).await;
 }
 
 /// User `owner` has all rights inside namespace `vault` and may therefore change the Namespace object. User `maker` may write all

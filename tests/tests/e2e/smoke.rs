@@ -44,12 +44,12 @@ async fn the_audit_log_records_bindings_and_deletions() {
     let slow = world.pod("slow").cpu(1).on(&nodes[1]).grace_seconds(3).create().await;
 
     placed.delete().await;
-    placed.wait_gone(LIMIT).await;
+    placed.wait_removed(LIMIT).await;
     quick.delete().await;
-    quick.wait_gone(Duration::from_secs(10)).await;
+    quick.wait_removed(Duration::from_secs(10)).await;
     let deleted = Instant::now();
     slow.delete().await;
-    slow.wait_gone(LIMIT).await;
+    slow.wait_removed(LIMIT).await;
     let took = deleted.elapsed();
     assert!(took > Duration::from_millis(1500), "a pod with a grace period of 3 s was removed after {took:?}");
     assert!(took < Duration::from_secs(10), "a pod with a grace period of 3 s was removed only after {took:?}");

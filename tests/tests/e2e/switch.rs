@@ -230,7 +230,7 @@ async fn in_mode_observe_a_group_is_not_disrupted_after_a_preemption_by_kube_sch
     expect_no_eviction(world).await;
     let pods = world.kubectl(&["get", "pods", "-n", "default", "-o", "name"]).await.unwrap();
     assert_eq!(pods.lines().count(), 4, "three pods of the group and the preemptor: {pods}");
-    world.check(&Promises::new().allow_torn(1)).await;
+    world.check(&Promises::new().allow_partial_disruptions(1)).await;
 }
 
 /// Switching the mode affects all users, so it requires a right on one ConfigMap that tenants do not have.

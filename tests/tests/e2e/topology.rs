@@ -206,12 +206,12 @@ async fn a_replacement_pod_stays_in_the_rack_of_its_gang(world: &World) {
     let deleted = train.pods.pop().unwrap();
     let node = deleted.wait_bound(MINUTE).await;
     deleted.delete().await;
-    deleted.wait_gone(MINUTE).await;
+    deleted.wait_removed(MINUTE).await;
     let squatter = world.pod("squatter").priority("low").on(&node).create().await;
     train.add_pods(1).await;
     let replacement = train.pods.last().unwrap().clone();
     assert_eq!(replacement.wait_bound(MINUTE).await, node, "it preempts in its rack and does not use the free rack");
-    squatter.wait_gone(MINUTE).await;
+    squatter.wait_removed(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), ["squatter"]);
     expect_selector(&train, "r1").await;
     assert!(r1.contains(&node));

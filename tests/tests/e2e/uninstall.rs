@@ -52,8 +52,8 @@ pub(crate) async fn succeeds(helm: Child) {
 }
 
 /// Runs the program of a hook's Job from the build of the tests, and returns its output.
-pub(crate) async fn carry_out(world: &mut World, job: &str) -> String {
-    giveway::carry_out(world, job, |program| paths::giveway_program(program).unwrap()).await
+pub(crate) async fn run_hook(world: &mut World, job: &str) -> String {
+    giveway::run_hook(world, job, |program| paths::giveway_program(program).unwrap()).await
 }
 
 /// Taints the node as an operator that was stopped before it removed the taint.
@@ -97,7 +97,7 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
     let on = "criticalAddons.enabled=true";
     taint(&admin, &foreign).await;
     let upgrade = helm(&mut world, &["upgrade", "giveway", &chart, "--set", off]);
-    assert_eq!(carry_out(&mut world, "giveway-taints").await, removed);
+    assert_eq!(run_hook(&mut world, "giveway-taints").await, removed);
     again.refused(&operator, "a taint after the upgrade", no_right).await;
     succeeds(upgrade).await;
     let node = Call::get(NODE).allowed(&admin, "a read").await;
@@ -109,8 +109,8 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
     wait_for("the operator may taint", MINUTE, async || again.make(&operator).await).await;
     taint(&admin, &foreign).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
-    assert_eq!(carry_out(&mut world, "giveway-uninstall").await, "No PriorityClass is managed.\n");
-    assert!(carry_out(&mut world, "giveway-rest").await.starts_with(&removed));
+    assert_eq!(run_hook(&mut world, "giveway-uninstall").await, "No PriorityClass is managed.\n");
+    assert!(run_hook(&mut world, "giveway-rest").await.starts_with(&removed));
     let said = again.make(&operator).await.unwrap_err();
     assert!(said.contains(no_right) || said == "Unauthorized", "{said}");
     succeeds(uninstall).await;
@@ -134,8 +134,8 @@ async fn the_uninstall_job_runs_where_a_quota_limits_its_priority_class() {
     let options = ["--create-namespace", "--set", "priorityClassQuota.enabled=true"];
     succeeds(helm(&mut world, &[&["install", "giveway", &chart][..], &options].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
-    carry_out(&mut world, "giveway-uninstall").await;
-    carry_out(&mut world, "giveway-rest").await;
+    run_hook(&mut world, "giveway-uninstall").await;
+    run_hook(&mut world, "giveway-rest").await;
     succeeds(uninstall).await;
     let left = world.kubectl(&["get", "resourcequota,job", "-n", NAMESPACE, "-o", "name"]).await.unwrap();
     assert_eq!(left, "");

@@ -3,9 +3,9 @@
 use crate::registry::{IMAGES, Registry};
 use crate::{VERSION, run, shipped};
 use giveway_tests::World;
-use giveway_tests::giveway::{NAMESPACE, carry_out, install_chart, run_kubectl};
+use giveway_tests::giveway::{NAMESPACE, install_chart, run_hook, run_kubectl};
 use giveway_tests::paths;
-use giveway_tests::search::{of_giveway, stays};
+use giveway_tests::search::{is_documented_to_stay, objects_of_giveway};
 use giveway_tests::wait::wait_for;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -48,11 +48,11 @@ async fn unpacked() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf + Clone) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely() {
     let (_roots, find) = unpacked().await;
-    let mut world = World::builder().bare().unjudged().start().await;
+    let mut world = World::builder().bare().without_oracle().start().await;
     // One node more than in the quick start, because Giveway's own pods need capacity too. Some of the gang fit without
     // evictions.
     world.nodes(21).cpus(8).create().await;
-    assert_eq!(of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
+    assert_eq!(objects_of_giveway(&world).await, Vec::<String>::new(), "an empty cluster");
     let chart = shipped(&format!("giveway-{VERSION}.tgz"));
     let mut giveway = install_chart(world.plane(), &chart, &["--wait", "--timeout", "120s"], &find).await.unwrap();
 
@@ -95,7 +95,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     }
 
     let test = helm(&mut world, &["test", "giveway"]);
-    let tested = carry_out(&mut world, "giveway-test", &find).await;
+    let tested = run_hook(&mut world, "giveway-test", &find).await;
     succeeds(test).await;
     assert!(tested.contains("A gang of two pods was held until both existed, and both got a node after"), "{tested}");
     assert!(tested.contains("\n0 wrong, ") && !tested.contains("is not known"), "{tested}");
@@ -147,7 +147,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let held = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
     succeeds(helm(&mut world, &[&held[..], &["--force-conflicts"]].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
-    carry_out(&mut world, "giveway-uninstall", &find).await;
+    run_hook(&mut world, "giveway-uninstall", &find).await;
     // The daemons are stopped with their Deployments, as a kubelet would do.
     let deployments = ["get", "deployments", "-n", NAMESPACE, "-o", "name"];
     wait_for("the Deployments are deleted", LIMIT, async || {
@@ -157,14 +157,15 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     .await;
     giveway.operator.kill();
     giveway.webhook.kill();
-    let cleaned = carry_out(&mut world, "giveway-rest", &find).await;
+    let cleaned = run_hook(&mut world, "giveway-rest", &find).await;
     assert!(cleaned.contains("pod/default/lonely-0: gate removed: it starts without its group\n"), "{cleaned}");
     succeeds(uninstall).await;
 
     // Only the documented objects may stay: the CRDs with their objects, labels, and the namespace. Others are deleted with a
     // delay.
     wait_for("no other object of Giveway exists", LIMIT, async || {
-        let left: Vec<String> = of_giveway(&world).await.into_iter().filter(|line| !stays(line)).collect();
+        let left: Vec<String> =
+            objects_of_giveway(&world).await.into_iter().filter(|line| !is_documented_to_stay(line)).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
@@ -176,7 +177,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     run_kubectl(&kubeconfig, &["delete", "namespace", NAMESPACE, "--timeout=60s"]).await.unwrap();
     run_kubectl(&kubeconfig, &["delete", "pod/lonely-0", "job/train", "--timeout=60s"]).await.unwrap();
     wait_for("no object of Giveway exists", LIMIT, async || {
-        let left = of_giveway(&world).await;
+        let left = objects_of_giveway(&world).await;
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
@@ -199,7 +200,7 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_one_file_manifest_installs_everything_and_helm_takes_over_existing_crds() {
-    let mut world = World::builder().bare().unjudged().start().await;
+    let mut world = World::builder().bare().without_oracle().start().await;
     let file = shipped("giveway.yaml").display().to_string();
     world.kubectl(&["apply", "--server-side", "-f", &file]).await.unwrap();
     for object in ["deployment/giveway-operator", "service/giveway-webhook"] {

@@ -9,7 +9,7 @@ use giveway_tests::World;
 use giveway_tests::cluster::{ready, stored_plans};
 use giveway_tests::giveway::{NAMESPACE, release_values};
 use giveway_tests::paths;
-use giveway_tests::search::{of_giveway, stays};
+use giveway_tests::search::{is_documented_to_stay, objects_of_giveway};
 use giveway_tests::wait::wait_for;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
@@ -242,7 +242,11 @@ pub async fn an_uninstall_leaves_only_the_documented_objects(world: &mut World) 
         line.contains(".status.images=") || line.contains("=giveway.test/") || line.contains("names=giveway")
     };
     wait_for("no other object of Giveway exists", LIMIT, async || {
-        let left = of_giveway(world).await.into_iter().filter(|line| !stays(line) && !image(line)).collect::<Vec<_>>();
+        let left = objects_of_giveway(world)
+            .await
+            .into_iter()
+            .filter(|line| !is_documented_to_stay(line) && !image(line))
+            .collect::<Vec<_>>();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;

@@ -72,7 +72,7 @@ pub async fn preemption(world: &mut World) {
     let words =
         "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this group is 10.";
     for group in low {
-        group.wait_gone(LIMIT).await;
+        group.wait_removed(LIMIT).await;
         assert_eq!(group.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
     }
 }
@@ -132,7 +132,7 @@ pub async fn guard(world: &mut World) {
         let pod = world.pod(&format!("other-{round}")).node_selector("pool", "free").create().await;
         assert_eq!(pod.wait_bound(LIMIT).await, free[0]);
         pod.delete().await;
-        pod.wait_gone(LIMIT).await;
+        pod.wait_removed(LIMIT).await;
     }
     wait_for("at most four denials are delayed", LIMIT, async || {
         let held = metric(world, "giveway_webhook_guard_held_refusals").await;
@@ -141,7 +141,7 @@ pub async fn guard(world: &mut World) {
     .await;
     // Deleting the preemptor ends the attempts of kube-scheduler.
     second.delete().await;
-    second.wait_gone(LIMIT).await;
+    second.wait_removed(LIMIT).await;
 }
 
 /// Returns the sum of a metric of the webhook over its labels, or 0 if it does not exist.
@@ -167,7 +167,7 @@ pub async fn cascade(world: &mut World) {
         history.removed_by(SCHEDULER).into_iter().find(|r| low.iter().any(|g| g.pods.iter().any(|p| p.uid == r.uid)));
     let first = preempted.expect("kube-scheduler preempted a pod of a group").pod.1.clone();
     let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
-    disrupted.wait_gone(LIMIT).await;
+    disrupted.wait_removed(LIMIT).await;
     let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
     assert_eq!(disrupted.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
     remaining.wait_running(LIMIT).await;

@@ -70,7 +70,7 @@ impl Excuses {
     /// Returns true if a breach is excused.
     pub fn cover(&self, breach: &BreachKind) -> bool {
         match breach {
-            BreachKind::InVain { preemptor, .. } => self.unbound.contains(preemptor),
+            BreachKind::Unbound { preemptor, .. } => self.unbound.contains(preemptor),
             BreachKind::PartialDisruption { group, first } => {
                 self.partial.iter().any(|(name, from, to)| *name == group.1 && (*from..=*to).contains(first))
             }
@@ -262,7 +262,7 @@ mod tests {
         let mut excuses = Excuses::default();
         excuses.unbound.insert("high".to_owned());
         excuses.deleted_plans.insert("plan".to_owned());
-        let unbound = |name: &str| excuses.cover(&BreachKind::InVain { preemptor: name.to_owned(), evictions: 3 });
+        let unbound = |name: &str| excuses.cover(&BreachKind::Unbound { preemptor: name.to_owned(), evictions: 3 });
         assert!(unbound("high") && !unbound("low"));
         let deleted = |name: &str| excuses.cover(&BreachKind::DeletedPlan { plan: name.to_owned() });
         assert!(deleted("plan") && !deleted("other"));

@@ -1,5 +1,5 @@
-//! The cgroups of a machine: one in every hierarchy, below the one that this program is in, so that the limits of whoever
-//! started it hold for the machine too.
+//! The cgroups of a machine: one in every hierarchy, below the cgroup of this program, so that the limits of this program apply
+//! to the machine.
 
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Makes a cgroup with this name in every hierarchy.
+/// Creates a cgroup with this name in every hierarchy.
 ///
 /// # Errors
-/// This program may not make cgroups.
+/// If this program may not create cgroups.
 pub(super) fn create(name: &str) -> Result<Vec<PathBuf>> {
     let own = fs::read_to_string("/proc/self/cgroup").context("reading which cgroups this program is in")?;
     paths(&own, name).into_iter().map(|path| create_one(&path).map(|()| path)).collect()
 }
 
-/// Where the cgroups belong, after a text as in `/proc/self/cgroup`.
+/// Returns the paths of the cgroups, from the contents of `/proc/self/cgroup`.
 fn paths(own: &str, name: &str) -> Vec<PathBuf> {
     let lines = own.lines().filter_map(|line| line.splitn(3, ':').collect::<Vec<_>>().try_into().ok());
     let hierarchies: Vec<PathBuf> = lines
@@ -26,14 +26,14 @@ fn paths(own: &str, name: &str) -> Vec<PathBuf> {
             Path::new(ROOT).join(folder).join(path.trim_start_matches('/')).join(name)
         })
         .collect();
-    // Version 2 hands controllers down only through cgroups without processes: the root is the one that always does.
+    // Version 2 enables controllers only below cgroups without processes; the root always works.
     if hierarchies.is_empty() { vec![Path::new(ROOT).join(name)] } else { hierarchies }
 }
 
 fn create_one(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).with_context(|| format!("making the cgroup {}", path.display()))?;
+    fs::create_dir_all(path).with_context(|| format!("creating the cgroup {}", path.display()))?;
     let parent = path.parent().unwrap_or(path);
-    // Version 1 lets nobody into a cgroup that was not told its CPUs.
+    // A cgroup of version 1 accepts processes only after its CPUs are set.
     for file in ["cpuset.cpus", "cpuset.mems"] {
         if path.join(file).exists() && parent.join("cpuset.cpu_exclusive").exists() {
             let value = fs::read_to_string(parent.join(file))?;

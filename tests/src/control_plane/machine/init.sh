@@ -12,7 +12,7 @@ for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on
     cat "/proc/sys/$setting" >"$copy"
     mount --bind "$copy" "/proc/sys/$setting"
 done
-# Every hierarchy of cgroups is mounted anew, with the machine's own cgroup as its root.
+# Every hierarchy of cgroups is mounted again with the machine's cgroup as its root.
 hierarchies=$(sed -n 's/^[0-9]*:\([^:]\{1,\}\):.*/\1/p' /proc/self/cgroup)
 if [ -n "$hierarchies" ]; then
     mount -t tmpfs tmpfs /sys/fs/cgroup

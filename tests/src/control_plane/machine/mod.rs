@@ -1,11 +1,10 @@
-//! A machine of its own for a control plane and a node, made of namespaces: network, mounts, processes and cgroups.
+//! A machine for a control plane and a node, made of namespaces: network, mounts, processes and cgroups.
 //!
-//! A kubelet mounts, a container runtime leaves processes that outlive it, kube-proxy fills iptables. Here all of it
-//! happens where the kernel itself takes it back: when the machine's first process ends, every process in it is killed, and
-//! rules and mounts go with the last of them. What is left are a directory, empty cgroups and the host's end of a link,
-//! and those are the guard's.
+//! Kubelets mount file systems, container runtimes leave processes behind, and kube-proxy changes iptables. In a machine the
+//! kernel undoes all of this: when the first process of the machine ends, its other processes are killed, and its rules and
+//! mounts are removed. The guard removes the rest: a directory, empty cgroups and the host's end of a link.
 //!
-//! Tried with cgroups of version 1. Version 2 is provided for, in `init.sh` and `cgroups.rs`, and was not tried.
+//! Tested with cgroups of version 1. Version 2 is implemented in `init.sh` and `cgroups.rs` but was not tested.
 
 mod cgroups;
 
@@ -27,10 +26,10 @@ const ENTER: &str = include_str!("enter.sh");
 const INIT: &str = include_str!("init.sh");
 const CONNECT: &str = include_str!("connect.sh");
 
-/// How long the kernel and a few commands may take.
+/// Deadline for the start of a machine.
 const READY: Duration = Duration::from_secs(20);
 
-/// A running machine; it ends, with everything in it, when this is dropped.
+/// A running machine. It ends with all its processes when the value is dropped.
 pub struct Machine {
     _holder: Process,
     entry: MachineEntry,
@@ -38,10 +37,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes a machine that keeps what it needs below this directory.
+    /// Starts a machine with its files below this directory.
     ///
     /// # Errors
-    /// This program may not make namespaces or cgroups, or `unshare`, `nsenter` (util-linux) or `ip` (iproute2) is missing.
+    /// If this program may not create namespaces or cgroups, or `unshare`, `nsenter` (util-linux) or `ip` (iproute2) is missing.
     pub(super) async fn start(directory: &Path, guard: &Guard) -> Result<Self> {
         let folder = directory.join("machine");
         fs::create_dir_all(&folder)?;
@@ -58,7 +57,7 @@ impl Machine {
         };
         let mut holder = Process::spawn(program, guard, None)?;
         let ready = folder.join("ready");
-        let started = wait::until("the machine of namespaces is there", READY, async || {
+        let started = wait::until("the machine has started", READY, async || {
             if let Some(status) = holder.exited() {
                 return Ok(Err(anyhow!("the machine has ended ({status}):\n{}", holder.log_tail(10))));
             }
@@ -80,12 +79,12 @@ impl Machine {
         Ok(Self { _holder: holder, entry: MachineEntry::new(first, folder), address })
     }
 
-    /// The address at which the host reaches the machine.
+    /// Returns the address of the machine for the host.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// How programs get in.
+    /// Returns the entry for programs.
     pub fn entry(&self) -> MachineEntry {
         self.entry.clone()
     }
@@ -100,8 +99,8 @@ fn only_child(pid: u32) -> Result<u32> {
     children.trim().parse().with_context(|| format!("process {pid} has the children {children:?} and not one"))
 }
 
-/// Two addresses of a net of four that nobody else has, most likely: the host's and the machine's. They are of the range
-/// that is set aside for carriers, which neither a private net nor the internet uses.
+/// Returns two addresses of a /30 network, the host's and the machine's. They are in the shared address space of carriers, which
+/// private networks and the internet do not use, and very likely unique on this host.
 fn addresses() -> (Ipv4Addr, Ipv4Addr) {
     let random = u32::try_from(RandomState::new().hash_one(0) >> 44).unwrap_or_default();
     let net = u32::from(Ipv4Addr::new(100, 64, 0, 0)) + (random << 2);

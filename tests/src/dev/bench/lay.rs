@@ -1,4 +1,4 @@
-//! The full cluster of a row, the same on both sides, and what is left of it afterwards.
+//! Creates the full cluster of a row, equal on all sides, and counts the evicted pods afterwards.
 
 use super::rows::{CPUS, Layout, Row};
 use super::side::{LOW, Side};
@@ -15,30 +15,30 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Tells the pods that fill the cluster from those of the gang, and names the unit that a pod belongs to.
+/// Label with the unit of a pod; it distinguishes the pods that fill the cluster from those of the gang.
 const UNIT: &str = "bench.giveway.dev/unit";
-/// Requests in flight at the same time, also when the gang is submitted.
+/// Number of concurrent requests, also when the gang is submitted.
 const CONNECTIONS: usize = 16;
-/// Order of the places where groups are spread.
+/// Seed of the order in which groups are spread over the nodes.
 const SEED: u64 = 42;
-/// How long the cluster may take to stand.
-const STANDS: Duration = Duration::from_secs(900);
+/// Deadline for the cluster to be complete.
+const COMPLETE: Duration = Duration::from_secs(900);
 
-/// Fills the cluster and waits until every pod runs and every controller has done what it does about that. Where nobody
-/// preempts, the nodes that the gang takes stay empty.
+/// Fills the cluster and waits until every pod runs and the controllers have finished. For the side without preemption, the nodes
+/// that the gang needs stay empty.
 pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
     let nodes = world.nodes(row.nodes).cpus(CPUS).create().await;
     let full = if side == Side::Free { row.nodes.saturating_sub(row.nodes_for_gang()) } else { row.nodes };
-    let places = world.fill(&nodes[..full]);
-    let (places, size) = match row.layout {
-        Layout::Singles => (places, 1),
-        Layout::Packed(size) => (places, size),
-        Layout::Spread(size) => (places.spread(SEED), size),
+    let fill = world.fill(&nodes[..full]);
+    let (fill, size) = match row.layout {
+        Layout::Singles => (fill, 1),
+        Layout::Packed(size) => (fill, size),
+        Layout::Spread(size) => (fill.spread(SEED), size),
     };
-    let places = places.places().await;
+    let fill = fill.places().await;
     let mut groups = Vec::new();
     let mut pods = Vec::new();
-    for (index, nodes) in places.chunks_exact(size).enumerate() {
+    for (index, nodes) in fill.chunks_exact(size).enumerate() {
         let unit = format!("low-{index:04}");
         let group = (row.layout != Layout::Singles).then_some(unit.as_str());
         groups.extend(group.and_then(|name| side.group(name, size, LOW)));
@@ -53,35 +53,34 @@ pub(super) async fn fill(world: &World, side: Side, row: &Row) -> Result<()> {
     }
     create(world, &pod_kind(), objects(pods)?).await?;
     let api: Api<Pod> = Api::namespaced(world.client(), "default");
-    wait::until(&format!("{count} pods run"), STANDS, async || {
+    wait::until(&format!("{count} pods run"), COMPLETE, async || {
         let others = ListParams::default().fields("status.phase!=Running");
         let others = api.list_metadata(&others).await.map_err(|error| error.to_string())?.items.len();
-        if others == 0 { Ok(()) } else { Err(format!("{others} do not run yet")) }
+        if others == 0 { Ok(()) } else { Err(format!("{others} do not run")) }
     })
     .await?;
     settled(world, side, size).await
 }
 
-/// Waits until the controllers of the groups have seen all of their pods: what they do must not fall into the time
-/// that is measured.
+/// Waits until the controllers of the groups have observed all pods, so that their work is not measured.
 async fn settled(world: &World, side: Side, size: usize) -> Result<()> {
     let Some(kind) = side.kind() else { return Ok(()) };
     let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", &kind);
-    wait::until("every group has its finalizer and its status", STANDS, async || {
+    wait::until("every group has its finalizer and its status", COMPLETE, async || {
         let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let is_settled = |group: &&DynamicObject| {
             let running = group.data.pointer("/status/pods/running").and_then(Value::as_u64);
-            let told = side == Side::InTree || running == u64::try_from(size).ok();
-            told && group.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+            let reported = side == Side::InTree || running == u64::try_from(size).ok();
+            reported && group.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
         };
         let settled = all.iter().filter(is_settled).count();
-        if settled == all.len() { Ok(()) } else { Err(format!("{settled} of {} have", all.len())) }
+        if settled == all.len() { Ok(()) } else { Err(format!("{settled} of {} groups", all.len())) }
     })
     .await?;
     Ok(())
 }
 
-/// What distinguishes the pods of a row.
+/// Properties of a pod of a row.
 pub(super) struct Member<'a> {
     pub(super) class: &'a str,
     pub(super) cpus: u32,
@@ -102,12 +101,12 @@ impl Member<'_> {
     }
 }
 
-/// Selects the pods of one unit.
+/// Returns the label selector of the pods of one unit.
 pub(super) fn selector(unit: &str) -> String {
     format!("{UNIT}={unit}")
 }
 
-/// Creates objects of one kind, a bounded number at a time.
+/// Creates objects of one kind with bounded concurrency.
 pub(super) async fn create(world: &World, kind: &ApiResource, objects: Vec<DynamicObject>) -> Result<()> {
     let api: Api<DynamicObject> = Api::namespaced_with(world.client(), "default", kind);
     stream::iter(objects.into_iter().map(Ok))
@@ -122,24 +121,24 @@ pub(super) async fn create(world: &World, kind: &ApiResource, objects: Vec<Dynam
         .await
 }
 
-/// The kind `Pod`.
+/// Returns the kind `Pod`.
 pub(super) fn pod_kind() -> ApiResource {
     ApiResource::erase::<Pod>(&())
 }
 
-/// Pods as objects that can be created.
+/// Converts pods to objects that can be created.
 pub(super) fn objects(pods: Vec<Value>) -> Result<Vec<DynamicObject>> {
     pods.into_iter().map(|pod| serde_json::from_value(pod).context("a pod")).collect()
 }
 
-/// What was evicted: pods, and units that lost some of their pods and kept others.
+/// Numbers of evicted pods and of partially disrupted units.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     pub(super) pods: usize,
-    pub(super) torn: usize,
+    pub(super) partially_disrupted: usize,
 }
 
-/// Counts what is missing of what filled the cluster, when nothing is on its way out any more.
+/// Waits until no pod is terminating and counts the missing pods of those that filled the cluster.
 pub(super) async fn lost(world: &World, side: Side, row: &Row) -> Result<Lost> {
     if side == Side::Free {
         return Ok(Lost::default());
@@ -150,11 +149,11 @@ pub(super) async fn lost(world: &World, side: Side, row: &Row) -> Result<Lost> {
     };
     let units = row.nodes * usize::try_from(CPUS)? / size;
     let api: Api<Pod> = Api::namespaced(world.client(), "default");
-    let left = wait::until("no pod terminates", Duration::from_secs(60), async || {
+    let left = wait::until("no pod is terminating", Duration::from_secs(60), async || {
         let all = api.list_metadata(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let going = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
-        if going > 0 {
-            return Err(format!("{going} do"));
+        let terminating = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+        if terminating > 0 {
+            return Err(format!("{terminating} are terminating"));
         }
         let mut left: BTreeMap<String, usize> = BTreeMap::new();
         for pod in all {
@@ -166,5 +165,8 @@ pub(super) async fn lost(world: &World, side: Side, row: &Row) -> Result<Lost> {
     .await?;
     let of_units = left.iter().filter(|(unit, _)| unit.starts_with("low-"));
     let kept: Vec<usize> = of_units.map(|(_, pods)| *pods).collect();
-    Ok(Lost { pods: units * size - kept.iter().sum::<usize>(), torn: kept.iter().filter(|pods| **pods < size).count() })
+    Ok(Lost {
+        pods: units * size - kept.iter().sum::<usize>(),
+        partially_disrupted: kept.iter().filter(|pods| **pods < size).count(),
+    })
 }

@@ -1,4 +1,4 @@
-//! One run: a fresh control plane, a full cluster, a gang.
+//! One run: a new control plane, a full cluster and a gang.
 
 use super::lay::{self, Member};
 use super::rows::Row;
@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 
 /// Name of the gang, its group and its unit.
 const GANG: &str = "gang";
-/// How long it may take to be bound.
+/// Deadline for the gang to be bound.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// From the first request of the submission to the last member bound; nothing when they were not bound in time.
+    /// Time from the first request of the submission to the binding of the last member; `None` if the deadline has passed.
     pub(super) time: Option<Duration>,
     /// Pods that were evicted.
     pub(super) evicted: usize,
-    /// Groups that lost some of their pods and kept others.
-    pub(super) torn: usize,
+    /// Number of partially disrupted groups.
+    pub(super) partially_disrupted: usize,
 }
 
 impl fmt::Display for Outcome {
@@ -40,14 +40,18 @@ impl fmt::Display for Outcome {
         if self.evicted > 0 {
             write!(f, ", {} evicted", self.evicted)?;
         }
-        if self.torn > 0 { write!(f, ", {} torn", self.torn) } else { Ok(()) }
+        if self.partially_disrupted > 0 {
+            write!(f, ", {} partially disrupted", self.partially_disrupted)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Measures one row on one side once.
 ///
 /// # Errors
-/// Something does not start, or is refused.
+/// If a process does not start or a request is rejected.
 pub(super) async fn measure(row: &Row, side: Side, rate: Rate, logs: Option<&Path>, round: usize) -> Result<Outcome> {
     let mut world = side.start(rate).await?;
     lay::fill(&world, side, row).await?;
@@ -57,7 +61,7 @@ pub(super) async fn measure(row: &Row, side: Side, rate: Rate, logs: Option<&Pat
         world.keep_logs(&logs.join(format!("{}-{}-{}-{round}", row.name, rate.name(), side.name())))?;
     }
     world.plane().check_alive()?;
-    Ok(Outcome { time, evicted: lost.pods, torn: lost.torn })
+    Ok(Outcome { time, evicted: lost.pods, partially_disrupted: lost.partially_disrupted })
 }
 
 /// Submits the gang and waits until it is bound.
@@ -68,7 +72,7 @@ async fn submit(world: &World, side: Side, row: &Row) -> Result<Option<Duration>
         match seen.next().await.context("the watch ended")?? {
             Event::InitDone => break,
             Event::Init => {}
-            other => bail!("the gang was there before it was submitted: {other:?}"),
+            other => bail!("pods of the gang existed before it was submitted: {other:?}"),
         }
     }
     let pods = (0..row.gang).map(|index| {
@@ -87,7 +91,7 @@ async fn submit(world: &World, side: Side, row: &Row) -> Result<Option<Duration>
         let mut bound = BTreeSet::new();
         while bound.len() < row.gang {
             let event = seen.next().await.context("the watch ended")?;
-            // A watch that breaks off is taken up again by the stream itself.
+            // The stream restarts an interrupted watch itself.
             let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
             if pod.spec.and_then(|spec| spec.node_name).is_some_and(|node| !node.is_empty()) {
                 bound.extend(pod.metadata.uid);

@@ -1,10 +1,9 @@
-//! `make bench-e2e`: how long a gang waits for its places in a full cluster, and what that costs, with Giveway and with
-//! the in-tree group preemption.
+//! `make bench-e2e`: the time until a gang is bound in a full cluster and the number of evictions, with Giveway and with the
+//! in-tree group preemption.
 //!
-//! Every run has a control plane of its own, and all sides get the same flags, the same nodes, the same pods at the
-//! same places and the same way of submitting. Time is from the first request of the submission to the moment at which
-//! one watch shows the last member with a node. What was evicted is counted in the cluster afterwards. Each cell is the
-//! median of several rounds, in which the sides take turns.
+//! Every run has a control plane of its own. All sides have the same flags, nodes, bound pods and way of submitting. The time is
+//! from the first request of the submission to the moment at which a watch reports the last member as bound. Evictions are
+//! counted in the cluster afterwards. Each cell is the median of several rounds, in which the sides alternate.
 
 mod lay;
 mod measure;
@@ -22,21 +21,21 @@ use side::Side;
 use std::path::PathBuf;
 use table::{Table, machine};
 
-/// What is measured.
+/// Options of the benchmark.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BenchOptions {
-    /// Rows to run, by name; all when none is named.
+    /// Names of the rows to run; all rows if empty.
     pub rows: Vec<String>,
-    /// Only this side: `giveway`, `in-tree` or `free` (kube-scheduler binds as many pods to free places).
+    /// Only this side: `giveway`, `in-tree` or `free` (kube-scheduler binds as many pods to free nodes).
     #[arg(long)]
     pub side: Option<String>,
     /// Only this rate of the scheduler's client: `default` or `raised`.
     #[arg(long)]
     pub rate: Option<String>,
-    /// How often each cell is measured; the median counts.
+    /// Number of rounds; each cell is the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub rounds: u8,
-    /// Keeps the logs and the audit log of every run in this directory.
+    /// Keep the logs and the audit log of every run in this directory.
     #[arg(long)]
     pub logs: Option<PathBuf>,
 }
@@ -44,7 +43,7 @@ pub struct BenchOptions {
 /// The limits of kube-scheduler's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rate {
-    /// Its own: 50 requests a second, bursts of 100.
+    /// The default: 50 requests per second, bursts of 100.
     Default,
     /// `--kube-api-qps=1000 --kube-api-burst=1000`.
     Raised,
@@ -61,10 +60,10 @@ impl Rate {
     }
 }
 
-/// Runs the rows and prints the table; returns whether Giveway did what it should in each of them.
+/// Runs the rows and prints the table. Returns true if Giveway met the expectations in each row.
 ///
 /// # Errors
-/// There is no such row, or something does not start.
+/// If a row does not exist or a process does not start.
 pub async fn bench(options: &BenchOptions) -> Result<bool> {
     let rows = choose("row", &ROWS.each_ref(), |row| row.name, &options.rows)?;
     let sides = choose("side", &Side::ALL.each_ref(), |side| side.name(), options.side.as_slice())?;
@@ -73,7 +72,7 @@ pub async fn bench(options: &BenchOptions) -> Result<bool> {
     for row in rows {
         for rate in &rates {
             for round in 1..=usize::from(options.rounds) {
-                // Whatever else the machine does should not always meet the same side.
+                // The order alternates, so that other load of the machine does not always affect the same side.
                 let mut order = sides.clone();
                 if round % 2 == 0 {
                     order.reverse();
@@ -88,10 +87,10 @@ pub async fn bench(options: &BenchOptions) -> Result<bool> {
         }
     }
     println!("\n{}\n\n{table}", machine());
-    Ok(table.good())
+    Ok(table.meets_expectations())
 }
 
-/// Those with the given names, in the order of `all`; every one when no name is given.
+/// Returns the elements with the given names in the order of `all`, or all elements if no name is given.
 fn choose<'a, T>(
     what: &str,
     all: &[&'a T],

@@ -1,5 +1,5 @@
-//! `make bench-node`: how long a gang takes from `kubectl apply` to its last container running, on a real node that is empty
-//! and on one that is full, with Giveway as the chart installs it and with the in-tree group preemption.
+//! `make bench-node`: the time from `kubectl apply` of a gang to its last running container on an empty and on a full real node,
+//! with Giveway as the chart installs it and with the in-tree group preemption.
 
 use super::Rate;
 use super::side::{HIGH, LOW, Side};
@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Pods of a gang; as many of [`CPU`] as the node has room for beside Giveway, and one less than without it.
+/// Pods of a gang: the number of pods with [`CPU`] that fit on the node beside Giveway, one less than without Giveway.
 const SIZE: usize = 4;
 const CPU: &str = "440m";
-/// How long a gang may take.
+/// Deadline of every wait.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How a real node is measured.
+/// Options of the benchmark.
 #[derive(Args, Clone, Debug)]
 pub struct NodeOptions {
-    /// How often each case is measured.
+    /// Number of measurements of each case.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub rounds: u8,
 }
@@ -36,7 +36,7 @@ pub struct NodeOptions {
 /// Measures both sides and prints the table.
 ///
 /// # Errors
-/// No real node can run here, or a gang does not start in time.
+/// If no real node can run here or a gang does not start in time.
 pub async fn bench(options: &NodeOptions) -> Result<()> {
     let mut lines = Vec::new();
     for side in [Side::Giveway, Side::InTree] {
@@ -57,7 +57,7 @@ pub async fn bench(options: &NodeOptions) -> Result<()> {
     Ok(())
 }
 
-/// One gang that comes and goes; on a full node another one, of lower priority, is there before.
+/// Measures one gang and deletes it. On a full node a gang of lower priority runs before.
 async fn round(world: &World, side: Side, full: bool) -> Result<Duration> {
     if full {
         let low = gang(side, "low", LOW)?;
@@ -114,7 +114,7 @@ async fn all_run(world: &World, gang: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the gangs, and waits until nothing of them is left.
+/// Deletes the gangs and waits until their objects are removed.
 async fn clear(world: &World, side: Side) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(world.client(), "default");
     pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;

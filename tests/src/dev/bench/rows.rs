@@ -3,39 +3,39 @@
 /// CPUs of a node.
 pub const CPUS: u32 = 8;
 
-/// What fills the cluster.
+/// Units of the pods that fill the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Single pods.
     Singles,
-    /// Groups of so many pods that go whole or not at all, one node filled after the other.
+    /// Groups of this size in mode `PodGroup`; one node is filled after the other.
     Packed(usize),
-    /// The same groups, spread over the nodes at random.
+    /// Groups of this size in mode `PodGroup`, spread over the nodes at random.
     Spread(usize),
 }
 
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// By which it can be chosen.
+    /// Name for the command line.
     pub name: &'static str,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// What fills them.
+    /// Pods that fill the nodes.
     pub layout: Layout,
-    /// How many pods the gang has.
+    /// Number of pods of the gang.
     pub gang: usize,
-    /// CPUs of each of them.
+    /// CPU request of each pod of the gang.
     pub cpus: u32,
-    /// The fewest pods that can go: one for one where groups allow it, and otherwise the best that a solver found for
-    /// a cluster of this kind in 200 s.
+    /// Smallest possible number of evictions: one per member if the groups permit it, otherwise the best result of a solver for a
+    /// cluster of this kind after 200 s.
     pub fewest: usize,
-    /// Whether `fewest` is proven for this very cluster.
+    /// Whether `fewest` is proven for this cluster.
     pub proven: bool,
 }
 
 impl Row {
-    /// The row in words.
+    /// Returns a description of the row.
     pub fn describe(&self) -> String {
         let low = match self.layout {
             Layout::Singles => "single pods".to_owned(),
@@ -46,8 +46,8 @@ impl Row {
         format!("{} × {CPUS}, {low}; gang {}{each}", self.nodes, self.gang)
     }
 
-    /// The largest part of the in-tree scheduler's time that Giveway may take, with the scheduler's own rate and with
-    /// a raised one.
+    /// Returns the goals for the ratio of Giveway's time to that of the in-tree preemption, at the default and at the raised rate
+    /// of the scheduler's client.
     pub fn goals(&self) -> (f64, f64) {
         match self.layout {
             Layout::Singles => (1.0, 1.0),
@@ -57,8 +57,8 @@ impl Row {
         }
     }
 
-    /// How often as long as kube-scheduler takes to bind as many pods to free places Giveway may take, at the scheduler's
-    /// own rate; only of large gangs, for which the scheduler's rate counts and not the number of steps.
+    /// Returns the goal for the ratio of Giveway's time to that of kube-scheduler on free nodes, at the default rate. Only large
+    /// gangs have a goal, because their time depends on the rate of the scheduler's client and not on the number of steps.
     pub fn free_goal(&self) -> Option<f64> {
         self.is_large().then_some(1.5)
     }
@@ -67,7 +67,7 @@ impl Row {
         self.gang >= 256
     }
 
-    /// How many nodes the gang takes where it has them for itself.
+    /// Returns the number of empty nodes that the gang needs.
     pub fn nodes_for_gang(&self) -> usize {
         let on_one_node = (CPUS / self.cpus).max(1);
         self.gang.div_ceil(usize::try_from(on_one_node).unwrap_or(1))
@@ -78,7 +78,7 @@ const fn row(name: &'static str, nodes: usize, layout: Layout, gang: usize) -> R
     Row { name, nodes, layout, gang, cpus: 1, fewest: gang, proven: true }
 }
 
-/// Every row, small ones first.
+/// All rows, small ones first.
 pub static ROWS: [Row; 9] = [
     row("singles-50", 50, Layout::Singles, 32),
     row("packed-100", 100, Layout::Packed(4), 32),

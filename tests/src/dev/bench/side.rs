@@ -1,4 +1,4 @@
-//! The sides: how each is started, and how groups and their pods are written for it.
+//! The sides of the comparison: how each is started, and the form of its groups and pods.
 
 use super::Rate;
 use crate::cluster::Shape;
@@ -9,17 +9,17 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-/// Priority class of what fills the cluster.
+/// Priority class of the pods that fill the cluster.
 pub(super) const LOW: &str = "low";
 /// Priority class of the gang.
 pub(super) const HIGH: &str = "high";
 
-/// Who preempts, if anybody does.
+/// The component that preempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Giveway,
     InTree,
-    /// kube-scheduler alone binds as many pods, which know no groups, to free places: nobody can be faster.
+    /// No preemption: kube-scheduler binds as many pods without groups to free nodes, which is a lower bound of the time.
     Free,
 }
 
@@ -34,12 +34,12 @@ impl Side {
         }
     }
 
-    /// A control plane with the priority classes, and nothing else.
+    /// Starts a control plane with the priority classes.
     pub(super) async fn start(self, rate: Rate) -> Result<World> {
         self.start_with(World::builder(), rate).await
     }
 
-    /// The same, of a world about which more has been said.
+    /// Like [`Side::start`], with other settings of the world.
     pub(super) async fn start_with(self, mut builder: WorldBuilder, rate: Rate) -> Result<World> {
         if rate == Rate::Raised {
             builder = builder.scheduler_rate(1000, 1000);
@@ -49,7 +49,7 @@ impl Side {
             Self::InTree => builder.in_tree(),
             Self::Free => builder.bare(),
         };
-        let world = builder.unjudged().try_start().await?;
+        let world = builder.without_oracle().try_start().await?;
         for (name, value) in [(LOW, 10), (HIGH, 1000)] {
             let class = world.class(name, value);
             let class = if self == Self::Giveway { class.managed() } else { class };
@@ -58,7 +58,7 @@ impl Side {
         Ok(world)
     }
 
-    /// The kind `PodGroup` of this side, if it has groups.
+    /// Returns the kind `PodGroup` of this side, if it has groups.
     pub(super) fn kind(self) -> Option<ApiResource> {
         let (group, version) = match self {
             Self::Giveway => (keys::GROUP, "v1alpha1"),
@@ -68,7 +68,7 @@ impl Side {
         Some(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, "PodGroup"), "podgroups"))
     }
 
-    /// A PodGroup that needs all of its pods and gives way as a whole, on a side that has groups.
+    /// Returns a PodGroup with `minCount` `size` whose pods are disrupted together, if this side has groups.
     pub(super) fn group(self, name: &str, size: usize, class: &str) -> Option<DynamicObject> {
         let mode = match self {
             Self::Giveway => json!("PodGroup"),
@@ -83,8 +83,8 @@ impl Side {
         Some(DynamicObject::new(name, &self.kind()?).data(json!({ "spec": spec })))
     }
 
-    /// A pod, which is a member of `group` when there is one. It is not typed, because the types know no
-    /// `spec.schedulingGroup` yet.
+    /// Returns a pod, which is a member of `group` if one is given. It is untyped because the types have no
+    /// `spec.schedulingGroup`.
     pub(super) fn pod(self, name: &str, mut shape: Shape, group: Option<&str>) -> Result<Value> {
         if let (Self::Giveway, Some(group)) = (self, group) {
             shape.labels.insert(keys::LABEL_POD_GROUP.to_owned(), group.to_owned());

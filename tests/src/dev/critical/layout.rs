@@ -1,4 +1,4 @@
-//! The cluster of the demonstration: eight small nodes, every place of which is taken, and CoreDNS on two of them.
+//! The cluster of the demonstration: eight small full nodes, with CoreDNS on two of them.
 
 use crate::cluster::{DeploymentBuilder, FillBuilder, GRACE_SECONDS, Kit, PodHandle, Shaped};
 use crate::wait::wait_for;
@@ -11,66 +11,68 @@ use std::time::Duration;
 
 /// The Deployment of the add-on.
 pub(super) const ADDON: &str = "coredns";
-/// A node has room for four pods of this size, and for one of the DaemonSet.
-const PLACE: &str = "500m";
-/// How long a pod really takes to go that asks for an hour: all that it is given.
-const LONGEST: &str = "10";
-/// Seconds of an hour.
+/// CPU request of most pods. Four such pods and one of the DaemonSet fit on a node.
+const CPU: &str = "500m";
+/// Seconds that a pod with a grace period of an hour takes to terminate: the whole shortened grace period.
+const TERMINATION_SECONDS: &str = "10";
+/// Seconds in an hour.
 const HOUR: u32 = 3600;
 
-/// What is in the cluster.
+/// Objects of the cluster.
 pub(super) struct Layout {
-    /// Where add-ons are.
+    /// The namespace of add-ons.
     pub(super) system: Kit,
     /// The pods of CoreDNS.
     pub(super) addons: Vec<PodHandle>,
-    /// The other nodes than those of CoreDNS: web, train (2), notebook, mixed, infra.
+    /// The nodes without CoreDNS: web, train (2), notebook, mixed, infra.
     pub(super) nodes: Vec<String>,
 }
 
-/// Builds and fills it. Pods are bound at creation, but for those of CoreDNS and of the DaemonSet.
+/// Creates and fills the nodes. All pods are bound at creation, except those of CoreDNS and of the DaemonSet.
 pub(super) async fn build(world: &World) -> Layout {
     let node = |prefix: &str, count| world.nodes(count).resource("cpu", "2200m").prefix(prefix);
     let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
     let front = node("front", 2).create().await;
-    // As many charts install it: without a priority class. The annotation makes it a critical add-on all the same.
+    // CoreDNS has no priority class, as in many charts; the annotation makes it a critical add-on.
     let dns = DeploymentBuilder::new(system.clone(), ADDON, 2).annotation(keys::ANNOTATION_CRITICAL, "true");
     let addons = dns.tolerate(keys::TAINT_CRITICAL).resource("cpu", "1").create().await;
     let mut nodes = node("node", 5).create().await;
-    // A pool of the administrator's own with the same taint, full of pods that are critical themselves.
+    // A node pool that the administrator has tainted with the same key, full of critical pods.
     let infra = node("infra", 1).taint(keys::TAINT_CRITICAL, "true", "NoSchedule").create().await;
     nodes.extend(infra);
-    daemon_set(&world.kit(), front.len() + nodes.len()).await;
+    create_daemon_set(&world.kit(), front.len() + nodes.len()).await;
     world.class("batch", 0).managed().create().await;
 
-    let place = |nodes: &[String], prefix: &str| world.fill(nodes).prefix(prefix).resource("cpu", PLACE);
-    let long = |fill: FillBuilder| fill.grace_seconds(HOUR).annotation(GRACE_SECONDS, LONGEST);
-    long(place(&front, "shop")).singles().await;
-    let web = place(&nodes[..1], "web").grace_seconds(5).label("app", "web").singles().await;
+    let fill = |nodes: &[String], prefix: &str| world.fill(nodes).prefix(prefix).resource("cpu", CPU);
+    let long = |pods: FillBuilder| pods.grace_seconds(HOUR).annotation(GRACE_SECONDS, TERMINATION_SECONDS);
+    long(fill(&front, "shop")).singles().await;
+    let web = fill(&nodes[..1], "web").grace_seconds(5).label("app", "web").singles().await;
     let all = i32::try_from(web.len()).unwrap_or(i32::MAX);
     world.budget("web").matching("app", "web").min_available(all).create_allowing(0).await;
-    place(&nodes[1..3], "train").priority("batch").grace_seconds(60).whole().groups_of(8).await;
-    long(place(&nodes[3..4], "notebook")).singles().await;
-    world.pod("cache").resource("cpu", PLACE).grace_seconds(2).on(&nodes[4]).create().await;
-    long(place(&nodes[4..5], "report")).singles().await;
-    place(&nodes[5..], "infra").priority("system-cluster-critical").grace_seconds(0).singles().await;
+    fill(&nodes[1..3], "train").priority("batch").grace_seconds(60).whole().groups_of(8).await;
+    long(fill(&nodes[3..4], "notebook")).singles().await;
+    world.pod("cache").resource("cpu", CPU).grace_seconds(2).on(&nodes[4]).create().await;
+    long(fill(&nodes[4..5], "report")).singles().await;
+    fill(&nodes[5..], "infra").priority("system-cluster-critical").grace_seconds(0).singles().await;
     Layout { system, addons, nodes }
 }
 
-/// Deletes a pod of CoreDNS, whose place is taken before its successor exists: nobody but Giveway can bring it back.
-pub(super) async fn take_place(world: &World, layout: &Layout) -> String {
+/// Deletes a pod of CoreDNS after other pods have used the remaining capacity of its node, so its replacement fits nowhere
+/// without an eviction. Returns a description.
+pub(super) async fn delete_add_on(world: &World, layout: &Layout) -> String {
     let victim = &layout.addons[0];
     let node = victim.wait_bound(Duration::from_secs(10)).await;
     for name in ["squatter-1", "squatter-2"] {
-        let pod = world.pod(name).resource("cpu", PLACE).grace_seconds(HOUR).annotation(GRACE_SECONDS, LONGEST);
+        let pod =
+            world.pod(name).resource("cpu", CPU).grace_seconds(HOUR).annotation(GRACE_SECONDS, TERMINATION_SECONDS);
         pod.on(&node).create().await;
     }
     victim.delete().await;
-    format!("pod {} on node {node}; two other pods have its place", victim.name)
+    format!("pod {} on node {node}; two other pods use its capacity", victim.name)
 }
 
-/// A DaemonSet of the real controller, with a pod on every node.
-async fn daemon_set(kit: &Kit, nodes: usize) {
+/// Creates a DaemonSet and waits until its controller's pods run on every node.
+async fn create_daemon_set(kit: &Kit, nodes: usize) {
     let set = json!({
         "metadata": {"name": "agent"},
         "spec": {

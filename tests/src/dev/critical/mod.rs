@@ -1,4 +1,4 @@
-//! `make demo-critical`: CoreDNS comes back into a full cluster, and the audit log proves what that took.
+//! `make demo-critical`: preempts for a pod of CoreDNS in a full cluster and checks the promises with the audit log.
 
 mod layout;
 mod proof;
@@ -20,20 +20,21 @@ use std::time::Duration;
 use timeline::Timeline;
 use tokio::process::Command;
 
-/// How long an add-on waits before somebody goes for it: the chart has 30 s.
+/// Hold-off before the operator preempts for an add-on; the chart's default is 30 s.
 const HOLD_OFF: Duration = Duration::from_secs(5);
-/// How long everything may take that is neither hold-off nor a victim's grace, in seconds.
+/// Permitted seconds beyond the hold-off and the grace periods of the victims.
 const SLACK: f64 = 3.0;
-/// How long it may be until the add-on is back.
+/// Deadline for the add-on to be bound.
 const LIMIT: Duration = Duration::from_secs(45);
 
-/// Runs the demonstration; returns whether every promise was kept.
+/// Runs the demonstration. Returns true if every promise was kept.
 ///
 /// # Errors
-/// Something does not start, or CoreDNS does not come back in time.
+/// If a process does not start or the pod of CoreDNS is not bound in time.
 pub async fn demo(keep: bool) -> Result<bool> {
     let after = format!("--critical-addons-after={}s", HOLD_OFF.as_secs());
-    let mut builder = World::builder().unjudged().operator_flag(&after).operator_flag("--lease-duration-seconds=15");
+    let mut builder =
+        World::builder().without_oracle().operator_flag(&after).operator_flag("--lease-duration-seconds=15");
     if keep {
         builder = builder.directory(&fresh_directory().await?);
     }
@@ -46,8 +47,8 @@ pub async fn demo(keep: bool) -> Result<bool> {
     introduce(&layout.nodes);
 
     let mut timeline = Timeline::new(layout.addons.iter().map(|pod| pod.uid.clone()));
-    let deleted = layout::take_place(&world, &layout).await;
-    timeline.tell("deleted", &deleted);
+    let deleted = layout::delete_add_on(&world, &layout).await;
+    timeline.print("deleted", &deleted);
     let mut predicted = BTreeSet::new();
     let ask = async |pod: &str| {
         let (names, text) = predict(&kubeconfig, &layout.system.namespace, pod).await?;
@@ -56,8 +57,8 @@ pub async fn demo(keep: bool) -> Result<bool> {
     };
     timeline.follow(&world, LIMIT, ask).await?;
 
-    let plan = timeline.plan().context("it came back without a plan, although the cluster was full")?;
-    finished(&world, &plan.id).await?;
+    let plan = timeline.plan().context("the add-on was bound without a plan, although the cluster was full")?;
+    wait_completed(&world, &plan.id).await?;
     let (name, _) = timeline.addon.clone().unwrap_or_default();
     describe(&world, &layout.system.namespace, &name).await?;
     println!("\n$ kubectl get preemptions");
@@ -65,20 +66,20 @@ pub async fn demo(keep: bool) -> Result<bool> {
     let kept = proof::prove(&world, &timeline, plan, &predicted, &before).await?;
     if keep {
         state::leave_running(&mut world)?;
-        println!("\nEverything is left running:");
-        print_usage("  kubectl giveway history -n kube-system             # who gave way for add-ons\n");
+        println!("\nThe cluster keeps running:");
+        print_usage("  kubectl giveway history -n kube-system             # plans for add-ons with their victims\n");
     }
     Ok(kept)
 }
 
 fn introduce(nodes: &[String]) {
     println!(
-        "\nThe cluster is full. CoreDNS has two pods of 1 CPU in kube-system, and no priority class: every other pod has the\n\
-         same priority, 0, so kube-scheduler does nothing for it. Everywhere but on {infra} are pods of half a CPU:\n\
-         on {web} a service whose budget allows nobody to go; on {first} and {second} a training group that goes whole or not\n\
-         at all; on {notebook} notebooks that ask for an hour to terminate; on {mixed} reports that do, and a cache that asks for\n\
-         two seconds. {infra} is a pool with a taint CriticalAddonsOnly of its own, full of pods that are critical themselves.\n\
-         Each node has a pod of a DaemonSet. Now a pod of CoreDNS is deleted, and others are in its place when it comes back.\n",
+        "\nThe cluster is full. CoreDNS has two pods of 1 CPU in kube-system and no priority class. All other pods have the same\n\
+        priority, 0, so kube-scheduler does not preempt for CoreDNS. All nodes except {infra} have pods of half a CPU:\n\
+        {web} a service whose budget allows no disruption; {first} and {second} a training group in mode PodGroup;\n\
+        {notebook} notebooks with a grace period of an hour; {mixed} reports with the same grace period and a cache with two\n\
+        seconds. {infra} belongs to a node pool with its own taint CriticalAddonsOnly and is full of critical pods. Each node has\n\
+        a pod of a DaemonSet. Now a pod of CoreDNS is deleted, and other pods use its capacity before its replacement exists.\n",
         web = nodes[0],
         first = nodes[1],
         second = nodes[2],
@@ -88,7 +89,7 @@ fn introduce(nodes: &[String]) {
     );
 }
 
-/// Who would go for a pod, and where it would go: as the command line says, which touches nothing.
+/// Returns the predicted victims of an add-on and a description, by `kubectl giveway plan --critical`.
 async fn predict(kubeconfig: &Path, namespace: &str, pod: &str) -> Result<(BTreeSet<String>, String)> {
     let mut command = Command::new(paths::giveway_program("kubectl-giveway")?);
     command.args(["plan", "--critical", "-o", "json", "-n", namespace, "--for", &format!("pod/{pod}")]);
@@ -96,16 +97,16 @@ async fn predict(kubeconfig: &Path, namespace: &str, pod: &str) -> Result<(BTree
     if !output.status.success() {
         bail!("kubectl giveway plan --critical: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    let answer: Value = serde_json::from_slice(&output.stdout).context("reading what kubectl giveway plan said")?;
+    let answer: Value = serde_json::from_slice(&output.stdout).context("parsing the output of kubectl giveway plan")?;
     let pods = answer["victimPods"].as_array().into_iter().flatten();
     let names: BTreeSet<String> = pods.filter_map(|pod| pod.as_str().map(str::to_owned)).collect();
     let list = names.iter().cloned().collect::<Vec<_>>().join(", ");
     let node = answer["placements"][0]["node"].as_str().unwrap_or("none").to_owned();
-    Ok((names, format!("by kubectl giveway plan --critical: {list} go, on node {node}")))
+    Ok((names, format!("by kubectl giveway plan --critical: victims {list} on node {node}")))
 }
 
-/// Waits until a plan has told how it ended.
-async fn finished(world: &World, plan: &str) -> Result<()> {
+/// Waits until a plan is completed.
+async fn wait_completed(world: &World, plan: &str) -> Result<()> {
     let plans = Api::<Preemption>::all(world.client());
     wait::until("the plan is completed", Duration::from_secs(10), async || {
         let plan = plans.get(plan).await.map_err(|error| error.to_string())?;
@@ -116,15 +117,15 @@ async fn finished(world: &World, plan: &str) -> Result<()> {
     Ok(())
 }
 
-/// The events of `kubectl describe pod`.
+/// Prints the events of `kubectl describe pod`.
 async fn describe(world: &World, namespace: &str, pod: &str) -> Result<()> {
-    let told = wait::until("the events are written", Duration::from_secs(10), async || {
+    let text = wait::until("the events are written", Duration::from_secs(10), async || {
         let text = world.kubectl(&["describe", "pod", pod, "-n", namespace]).await?;
         if text.contains("Completed") { Ok(text) } else { Err(text) }
     })
     .await?;
     println!("\n$ kubectl describe pod -n {namespace} {pod}    # deployment {ADDON}");
-    for line in told.lines().skip_while(|line| !line.starts_with("Events:")) {
+    for line in text.lines().skip_while(|line| !line.starts_with("Events:")) {
         println!("{line}");
     }
     Ok(())

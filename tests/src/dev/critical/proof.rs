@@ -1,4 +1,4 @@
-//! What went for the add-on, and what the audit log proves of how.
+//! The victims of the add-on, and the checks of the audit log.
 
 use super::timeline::Timeline;
 use super::{HOLD_OFF, SLACK};
@@ -13,17 +13,17 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every taint, by node.
+/// Returns all taints, by node.
 pub(super) async fn taints(world: &World) -> Result<BTreeMap<String, Vec<Taint>>> {
     let nodes = Api::<Node>::all(world.client()).list(&ListParams::default()).await?;
     let of = |node: Node| (node.name_any(), node.spec.and_then(|spec| spec.taints).unwrap_or_default());
     Ok(nodes.items.into_iter().map(of).collect())
 }
 
-/// Prints who went and why.
-pub(super) fn tell_victims(history: &History, plan: &StoredPlan) {
+/// Prints the victims with their grace periods and budgets.
+pub(super) fn print_victims(history: &History, plan: &StoredPlan) {
     let step = Step::of(plan.critical_addon.map_or(1, |addon| addon.step));
-    println!("\nWhat went, by step {} ({}):", step.number(), step.means());
+    println!("\nVictims, chosen in step {} ({}):", step.number(), step.means());
     for victim in &plan.victims {
         for pod in &victim.pods {
             let own = history.pods.get(&pod.uid).map_or(0, |record| record.grace);
@@ -37,13 +37,13 @@ pub(super) fn tell_victims(history: &History, plan: &StoredPlan) {
     }
 }
 
-/// The grace with which a pod went, in seconds.
+/// Returns the grace period with which a pod was evicted, in seconds.
 fn given(history: &History, uid: &str) -> Option<i64> {
     let removal = history.evicted().into_iter().find(|removal| removal.uid == uid)?;
     Some(removal.grace.map_or_else(|| history.pods.get(uid).map_or(0, |pod| pod.grace), i64::from))
 }
 
-/// Prints what is proved; returns whether everything held.
+/// Prints a summary of the audit log. Returns true if every check passed.
 pub(super) async fn prove(
     world: &World,
     timeline: &Timeline,
@@ -53,7 +53,7 @@ pub(super) async fn prove(
 ) -> Result<bool> {
     let history = world.audit().await;
     let mut broken = Promises::new().broken(&history);
-    tell_victims(&history, plan);
+    print_victims(&history, plan);
 
     let removals = history.evicted();
     let pods: BTreeSet<&String> = removals.iter().map(|removal| &removal.uid).collect();
@@ -66,14 +66,14 @@ pub(super) async fn prove(
     let since = timeline.seconds("unschedulable", "bound").map(|seconds| seconds - HOLD_OFF.as_secs_f64());
     let limit = f64::from(i32::try_from(longest).unwrap_or(i32::MAX)) + SLACK;
 
-    println!("\nWhat the audit log of the API server proves:");
+    println!("\nSummary of the API server's audit log:");
     println!("  pods evicted                   {}, each once: {}", pods.len(), pods.len() == removals.len());
     println!("  as predicted                   {}", names == *predicted);
     println!("  evictions without a plan       {}", promises::unplanned_count(&history));
-    println!("  groups torn apart              {}", promises::torn_count(&history));
-    println!("  longest grace given            {longest} s; {} s is allowed", critical::LONGEST_GRACE);
-    println!("  taints of Giveway's left       {left}");
-    println!("  foreign taints untouched       {} of {}", foreign(before, &after), before.values().flatten().count());
+    println!("  groups partially disrupted     {}", promises::partial_disruption_count(&history));
+    println!("  longest grace period           {longest} s; {} s is allowed", critical::LONGEST_GRACE);
+    println!("  remaining taints of Giveway    {left}");
+    println!("  foreign taints unchanged       {} of {}", foreign(before, &after), before.values().flatten().count());
     println!("  bound by kube-scheduler        {}", binding.map_or("nowhere", |binding| &binding.node));
     println!(
         "  from hold-off to bound         {}",
@@ -84,20 +84,23 @@ pub(super) async fn prove(
     );
     let checks = [
         (pods.len() == removals.len(), "a pod was evicted twice"),
-        (!names.is_empty() && names == *predicted, "others went than `kubectl giveway plan --critical` had said"),
-        (longest <= critical::LONGEST_GRACE, "a grace was longer than allowed"),
+        (
+            !names.is_empty() && names == *predicted,
+            "the victims differ from the prediction of `kubectl giveway plan --critical`",
+        ),
+        (longest <= critical::LONGEST_GRACE, "a grace period was longer than allowed"),
         (left == 0, "a taint was left behind"),
         (*before == after, "a foreign taint was changed"),
         (
             binding.is_some_and(|b| plan.placements.iter().any(|p| p.node == b.node)),
-            "it was not bound where it was to be",
+            "the add-on was not bound to the planned node",
         ),
         (
             since.is_some_and(|seconds| (0.0..=limit).contains(&seconds)),
-            "it came back before the hold-off, or too late",
+            "the add-on was bound before the hold-off or too late",
         ),
     ];
-    broken.extend(checks.into_iter().filter(|(held, _)| !held).map(|(_, what)| what.to_owned()));
+    broken.extend(checks.into_iter().filter(|(passed, _)| !passed).map(|(_, what)| what.to_owned()));
     if broken.is_empty() {
         println!("  Every promise was kept.");
     }
@@ -107,7 +110,7 @@ pub(super) async fn prove(
     Ok(broken.is_empty())
 }
 
-/// How many of the taints that were there before are there as they were.
+/// Returns the number of earlier taints that are unchanged.
 fn foreign(before: &BTreeMap<String, Vec<Taint>>, after: &BTreeMap<String, Vec<Taint>>) -> usize {
     let kept = |(node, taint): &(&String, &Taint)| after.get(*node).is_some_and(|taints| taints.contains(taint));
     before.iter().flat_map(|(node, taints)| taints.iter().map(move |taint| (node, taint))).filter(kept).count()
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_taint_counts_only_as_it_was() {
+    fn a_changed_foreign_taint_does_not_count_as_unchanged() {
         let taint = |value: &str| Taint {
             key: keys::TAINT_CRITICAL.to_owned(),
             value: Some(value.to_owned()),

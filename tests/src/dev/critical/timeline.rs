@@ -1,5 +1,5 @@
-//! What happens to an add-on, as it happens: read from watches of pods, nodes and stored plans, and printed line by line
-//! with the seconds since it was deleted and since its successor was `Unschedulable`.
+//! Prints the stages of an add-on as they happen, from watches of pods, nodes and stored plans, with the seconds since its pod
+//! was deleted and since the replacement was `Unschedulable`.
 
 use super::layout::ADDON;
 use crate::world::World;
@@ -14,75 +14,75 @@ use kube::{Api, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Something that was seen.
-enum Seen {
+/// An event of one of the watches.
+enum Observed {
     Pod(Box<Event<Pod>>),
     Node(Box<Event<Node>>),
     Preemption(Box<Event<Preemption>>),
 }
 
-/// The add-on that waits, and what is known of it.
+/// The pending add-on and its observed state.
 pub(super) struct Timeline {
     start: Instant,
-    /// Pods of the Deployment that were there before.
+    /// Earlier pods of the Deployment.
     before: BTreeSet<String>,
-    /// What was told, and when.
-    told: BTreeMap<&'static str, Instant>,
+    /// The printed stages, with their times.
+    printed: BTreeMap<&'static str, Instant>,
     /// Name and UID of the add-on.
     pub(super) addon: Option<(String, String)>,
-    /// Where it is bound.
+    /// The node to which it is bound.
     pub(super) node: Option<String>,
     plan: Option<StoredPlan>,
     tainted: BTreeSet<String>,
-    going: BTreeSet<String>,
-    gone: BTreeSet<String>,
+    terminating: BTreeSet<String>,
+    removed: BTreeSet<String>,
 }
 
 impl Timeline {
-    /// The clock starts now.
+    /// Starts the clock.
     pub(super) fn new(before: impl Iterator<Item = String>) -> Self {
         println!("   since     since\n deleted  Unschedulable");
         Self {
             start: Instant::now(),
             before: before.collect(),
-            told: BTreeMap::new(),
+            printed: BTreeMap::new(),
             addon: None,
             node: None,
             plan: None,
             tainted: BTreeSet::new(),
-            going: BTreeSet::new(),
-            gone: BTreeSet::new(),
+            terminating: BTreeSet::new(),
+            removed: BTreeSet::new(),
         }
     }
 
     /// Prints the line `what` if it was not printed before.
-    pub(super) fn tell(&mut self, what: &'static str, text: &str) {
-        if self.told.contains_key(what) {
+    pub(super) fn print(&mut self, what: &'static str, text: &str) {
+        if self.printed.contains_key(what) {
             return;
         }
         let now = Instant::now();
-        self.told.insert(what, now);
+        self.printed.insert(what, now);
         let since = self.seconds("unschedulable", what);
         let since = since.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2} s"));
         println!("{:>6.2} s  {since:>8}  {what:<13} {text}", (now - self.start).as_secs_f64());
     }
 
-    /// Seconds from one line to another.
+    /// Returns the seconds between two printed lines.
     pub(super) fn seconds(&self, from: &str, to: &str) -> Option<f64> {
-        let (from, to) = (self.told.get(from)?, self.told.get(to)?);
+        let (from, to) = (self.printed.get(from)?, self.printed.get(to)?);
         Some(to.saturating_duration_since(*from).as_secs_f64())
     }
 
-    /// The plan that was followed.
+    /// Returns the observed plan.
     pub(super) fn plan(&self) -> Option<&StoredPlan> {
         self.plan.as_ref()
     }
 
-    /// Watches and tells until the add-on is bound and its taint is gone. As soon as it is `Unschedulable`, `predict` is
-    /// asked who will go.
+    /// Watches and prints until the add-on is bound and its taint is removed. Calls `predict` as soon as the add-on is
+    /// `Unschedulable`.
     ///
     /// # Errors
-    /// The time is up.
+    /// If the deadline has passed.
     pub(super) async fn follow(
         &mut self,
         world: &World,
@@ -91,31 +91,31 @@ impl Timeline {
     ) -> Result<()> {
         let client = world.client();
         let all = watcher::Config::default;
-        let pods = watcher(Api::<Pod>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Seen::Pod));
-        let nodes = watcher(Api::<Node>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Seen::Node));
+        let pods = watcher(Api::<Pod>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Observed::Pod));
+        let nodes = watcher(Api::<Node>::all(client.clone()), all()).map(|seen| seen.map(Box::new).map(Observed::Node));
         let plans = watcher(Api::<Preemption>::all(client), all());
-        let plans = plans.map(|seen| seen.map(Box::new).map(Seen::Preemption));
+        let plans = plans.map(|seen| seen.map(Box::new).map(Observed::Preemption));
         let mut seen = stream::select(stream::select(pods.boxed(), nodes.boxed()), plans.boxed());
         let deadline = tokio::time::Instant::from_std(self.start + limit);
-        while !(self.told.contains_key("bound") && self.told.contains_key("untainted")) {
+        while !(self.printed.contains_key("bound") && self.printed.contains_key("untainted")) {
             match tokio::time::timeout_at(deadline, seen.next()).await {
-                Ok(Some(Ok(Seen::Pod(event)))) => self.pod(*event),
-                Ok(Some(Ok(Seen::Node(event)))) => self.node(*event),
-                Ok(Some(Ok(Seen::Preemption(event)))) => self.preemption(*event),
-                // A watch that breaks off is taken up again by the stream itself.
+                Ok(Some(Ok(Observed::Pod(event)))) => self.pod(*event),
+                Ok(Some(Ok(Observed::Node(event)))) => self.node(*event),
+                Ok(Some(Ok(Observed::Preemption(event)))) => self.preemption(*event),
+                // The stream restarts an interrupted watch itself.
                 Ok(Some(Err(_))) => {}
                 Ok(None) | Err(_) => {
-                    let last = self.plan.as_ref().map_or("there is no plan", |plan| plan.message.as_str());
-                    bail!("{ADDON} is not back after {limit:?}: {last}");
+                    let last = self.plan.as_ref().map_or("no plan exists", |plan| plan.message.as_str());
+                    bail!("{ADDON} is not bound after {limit:?}: {last}");
                 }
             }
             if let (true, false, Some((name, _))) =
-                (self.told.contains_key("unschedulable"), self.told.contains_key("predicted"), self.addon.clone())
+                (self.printed.contains_key("unschedulable"), self.printed.contains_key("predicted"), self.addon.clone())
             {
                 let text = predict(&name).await?;
-                self.tell("predicted", &text);
+                self.print("predicted", &text);
             }
-            self.look();
+            self.print_stages();
         }
         Ok(())
     }
@@ -128,10 +128,10 @@ impl Timeline {
         };
         let uid = pod.uid().unwrap_or_default();
         if deleted || pod.metadata.deletion_timestamp.is_some() {
-            self.going.insert(uid.clone());
+            self.terminating.insert(uid.clone());
         }
         if deleted {
-            self.gone.insert(uid);
+            self.removed.insert(uid);
             return;
         }
         let its =
@@ -141,11 +141,11 @@ impl Timeline {
         }
         self.addon = Some((pod.name_any(), uid));
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let told =
+        let unschedulable =
             conditions.iter().find(|c| c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable"));
-        if let Some(told) = told {
-            let message = told.message.clone().unwrap_or_default();
-            self.tell("unschedulable", &format!("pod {}: {message}", pod.name_any()));
+        if let Some(condition) = unschedulable {
+            let message = condition.message.clone().unwrap_or_default();
+            self.print("unschedulable", &format!("pod {}: {message}", pod.name_any()));
         }
         self.node = pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
     }
@@ -159,36 +159,36 @@ impl Timeline {
         let name = node.name_any();
         if ours {
             self.tainted.insert(name.clone());
-            self.tell("tainted", &format!("node {name} with {}={uid}:{}", taint.key, taint.effect));
+            self.print("tainted", &format!("node {name} with {}={uid}:{}", taint.key, taint.effect));
         } else if self.tainted.remove(&name) {
-            self.tell("untainted", &format!("node {name} is open to everybody again"));
+            self.print("untainted", &format!("node {name} has no taint of Giveway"));
         }
     }
 
     fn preemption(&mut self, event: Event<Preemption>) {
         let (Event::Apply(preemption) | Event::InitApply(preemption)) = event else { return };
         let its = self.addon.as_ref().is_some_and(|(_, uid)| *uid == preemption.spec.preemptor.uid);
-        // The demonstration's plan fits into one object.
+        // The plan of the demonstration fits into one object.
         if let (true, Ok(plan)) = (its, assemble(vec![preemption])) {
             self.plan = Some(plan);
         }
     }
 
-    /// Tells what has come true.
-    fn look(&mut self) {
+    /// Prints the stages that have been reached.
+    fn print_stages(&mut self) {
         if let Some(plan) = self.plan.clone() {
-            self.tell("planned", &plan.reason);
+            self.print("planned", &plan.reason);
             let victims: BTreeSet<&String> = plan.victims.iter().flat_map(|v| &v.pods).map(|pod| &pod.uid).collect();
             let all = |some: &BTreeSet<String>| !victims.is_empty() && victims.iter().all(|uid| some.contains(*uid));
-            if all(&self.going) {
-                self.tell("evicted", &format!("{} pods are on their way", victims.len()));
+            if all(&self.terminating) {
+                self.print("evicted", &format!("{} pods are terminating", victims.len()));
             }
-            if all(&self.gone) {
-                self.tell("gone", &format!("{} pods", victims.len()));
+            if all(&self.removed) {
+                self.print("removed", &format!("{} pods", victims.len()));
             }
         }
         if let (Some(node), Some((name, _))) = (self.node.clone(), self.addon.clone()) {
-            self.tell("bound", &format!("pod {name} to node {node}"));
+            self.print("bound", &format!("pod {name} to node {node}"));
         }
     }
 }

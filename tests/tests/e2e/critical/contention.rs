@@ -32,7 +32,7 @@ async fn no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterward
     rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let dns = addon(&world, "dns").cpu(2).create().await;
     assert_eq!(wait_tainted(&world, &dns).await, nodes[0]);
-    quick.wait_gone(MINUTE).await;
+    quick.wait_removed(MINUTE).await;
     // kube-scheduler does not use the free capacity, although the rival has a higher priority.
     let why = rival.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     // A pod with `spec.nodeName` set by its creator is rejected too.

@@ -6,7 +6,7 @@ use crate::MINUTE;
 use giveway_crds::critical;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodHandle, Shaped, stored_plans};
-use giveway_tests::proxy::{Fault, calm};
+use giveway_tests::proxy::{Fault, no_faults};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::{until, wait_for};
@@ -160,7 +160,7 @@ async fn an_add_on_gets_an_event_while_an_earlier_taint_cannot_be_removed() {
     );
     assert!(event.starts_with(&kept) && event.ends_with("(403)"), "{event}");
     assert_eq!(world.audit().await.evicted().len(), 1, "no pod was evicted for the second add-on");
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     second.wait_bound(MINUTE).await;
     wait_plan(&world, &second, PlanState::Completed).await;
     wait_untainted(&world).await;

@@ -119,7 +119,7 @@ async fn add_ons_respect_allowances_whole_groups_and_guaranteed_budgets() {
     assert_eq!(third.wait_bound(MINUTE).await, pair[0]);
     let plan = wait_plan(&world, &third, PlanState::Completed).await;
     assert_eq!((plan.critical_addon.map(|addon| addon.step), plan.cost.victim_pods), (Some(1), 2));
-    group[0].wait_gone(MINUTE).await;
+    group[0].wait_removed(MINUTE).await;
 
     // A guaranteed budget holds against an add-on of ordinary priority, in the third step too.
     let fourth = addon(&world, "dns-4").create().await;

@@ -4,7 +4,7 @@ use super::scenes::{Scenario, Scene};
 use super::{seed, stage};
 use futures::future::join_all;
 use giveway_tests::World;
-use giveway_tests::proxy::{Call, Fault, Script, calm};
+use giveway_tests::proxy::{Call, Fault, Script, no_faults};
 use giveway_tests::random::Random;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -36,7 +36,7 @@ async fn play(world: &World, name: &str, script: Script) {
     let scenes = join_all(scenes).await;
     world.proxy().play(script);
     join_all(scenes.iter().map(Scene::play)).await;
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     let history = world.audit().await;
     join_all(scenes.iter().map(|scene| scene.rest(&history))).await;
     join_all(scenes.into_iter().map(Scene::clear)).await;

@@ -3,7 +3,7 @@
 use super::scenes::{Scenario, Scene};
 use super::{keep_alive, kill_and_start, seed, stage};
 use giveway_tests::World;
-use giveway_tests::proxy::{Fault, calm};
+use giveway_tests::proxy::{Fault, no_faults};
 use giveway_tests::random::Random;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -42,7 +42,7 @@ async fn a_guaranteed_budget_survives_a_crash_at_every_write() {
 async fn survives(scenario: Scenario) {
     let mut world = stage().await;
     let scene = Scene::set(&world.kit(), "calm", scenario).await;
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     scene.play().await;
     scene.rest(&world.audit().await).await;
     let writes = world.proxy().writes();
@@ -78,7 +78,7 @@ async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) 
         () = keep_alive(world.operator(), &client, &mut killed) => {}
     }
     // Writes during the clean-up of the scene are not counted.
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     if world.operator().exited().is_some() {
         killed = true;
         kill_and_start(world.operator(), &client).await;

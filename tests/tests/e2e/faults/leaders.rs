@@ -45,9 +45,9 @@ async fn a_leader_frozen_until_its_lease_expired_writes_nothing_afterwards() {
     let play = scene.play();
     let sleep = async {
         wait_writes(&world, 3).await;
-        world.frozen_operator(true);
+        world.freeze_operator(true);
         wait_another_leader(&world, &first).await;
-        world.frozen_operator(false);
+        world.freeze_operator(false);
     };
     tokio::join!(play, sleep);
     let status = world.operator().wait_exit(Duration::from_secs(20)).await;

@@ -3,7 +3,7 @@
 use super::scenes::{Scenario, Scene};
 use super::{PATIENCE, stage_in, wait_writes};
 use giveway_tests::World;
-use giveway_tests::proxy::{Call, Fault, calm};
+use giveway_tests::proxy::{Call, Fault, no_faults};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -28,7 +28,7 @@ async fn a_preemption_completes_after_etcd_the_api_server_or_the_scheduler_is_ki
     let mut world = stage_in(World::builder().operator_flag("--lease-duration-seconds=60")).await;
     for process in ["kube-scheduler", "etcd", "kube-apiserver"] {
         let scene = Scene::set(&world.kit(), &format!("without-{process}"), Scenario::Preemption).await;
-        world.proxy().play(calm());
+        world.proxy().play(no_faults());
         let (gang, ()) = tokio::join!(scene.gang(), wait_writes(&world, 6));
         world.plane().restart(process).unwrap();
         gang.wait_bound(PATIENCE).await;

@@ -4,7 +4,7 @@ use super::stage;
 use crate::MINUTE;
 use giveway_tests::World;
 use giveway_tests::cluster::Shaped;
-use giveway_tests::proxy::{Call, Fault, calm};
+use giveway_tests::proxy::{Call, Fault, no_faults};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -35,7 +35,7 @@ async fn break_watch_of_groups(world: &mut World, fault: Fault) {
     world.operator().start().await;
     wait_for("the operator leads and is ready", MINUTE, async || {
         let leads = world.operator_metrics().await.contains("\ngiveway_operator_leader 1");
-        let (status, words) = world.operator_says("/readyz").await;
+        let (status, words) = world.operator_http("/readyz").await;
         if leads && status == 200 { Ok(()) } else { Err(words) }
     })
     .await;
@@ -45,7 +45,7 @@ async fn break_watch_of_groups(world: &mut World, fault: Fault) {
 /// Waits until the operator reports that its watch of PodGroups is broken and that it makes no decisions.
 async fn wait_broken(world: &World) {
     wait_for("readyz reports the watch of PodGroups as broken", MINUTE, async || {
-        let (status, words) = world.operator_says("/readyz").await;
+        let (status, words) = world.operator_http("/readyz").await;
         let broken = status == 503 && words.contains("the watch of kind PodGroup has been broken for ");
         if broken { Ok(()) } else { Err(format!("{status} {words}")) }
     })
@@ -64,7 +64,7 @@ async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() 
     assert!(event.ends_with(words), "{event}");
     wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     pod.wait_bound(MINUTE).await;
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
@@ -80,7 +80,7 @@ async fn a_watch_on_a_silently_broken_connection_is_restarted() {
         if silent() > 0 { Ok(()) } else { Err("no watch is silent".to_owned()) }
     })
     .await;
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     world.nodes(2).cpus(1).create().await;
     let gang = world.gang("train", 2).create().await;
     gang.wait_bound(MINUTE).await;
@@ -96,7 +96,7 @@ async fn a_watch_that_is_never_answered_is_reported_as_broken_and_restarted() {
     let pod = world.pod("vip").priority("high").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    world.proxy().play(calm());
+    world.proxy().play(no_faults());
     pod.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
     world.check_promises().await;

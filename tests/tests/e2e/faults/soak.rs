@@ -8,7 +8,7 @@ use futures::future::join_all;
 use giveway_tests::audit::History;
 use giveway_tests::cluster::Kit;
 use giveway_tests::giveway::Daemon;
-use giveway_tests::proxy::{Fault, Script, calm};
+use giveway_tests::proxy::{Fault, Script, no_faults};
 use giveway_tests::random::Random;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -58,7 +58,7 @@ async fn a_random_load_completes_while_the_operator_is_killed_repeatedly() {
             kills += 1;
         }
         // The scenes in progress have to complete without further faults.
-        proxy.play(calm());
+        proxy.play(no_faults());
         kills
     };
     let (_, kills) = tokio::join!(load, kill);

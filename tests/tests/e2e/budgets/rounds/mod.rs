@@ -59,8 +59,8 @@ async fn no_random_round_violates_a_guaranteed_budget() {
     watch.abort();
     let spent = played.iter().filter(|round| round.spent()).map(|round| format!("{}-", round.prefix));
     let promises = Promises::new()
-        .allow_in_vain(share(UNNECESSARY_EVICTIONS))
-        .allow_torn(share(PARTIAL_DISRUPTIONS))
+        .allow_evictions_for_unbound(share(UNNECESSARY_EVICTIONS))
+        .allow_partial_disruptions(share(PARTIAL_DISRUPTIONS))
         .only_for(spent);
     let (judgement, _) = stage.judge(&promises).await;
     let tally = Tally::new(&played, &judgement);
