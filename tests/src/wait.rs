@@ -83,10 +83,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_condition_that_comes_true_returns_its_value() {
-        let mut looks = 0;
-        let value = until("three looks", Duration::from_secs(5), async || {
-            looks += 1;
-            if looks == 3 { Ok(looks) } else { Err(format!("{looks} looks")) }
+        let mut calls = 0;
+        let value = until("the third call", Duration::from_secs(5), async || {
+            calls += 1;
+            if calls == 3 { Ok(calls) } else { Err(format!("{calls} calls")) }
         });
         assert_eq!(value.await.unwrap(), 3);
     }

@@ -20,7 +20,7 @@
 //! promises         all of these checks, and the excuses of a test
 //! chronicle        watches pods and budgets
 //! budgets          promises about PodDisruptionBudgets, from history and chronicle
-//! rest             promise 5: nothing is left over at rest
+//! rest             promise 5: no gate, finalizer, taint or plan remains at rest without a reason
 //! ```
 //!
 //! Each file imports only files above it.

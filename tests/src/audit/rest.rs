@@ -15,7 +15,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
-/// The cluster is at rest if nothing was left over for this time.
+/// The cluster is at rest if [`Objects::left_over`] returned nothing for this time.
 const REST: Duration = Duration::from_secs(1);
 
 /// The objects of the cluster at one time.
@@ -54,7 +54,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// What is left over, one message each.
+    /// Returns one message for each object that must not exist at rest.
     pub fn left_over(&self, history: &History) -> Vec<String> {
         let mut left: Vec<String> = self.plans.iter().filter_map(|plan| self.idle(plan)).collect();
         left.extend(self.pods.iter().filter_map(|pod| self.gated(pod, history)));
@@ -196,13 +196,13 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// Waits until nothing was left over for a second.
+/// Waits until the cluster has been at rest for a second.
 ///
 /// # Errors
-/// Something is left over at the deadline.
+/// The cluster is not at rest at the deadline; the error names the objects.
 pub async fn reached(client: &Client, history: &History, limit: Duration) -> Result<(), TimedOut> {
     let mut clean: Option<Instant> = None;
-    wait::until("nothing is left over", limit, async || {
+    wait::until("the cluster is at rest", limit, async || {
         let objects = Objects::look(client).await.map_err(|error| error.to_string())?;
         let left = objects.left_over(history);
         if !left.is_empty() {
@@ -214,7 +214,7 @@ pub async fn reached(client: &Client, history: &History, limit: Duration) -> Res
             return Ok(());
         }
         tokio::time::sleep(REST / 4).await;
-        Err("nothing has been left over for less than a second".to_owned())
+        Err("at rest for less than a second".to_owned())
     })
     .await
 }

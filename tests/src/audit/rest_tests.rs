@@ -1,4 +1,4 @@
-//! Everything that may be left over, with a reason and without.
+//! Objects of each kind that promise 5 checks, with a reason to exist at rest and without.
 
 use super::super::SCHEDULER;
 use super::super::handwritten::Log;

@@ -43,30 +43,30 @@ impl Guard {
 
     /// Adds the process group of `pid`, which the guard will end.
     pub(super) fn add(&self, pid: u32) {
-        self.say("add", &pid.to_string());
+        self.write("add", &pid.to_string());
     }
 
     /// Removes a process that has ended, because its id may be reused.
     pub(super) fn remove_process(&self, pid: u32) {
-        self.say("gone", &pid.to_string());
+        self.write("gone", &pid.to_string());
     }
 
     /// Detaches the guard: it does not clean up when this program ends.
     pub(super) fn keep(&self) {
-        self.say("keep", "");
+        self.write("keep", "");
     }
 
     /// Adds a cgroup, which the guard removes with those below it after all processes have ended.
     pub(super) fn cgroup(&self, path: &Path) {
-        self.say("cgroup", &path.display().to_string());
+        self.write("cgroup", &path.display().to_string());
     }
 
     /// Adds a network link of the host, which the guard removes.
     pub(super) fn link(&self, name: &str) {
-        self.say("link", name);
+        self.write("link", name);
     }
 
-    fn say(&self, word: &str, about: &str) {
+    fn write(&self, word: &str, about: &str) {
         let mut pipe = self.0.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = pipe.as_mut() {
             // Errors are ignored if the guard has ended: the processes are ended by their own destructors as well.

@@ -25,14 +25,14 @@ impl World {
     /// If the log cannot be read.
     pub async fn audit(&self) -> History {
         let mut history = unanswered::history_of(self.caught_up().await.lines());
-        let mut gone = unanswered::perhaps_removed(&history);
-        if !gone.is_empty() {
+        let mut removed = unanswered::perhaps_removed(&history);
+        if !removed.is_empty() {
             // The pods show whether a request without a response, left by a killed process, was carried out.
             let pods = Api::<Pod>::all(self.client()).list(&ListParams::default()).await.unwrap();
             for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-                gone.remove(&pod.uid().unwrap_or_default());
+                removed.remove(&pod.uid().unwrap_or_default());
             }
-            unanswered::accept(&mut history, &gone);
+            unanswered::accept(&mut history, &removed);
         }
         history
     }

@@ -20,11 +20,11 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Waits until the status of the group counts `scheduled` bound and `held` gated pods.
-async fn wait_counts(group: &Group, scheduled: i32, held: i32) {
-    wait_for(&format!("{scheduled} pods are bound and {held} are gated"), MINUTE, async || {
+/// Waits until the status of the group counts `scheduled` bound and `gated` gated pods.
+async fn wait_counts(group: &Group, scheduled: i32, gated: i32) {
+    wait_for(&format!("{scheduled} pods are bound and {gated} are gated"), MINUTE, async || {
         let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
-        if (counts.scheduled, counts.held) == (scheduled, held) { Ok(()) } else { Err(format!("{counts:?}")) }
+        if (counts.scheduled, counts.held) == (scheduled, gated) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
 }

@@ -197,7 +197,7 @@ async fn no_admission_fails_while_authority_and_certificate_are_rotated_repeated
             }
         }
         if round == 4 {
-            wait_for("the next authority is announced", MINUTE, async || {
+            wait_for("the Secret contains the next certificate authority", MINUTE, async || {
                 let secret = secrets.get_opt(AUTHORITY).await.unwrap().ok_or("the Secret does not exist")?;
                 let next = secret.data.unwrap_or_default().contains_key("next-ca.crt");
                 if next { Ok(()) } else { Err("not yet".to_owned()) }
@@ -249,7 +249,7 @@ async fn no_admission_fails_while_authority_and_certificate_are_rotated_repeated
     // The operator writes the bundle again after a user removed it.
     let patch = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
     world.kubectl(&["patch", "mutatingwebhookconfiguration", "giveway", "--type=json", "-p", patch]).await.unwrap();
-    wait_for("the bundle is back", MINUTE, async || {
+    wait_for("the CA bundle is restored", MINUTE, async || {
         if trusted(&client).await? == bundle { Ok(()) } else { Err("another authority".to_owned()) }
     })
     .await;

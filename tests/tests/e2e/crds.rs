@@ -56,7 +56,7 @@ where
 }
 
 /// Returns true if a message contains this text. Kubernetes 1.33 prints the type of an invalid value instead of the value.
-fn says(message: &str, text: &str) -> bool {
+fn contains_text(message: &str, text: &str) -> bool {
     let with_type = |type_: &&str| {
         let (path, rest) = text.split_once("Invalid value: ")?;
         let (_, rule) = rest.split_once(": ")?;
@@ -69,7 +69,7 @@ fn compare(case: &str, answer: Result<(), kube::Error>, verdict: Verdict) {
     match (answer, verdict) {
         (Ok(()), Ok(())) => {}
         (Err(kube::Error::Api(status)), Err(text)) => {
-            assert!(says(&status.message, text), "{case}: {text:?} is not in {:?}", status.message);
+            assert!(contains_text(&status.message, text), "{case}: {text:?} is not in {:?}", status.message);
             assert_eq!(status.code, 422, "{case}: {}", status.message);
         }
         (answer, verdict) => panic!("{case}: expected {verdict:?}, got {answer:?}"),

@@ -305,7 +305,7 @@ async fn a_forged_admission_review_uses_up_no_allowance() {
     // A pending preemptor has a priority above the pods and below the threshold.
     let vip = world.pod("vip").cpu(64).priority("high").create().await;
     vip.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
-    let client = crate::guard_cost::of_the_webhook(&mut world);
+    let client = crate::guard_cost::webhook_client(&mut world);
     for pod in &pods {
         let answer = forged(&client, pod, true).await;
         assert_eq!(answer["response"]["allowed"], json!(true), "a mark uses up no allowance: {answer}");

@@ -119,7 +119,7 @@ async fn a_delayed_denial_barely_slows_the_scheduler() {
     let vip = preemptor(&world, "vip").await;
     vip.wait_event("GuaranteedBudget", MINUTE).await;
     let attempts = attempts_per_minute(&mut world, Duration::from_secs(25)).await;
-    let held = best_rate(&world, "held").await;
+    let delayed = best_rate(&world, "delayed").await;
 
     world.webhook().terminate().await;
     world.webhook().flag("--guard-hold-seconds=0");
@@ -134,8 +134,8 @@ async fn a_delayed_denial_barely_slows_the_scheduler() {
         "guard: attempts per minute for one denied preemptor: {attempts:.0} delayed by 8 s, {hasty:.0} without delay"
     );
     println!(
-        "guard: {UNRELATED} unrelated pods: {quiet:.0} per second without denials, {held:.0} ({:.2}) with delayed denials, {at_once:.0} ({:.2}) with immediate denials",
-        held / quiet,
+        "guard: {UNRELATED} unrelated pods: {quiet:.0} per second without denials, {delayed:.0} ({:.2}) with delayed denials, {at_once:.0} ({:.2}) with immediate denials",
+        delayed / quiet,
         at_once / quiet
     );
     world.check_promises().await;
@@ -153,8 +153,8 @@ async fn many_delayed_denials_slow_the_scheduler_but_do_not_stop_it() {
     });
     vips.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
     wait_for("half of the denials are delayed", MINUTE, async || {
-        let held = metric(&mut world, HELD_NOW).await;
-        if held >= CROWD as u64 / 2 { Ok(()) } else { Err(format!("{held} are delayed")) }
+        let delayed = metric(&mut world, HELD_NOW).await;
+        if delayed >= CROWD as u64 / 2 { Ok(()) } else { Err(format!("{delayed} are delayed")) }
     })
     .await;
     let crowded = best_rate(&world, "crowd").await;
@@ -179,7 +179,7 @@ fn resident(pid: u32) -> f64 {
 }
 
 /// Returns a client that connects to the webhook directly.
-pub(crate) fn of_the_webhook(world: &mut World) -> Client {
+pub(crate) fn webhook_client(world: &mut World) -> Client {
     let args = world.webhook().program().args.clone();
     let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().to_owned();
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
@@ -194,7 +194,7 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     let pods = stage(&world, 8).await;
     let waiting = preemptor(&world, "vip").await;
     waiting.wait_event("GuaranteedBudget", MINUTE).await;
-    let client = of_the_webhook(&mut world);
+    let client = webhook_client(&mut world);
     let pid = world.webhook().pid().unwrap();
     let before = resident(pid);
     let asks = (0..HELD).map(|n| {
@@ -216,8 +216,8 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     let mut most = (0, before);
     // One of the delayed denials may be that of the real kube-scheduler.
     while !asks.iter().all(tokio::task::JoinHandle::is_finished) {
-        let held = metric(&mut world, HELD_NOW).await;
-        most = (most.0.max(held), most.1.max(resident(pid)));
+        let delayed = metric(&mut world, HELD_NOW).await;
+        most = (most.0.max(delayed), most.1.max(resident(pid)));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let took = start.elapsed();

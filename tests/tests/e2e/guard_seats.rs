@@ -36,7 +36,7 @@ const DEFAULT_HELD: usize = 30;
 const REPLICAS: usize = 40;
 
 /// Returns the sum of the API server's metrics with this name and all these labels.
-async fn of_the_api_server(world: &World, name: &str, labels: &[&str]) -> f64 {
+async fn sum_of_metric(world: &World, name: &str, labels: &[&str]) -> f64 {
     let request = Request::get("/metrics").body(vec![]).unwrap();
     let text = world.client().request_text(request).await.unwrap();
     let lines = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
@@ -83,8 +83,8 @@ async fn waits(world: &World) -> (f64, f64) {
     let name = "apiserver_flowcontrol_request_wait_duration_seconds";
     let labels = [&*format!("priority_level=\"{LEVEL}\""), "execute=\"true\""];
     (
-        of_the_api_server(world, &format!("{name}_count"), &labels).await,
-        of_the_api_server(world, &format!("{name}_sum"), &labels).await,
+        sum_of_metric(world, &format!("{name}_count"), &labels).await,
+        sum_of_metric(world, &format!("{name}_sum"), &labels).await,
     )
 }
 
@@ -95,30 +95,30 @@ async fn disable_borrowing(world: &World) {
     world.kubectl(&args).await.unwrap();
     let level = format!("priority_level=\"{LEVEL}\"");
     wait_for("the level borrows no seats", MINUTE, async || {
-        let limit = of_the_api_server(world, "apiserver_flowcontrol_current_limit_seats", &[&level]).await;
-        let own = of_the_api_server(world, "apiserver_flowcontrol_nominal_limit_seats", &[&level]).await;
+        let limit = sum_of_metric(world, "apiserver_flowcontrol_current_limit_seats", &[&level]).await;
+        let own = sum_of_metric(world, "apiserver_flowcontrol_nominal_limit_seats", &[&level]).await;
         if limit == own { Ok(()) } else { Err(format!("{limit} of {own}")) }
     })
     .await;
 }
 
-/// Marks and deletes `held` pods as kube-scheduler, and measures while the denials are delayed. Returns the share of the level's
+/// Marks and deletes `count` pods as kube-scheduler, and measures while the denials are delayed. Returns the share of the level's
 /// seats that is free meanwhile.
-async fn round(world: &mut World, names: &[String], held: usize, phase: &str) -> f64 {
+async fn round(world: &mut World, names: &[String], count: usize, phase: &str) -> f64 {
     let (api, patch) = (world.kit().api::<Pod>(), PatchParams::default());
-    for name in &names[..held] {
+    for name in &names[..count] {
         api.patch_status(name, &patch, &announcement()).await.unwrap();
     }
     let scheduler: Api<Pod> = Api::default_namespaced(as_scheduler(world).await);
     let mut deletions = JoinSet::new();
-    for name in &names[..held] {
+    for name in &names[..count] {
         let (scheduler, name) = (scheduler.clone(), name.clone());
         deletions.spawn(async move { scheduler.delete(&name, &DeleteParams::default()).await });
     }
     let level = format!("priority_level=\"{LEVEL}\"");
-    let seats = async |world: &World, name: &str| of_the_api_server(world, name, &[&level]).await;
+    let seats = async |world: &World, name: &str| sum_of_metric(world, name, &[&level]).await;
     // Without enough seats some of the deletions do not reach the webhook.
-    let most = seats(world, "apiserver_flowcontrol_current_limit_seats").await.min(held as f64);
+    let most = seats(world, "apiserver_flowcontrol_current_limit_seats").await.min(count as f64);
     wait_for("the denials are delayed", MINUTE, async || {
         let now = metric(world, "giveway_webhook_guard_held_refusals").await;
         if now as f64 >= most - 2.0 { Ok(()) } else { Err(format!("{now} of {most}")) }
@@ -127,11 +127,11 @@ async fn round(world: &mut World, names: &[String], held: usize, phase: &str) ->
     let executing = seats(world, "apiserver_flowcontrol_current_executing_seats").await;
     let limit = seats(world, "apiserver_flowcontrol_current_limit_seats").await;
     let before = waits(world).await;
-    let took = median(world, &format!("{}-{held}", phase.replace(' ', "-"))).await;
+    let took = median(world, &format!("{}-{count}", phase.replace(' ', "-"))).await;
     let after = waits(world).await;
     let (requests, seconds) = (after.0 - before.0, after.1 - before.1);
     println!(
-        "seats, {phase}: {held} delayed: {executing} of {limit} executing; {REPLICAS} pods of a ReplicaSet in {took} ms; {requests} requests waited {:.1} ms on average",
+        "seats, {phase}: {count} delayed: {executing} of {limit} executing; {REPLICAS} pods of a ReplicaSet in {took} ms; {requests} requests waited {:.1} ms on average",
         1000.0 * seconds / requests.max(1.0)
     );
     while let Some(done) = deletions.join_next().await {

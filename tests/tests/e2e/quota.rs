@@ -112,7 +112,7 @@ fn below(group: &str) -> String {
 }
 
 #[track_caller]
-fn says(said: &str, words: &str) {
+fn assert_message(said: &str, words: &str) {
     assert!(said.contains(words), "the rejection has another message:\n{said}\nexpected: {words}");
 }
 
@@ -129,14 +129,14 @@ async fn a_group_gives_no_priority_that_a_quota_denies_to_its_pods() {
 }
 
 async fn directly_and_through_a_group(scene: &Scene) {
-    says(&rejection(PodBuilder::new(scene.tenant.clone(), "plain").priority("high")).await, EXCEEDED);
+    assert_message(&rejection(PodBuilder::new(scene.tenant.clone(), "plain").priority("high")).await, EXCEEDED);
     scene.group(&scene.tenant, "gang", 1).priority("high").create_group().await;
     scene.group(&scene.tenant, "basic", 1).basic().priority("high").create_group().await;
     for group in ["gang", "basic"] {
-        says(&rejection(scene.member("m", group, Some("low"))).await, &below(group));
-        says(&rejection(scene.member("m", group, Some("low")).on("victims-0")).await, &below(group));
-        says(&rejection(scene.member("m", group, None)).await, EXCEEDED);
-        says(&rejection(scene.member("m", group, Some("high"))).await, EXCEEDED);
+        assert_message(&rejection(scene.member("m", group, Some("low"))).await, &below(group));
+        assert_message(&rejection(scene.member("m", group, Some("low")).on("victims-0")).await, &below(group));
+        assert_message(&rejection(scene.member("m", group, None)).await, EXCEEDED);
+        assert_message(&rejection(scene.member("m", group, Some("high"))).await, EXCEEDED);
     }
     // A pod without a class gets the class of its group, and the quota counts it.
     let member = PodBuilder::new(scene.tenant.clone(), "cheap").label(keys::LABEL_POD_GROUP, "cheap");
@@ -153,19 +153,19 @@ async fn through_a_template(scene: &Scene) {
             let pod = PodBuilder::new(scene.tenant.clone(), "m").label(keys::LABEL_WORKLOAD, "work");
             pod.label(keys::LABEL_TEMPLATE, template)
         };
-        says(&rejection(pod().priority("low")).await, &below(&format!("work-{template}")));
+        assert_message(&rejection(pod().priority("low")).await, &below(&format!("work-{template}")));
         let replica = pod().label(keys::LABEL_REPLICA, "0").priority("low");
-        says(&rejection(replica).await, &below(&format!("work-{template}-0")));
-        says(&rejection(pod()).await, EXCEEDED);
+        assert_message(&rejection(replica).await, &below(&format!("work-{template}-0")));
+        assert_message(&rejection(pod()).await, EXCEEDED);
     }
 }
 
 /// The webhook entry for members fails closed, so an outage does not bypass the check of the class.
 async fn while_the_webhook_is_down(scene: &mut Scene) {
     scene.world.webhook().kill();
-    says(&rejection(scene.member("m", "gang", Some("low"))).await, "failed calling webhook");
+    assert_message(&rejection(scene.member("m", "gang", Some("low"))).await, "failed calling webhook");
     let labelled = PodBuilder::new(scene.tenant.clone(), "m").label(keys::LABEL_WORKLOAD, "work").priority("low");
-    says(&rejection(labelled.label(keys::LABEL_TEMPLATE, "gang")).await, "failed calling webhook");
+    assert_message(&rejection(labelled.label(keys::LABEL_TEMPLATE, "gang")).await, "failed calling webhook");
     scene.world.webhook().start().await;
 }
 
@@ -240,7 +240,10 @@ async fn with_the_group_recreated_for_running_pods(scene: &mut Scene) {
     .await;
     gang.delete().await;
     let said = groups.create(&PostParams::default(), &builder.clone().priority("high").build()).await.unwrap_err();
-    says(&said.to_string(), "object is being deleted: podgroups.scheduling.giveway.dev \"recreated\" already exists");
+    assert_message(
+        &said.to_string(),
+        "object is being deleted: podgroups.scheduling.giveway.dev \"recreated\" already exists",
+    );
     let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
 
     // Only the operator may remove the finalizer. The test removes it to show that a recreated group protects the pods no better.

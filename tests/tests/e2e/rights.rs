@@ -31,11 +31,11 @@ pub(crate) async fn client_with_token_of(world: &mut World, daemon: &str) -> Cli
     kubeconfig::impatient_client(Kubeconfig::read_from(file).unwrap()).await.unwrap()
 }
 
-/// Creates pod `held`, which has Giveway's scheduling gate and another one, and pod `free` without gates.
+/// Creates pod `gated`, which has Giveway's scheduling gate and another one, and pod `free` without gates.
 async fn create_two_pods(world: &World) {
     let gate = |name: &str| PodSchedulingGate { name: name.to_owned() };
-    let held = world.gang("train", 2).create_group().await;
-    let mut pod: Pod = world.pod("held").label(keys::LABEL_POD_GROUP, &held.name).label("app", "a").build();
+    let group = world.gang("train", 2).create_group().await;
+    let mut pod: Pod = world.pod("gated").label(keys::LABEL_POD_GROUP, &group.name).label("app", "a").build();
     pod.metadata.annotations.get_or_insert_default().insert("note".to_owned(), "a".to_owned());
     pod.spec.as_mut().unwrap().scheduling_gates = Some(vec![gate("example.com/other")]);
     world.kit().api().create(&PostParams::default(), &pod).await.unwrap();
@@ -53,15 +53,15 @@ fn condition(type_: &str, status: &str) -> Value {
 async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(world: &mut World) {
     create_two_pods(world).await;
     let operator = client_with_token_of(world, "giveway-operator").await;
-    let (held, free) = (format!("{PODS}/held"), format!("{PODS}/free"));
+    let (gated, free) = (format!("{PODS}/gated"), format!("{PODS}/free"));
     let status = |pod: &str| format!("{pod}/status");
 
     let permitted = [
-        ("its gate", Call::patch(&held, &ungate(GATE))),
-        ("a node selector of a gated pod", Call::patch(&held, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
+        ("its gate", Call::patch(&gated, &ungate(GATE))),
+        ("a node selector of a gated pod", Call::patch(&gated, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
         ("its annotation", Call::patch(&free, &json!({"metadata": {"annotations": {ANNOTATION_THRESHOLD: "5"}}}))),
         ("its label", Call::patch(&free, &json!({"metadata": {"labels": {keys::LABEL_REPLICA: "5"}}}))),
-        ("a nomination", Call::merge(&status(&held), &json!({"status": {"nominatedNodeName": "n"}}))),
+        ("a nomination", Call::merge(&status(&gated), &json!({"status": {"nominatedNodeName": "n"}}))),
         ("a condition of a victim", Call::patch(&status(&free), &condition("DisruptionTarget", "True"))),
     ];
     for (what, call) in permitted {
@@ -88,26 +88,26 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
     let denied_calls = [
         ("an image", Call::patch(&free, &image), spec),
-        ("an image, together with its gate", Call::patch(&held, &both), spec),
+        ("an image, together with its gate", Call::patch(&gated, &both), spec),
         ("a deadline", Call::patch(&free, &json!({"spec": {"activeDeadlineSeconds": 1}})), spec),
-        ("an affinity", Call::patch(&held, &elsewhere), spec),
-        ("a foreign gate", Call::patch(&held, &ungate("example.com/other")), gates),
-        ("all gates", Call::merge(&held, &json!({"spec": {"schedulingGates": null}})), gates),
+        ("an affinity", Call::patch(&gated, &elsewhere), spec),
+        ("a foreign gate", Call::patch(&gated, &ungate("example.com/other")), gates),
+        ("all gates", Call::merge(&gated, &json!({"spec": {"schedulingGates": null}})), gates),
         ("a finalizer", Call::merge(&free, &json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
         ("an owner", Call::merge(&free, &json!({"metadata": {"ownerReferences": owner}})), metadata),
         ("a label", Call::patch(&free, &json!({"metadata": {"labels": {"app": "b"}}})), labels),
-        ("a label, removed", Call::patch(&held, &json!({"metadata": {"labels": {"app": null}}})), labels),
+        ("a label, removed", Call::patch(&gated, &json!({"metadata": {"labels": {"app": null}}})), labels),
         ("an annotation", Call::patch(&free, &json!({"metadata": {"annotations": {"note": "b"}}})), annotations),
         (
             "an annotation, removed",
-            Call::patch(&held, &json!({"metadata": {"annotations": {"note": null}}})),
+            Call::patch(&gated, &json!({"metadata": {"annotations": {"note": null}}})),
             annotations,
         ),
         ("a label by the status", Call::patch(&status(&free), &json!({"metadata": {"labels": {"app": "b"}}})), labels),
         ("a pod that has failed", Call::patch(&status(&free), &json!({"status": {"phase": "Failed"}})), state),
         ("an address", Call::patch(&status(&free), &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}})), state),
         ("a pod that is ready", Call::patch(&status(&free), &condition("Ready", "True")), conditions),
-        ("a foreign condition", Call::patch(&status(&held), &condition("PodScheduled", "True")), conditions),
+        ("a foreign condition", Call::patch(&status(&gated), &condition("PodScheduled", "True")), conditions),
     ];
     for (what, call, words) in denied_calls {
         call.dry().refused(&operator, what, words).await;
@@ -117,7 +117,7 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
     assert!(moved.is_err_and(|said| said.contains("spec")), "{selector}");
 
     // The operator can also make the change without `dryRun`.
-    Call::patch(&held, &ungate(GATE)).allowed(&operator, "its gate").await;
+    Call::patch(&gated, &ungate(GATE)).allowed(&operator, "its gate").await;
     world.writes_as_the_operator();
 }
 
@@ -156,7 +156,7 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
     let webhook = client_with_token_of(world, "giveway-webhook").await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "evil"},
         "spec": {"containers": [{"name": "c", "image": "registry.example/evil:1"}]}});
-    let (held, secrets) = (format!("{PODS}/held"), "/api/v1/namespaces/default/secrets");
+    let (gated, secrets) = (format!("{PODS}/gated"), "/api/v1/namespaces/default/secrets");
     let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "registry.example/evil:1"}]}});
     let groups = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/default/podgroups";
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "free"},
@@ -164,8 +164,8 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
     let for_both = [
         ("create resource \"pods\"", Call::post(PODS, &pod)),
         ("create resource \"pods/binding\"", Call::post(&format!("{PODS}/free/binding"), &binding)),
-        ("patch resource \"pods/ephemeralcontainers\"", Call::patch(&format!("{held}/ephemeralcontainers"), &debug)),
-        ("get resource \"pods/exec\"", Call::get(&format!("{held}/exec?command=sh"))),
+        ("patch resource \"pods/ephemeralcontainers\"", Call::patch(&format!("{gated}/ephemeralcontainers"), &debug)),
+        ("get resource \"pods/exec\"", Call::get(&format!("{gated}/exec?command=sh"))),
         ("list resource \"secrets\"", Call::get(secrets)),
         ("list resource \"configmaps\"", Call::get("/api/v1/namespaces/giveway-system/configmaps")),
         (
@@ -209,13 +209,13 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
             "patch resource \"jobs\"",
             Call::merge("/apis/batch/v1/namespaces/default/jobs/train", &json!({"spec": {"parallelism": 0}})),
         ),
-        ("patch resource \"pods\"", Call::patch(&held, &json!({"metadata": {"labels": {"a": "b"}}}))),
+        ("patch resource \"pods\"", Call::patch(&gated, &json!({"metadata": {"labels": {"a": "b"}}}))),
         (
             "patch resource \"pods/status\"",
-            Call::patch(&format!("{held}/status"), &condition("DisruptionTarget", "True")),
+            Call::patch(&format!("{gated}/status"), &condition("DisruptionTarget", "True")),
         ),
-        ("delete resource \"pods\"", Call::delete(&held)),
-        ("create resource \"pods/eviction\"", Call::post(&format!("{held}/eviction"), &json!({}))),
+        ("delete resource \"pods\"", Call::delete(&gated)),
+        ("create resource \"pods/eviction\"", Call::post(&format!("{gated}/eviction"), &json!({}))),
         (
             "patch resource \"podgroups\"",
             Call::merge(&format!("{groups}/train"), &json!({"metadata": {"finalizers": null}})),

@@ -317,7 +317,7 @@ async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod
     let page = page.ok();
     assert!(page.contains("NotServed") && page.contains(words), "{page}");
     // Creating members, groups or gang owners in such a namespace returns a warning.
-    let warning = "Giveway serves no groups in this namespace: pods are not held, and start one by one.";
+    let warning = "Giveway serves no groups in this namespace: pods are not gated, and start one by one.";
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: late, labels: {scheduling.giveway.dev/pod-group: loose}}\nspec: {containers: [{name: main, image: 'registry.example/fake:1'}]}\n";
     let group = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: other}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n";
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, labels: {scheduling.giveway.dev/gang: 'true'}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.example/fake:1'}]}}}\n";
@@ -369,9 +369,9 @@ async fn group_labels_in_excluded_namespaces_do_not_bypass_admission() {
             call.refused(&world.client(), &format!("{label} with {map} {key}"), served).await;
         }
     }
-    let mut held = PodBuilder::new(strange.clone(), "p").label(LABEL_POD_GROUP, "g").build();
-    held.spec.as_mut().unwrap().scheduling_gates = Some(vec![PodSchedulingGate { name: GATE.to_owned() }]);
-    let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&held).unwrap());
+    let mut gated = PodBuilder::new(strange.clone(), "p").label(LABEL_POD_GROUP, "g").build();
+    gated.spec.as_mut().unwrap().scheduling_gates = Some(vec![PodSchedulingGate { name: GATE.to_owned() }]);
+    let call = Call::post("/api/v1/namespaces/strange/pods", &serde_json::to_value(&gated).unwrap());
     call.refused(&world.client(), "the gate", served).await;
     // A pod without group labels is checked by the webhook as everywhere.
     let mut single = PodBuilder::new(strange, "p").priority("low").build();

@@ -135,8 +135,8 @@ pub async fn guard(world: &mut World) {
         pod.wait_removed(LIMIT).await;
     }
     wait_for("at most four denials are delayed", LIMIT, async || {
-        let held = metric(world, "giveway_webhook_guard_held_refusals").await;
-        if held <= 4 { Ok(()) } else { Err(format!("{held} are delayed")) }
+        let delayed = metric(world, "giveway_webhook_guard_held_refusals").await;
+        if delayed <= 4 { Ok(()) } else { Err(format!("{delayed} are delayed")) }
     })
     .await;
     // Deleting the preemptor ends the attempts of kube-scheduler.

@@ -80,7 +80,7 @@ async fn a_new_node_before_the_first_eviction_prevents_every_eviction() {
     let spec = PreemptionSpec { strategy: "probe".into(), part: 1, parts: 1, ..PreemptionSpec::default() };
     let probe = Preemption::new("probe", spec);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
-    wait_for("plans are refused", MINUTE, async || match plans.create(&dry, &probe).await {
+    wait_for("plans are denied", MINUTE, async || match plans.create(&dry, &probe).await {
         Err(refusal) if refusal.to_string().contains("no plans now") => Ok(()),
         other => Err(format!("{other:?}")),
     })
